@@ -32,7 +32,7 @@ from hosts.workload.trace import Trace
 from topologies.agents import Agent, Message
 from topologies.embedding_tables import EmbeddingTables, TableError
 from topologies.placement import Placement, cpu_of
-from topologies.rendezvous import Terms
+from topologies.script_session import Terms
 from topologies.testbed import TestbedNetwork
 
 

@@ -18,9 +18,8 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol
 
 from foundation.errors import HotlineError
 from topologies.embedding_tables import EmbeddingTables, parse_declaration
@@ -36,6 +35,7 @@ from topologies.lines import (
     read_lines,
     send_line,
 )
+from topologies.script_session import Backend, Session, SessionOver
 
 log = logging.getLogger(__name__)
 
@@ -62,68 +62,9 @@ def down_command(machines: str | None) -> str:
     return f"sudo {variable}./hotline down"
 
 
-class SessionOver(HotlineError):
-    """A request that cannot succeed in this session any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    job: int
-    epoch: int
-    design: str
-    window: int
-    servers: list[tuple[str, int]]
-    workers: list[tuple[str, int]]
-    arm: str
-    seed: int
-    parts: str | None = None
-    """Folder of the workers' logs; None outside a run. In a run, workers hold back calls between blocks."""
-
-
 def append_report(path: Path, report: Message) -> None:
     with path.open("a") as file:
         file.write(json.dumps(report) + "\n")
-
-
-class Backend(Protocol):
-    @property
-    def size(self) -> int: ...
-
-    async def begin(self, tables: EmbeddingTables) -> Terms:
-        """Start servers with the parameters of tables, all 0; raise `HotlineError` on failure."""
-        ...
-
-    async def end(self) -> None:
-        """End the servers; the next session starts others. Raise `HotlineError` on failure."""
-        ...
-
-    async def publish(self) -> None:
-        """Have pulls return all updates that are acknowledged by now; raise `HotlineError` on failure."""
-        ...
-
-
-@dataclass(eq=False, slots=True)
-class _Session:
-    """The state from the first join until the last worker has left."""
-
-    tables: EmbeddingTables
-    terms: Terms
-    joined_workers: dict[int, JoinedWorker] = field(default_factory=dict)
-    taken_ranks: set[int] = field(default_factory=set)
-    departure: str | None = None  # how the first worker left
-    failure: str | None = None  # why no request can succeed any more
-    # Ranks of the workers that wait at the barrier, and the event that releases each.
-    barrier: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
-    setter_by_table: dict[str, int] = field(default_factory=dict)  # name -> rank of the worker that sets it
-    set_events: dict[str, asyncio.Future[None]] = field(default_factory=dict)
-
-    def fail_waiters(self, reason: str) -> None:
-        futures = [*(future for _, future in self.barrier), *self.set_events.values()]
-        for future in futures:
-            if not future.done():
-                future.set_exception(SessionOver(reason))
-                future.exception()  # mark it as retrieved: it may have no waiter
-        self.barrier.clear()
 
 
 class Rendezvous:
@@ -138,7 +79,7 @@ class Rendezvous:
         self._backend = backend
         self._on_report = on_report
         self._on_join = on_join
-        self._session: _Session | None = None
+        self._session: Session | None = None
         self._start_lock = asyncio.Lock()
         self._end_task: asyncio.Future[None] | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -210,7 +151,7 @@ class Rendezvous:
             session = self._session
             if session is None:
                 check_rank(rank, set(), self._backend.size, machine_ranks)
-                session = _Session(tables, await self._backend.begin(tables))
+                session = Session(tables, await self._backend.begin(tables))
                 self._session = session
                 sizes = (f"{name}: {table}" for name, table in tables.items())
                 log.info("a session begins: %s", "; ".join(sizes))
@@ -284,7 +225,7 @@ class Rendezvous:
             self.mark_broken(str(error))
 
     async def _wait_with_note(
-        self, worker: JoinedWorker, event: asyncio.Future[None], describe: Callable[[_Session], str]
+        self, worker: JoinedWorker, event: asyncio.Future[None], describe: Callable[[Session], str]
     ) -> None:
         """Wait for an event; after `NOTE_S`, except in a run, send the worker a note that names the event."""
         session = self._require_session(worker)
@@ -293,7 +234,7 @@ class Rendezvous:
             send_line(worker.writer, {"note": describe(session)})
         await asyncio.shield(event)
 
-    def _describe_barrier(self, session: _Session) -> str:
+    def _describe_barrier(self, session: Session) -> str:
         present_ranks = {rank for rank, _ in session.barrier}
         absent_ranks = [rank for rank in range(self._backend.size) if rank not in present_ranks]
         states = (
@@ -353,7 +294,7 @@ class Rendezvous:
     def workers(self) -> int:
         return 0 if self._session is None else len(self._session.joined_workers)
 
-    def _require_session(self, worker: JoinedWorker) -> _Session:
+    def _require_session(self, worker: JoinedWorker) -> Session:
         session = self._session
         if session is None or session.joined_workers.get(worker.rank) is not worker:
             raise SessionOver("the session of this worker is over")

@@ -46,11 +46,11 @@ from topologies.placement import Placement
 from topologies.rendezvous import (
     REPORTS,
     Rendezvous,
-    Terms,
     append_report,
     down_command,
     socket_path,
 )
+from topologies.script_session import Terms
 from topologies.testbed import TestbedKind, TestbedNetwork, UpTestbed
 from topologies.testbed_kinds import testbed_kind
 

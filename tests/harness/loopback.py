@@ -25,7 +25,8 @@ from switch_harness.waiting import PATIENCE_S
 from topologies.embedding_tables import EmbeddingTables
 from topologies.joined_worker import JoinedWorker
 from topologies.lines import Message
-from topologies.rendezvous import Rendezvous, Terms
+from topologies.rendezvous import Rendezvous
+from topologies.script_session import Terms
 
 T = TypeVar("T")
 JOB = 7
@@ -74,7 +75,7 @@ class _Server:
 
 
 class LoopbackCluster:
-    """A `topologies.rendezvous.Backend` whose servers are threads."""
+    """A `topologies.script_session.Backend` whose servers are threads."""
 
     def __init__(self, size: int) -> None:
         self.size, self.sessions = size, 0

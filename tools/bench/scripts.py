@@ -21,7 +21,7 @@ from tools.bench.requests import EPOCH, JOB
 from tools.bench.servers import parameter_server
 from tools.bench.state_machines import batches_of
 from topologies.embedding_tables import EmbeddingTables
-from topologies.rendezvous import Terms
+from topologies.script_session import Terms
 
 # The address depends on the process, so that several can run at the same time.
 HOST = f"127.88.{os.getpid() % 250 + 1}.1"

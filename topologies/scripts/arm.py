@@ -13,7 +13,8 @@ from topologies.embedding_tables import EmbeddingTables
 from topologies.fleet import session_terms
 from topologies.joined_worker import JoinedWorker
 from topologies.lines import Message
-from topologies.rendezvous import Rendezvous, Terms
+from topologies.rendezvous import Rendezvous
+from topologies.script_session import Terms
 from topologies.scripts.process import Script
 
 _END_TIMEOUT_S = 10.0  # time for a script to end after its worker has failed, in s

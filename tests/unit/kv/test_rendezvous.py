@@ -26,7 +26,7 @@ from tests.harness.loopback import RunningRendezvous
 from topologies import lines as lines_module
 from topologies.embedding_tables import EmbeddingTables
 from topologies.lines import MAX_LINE_BYTES, MessageTooLong
-from topologies.rendezvous import Terms
+from topologies.script_session import Terms
 
 TABLES = {"a": [3, 1, 1.0]}
 

@@ -13,7 +13,8 @@ import pytest
 from switch_harness.wording import mentions
 from topologies.embedding_tables import make_tables
 from topologies.lines import RequestRefused, check_owner
-from topologies.rendezvous import Rendezvous, Terms
+from topologies.rendezvous import Rendezvous
+from topologies.script_session import Terms
 
 TABLES = make_tables({"a": (3, 1)})
 TERMS = Terms(4, 1, "hotset", 32, servers=[], workers=[], arm="offload", seed=1)
