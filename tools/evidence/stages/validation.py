@@ -109,7 +109,8 @@ def _claims(runs: Mapping[str, Summary]) -> Table:
         ("claim",),
         {
             "predictions": "{:.0f}", "bias": _POINTS, "spread": "{:.1f}", "goal": "{:.0f}",
-            "within the goal": "{:.0f} %", "right signs": "{:.0f}", "misses": "{:.0f}",
+            "within it": "{:.0f} %", "met": "{:.0f}", "right signs": "{:.0f}",
+            "misses, largest error": "{:.0f}",
         },
         {(f"{each.claim.title}, {each.claim.unit}",): _of_claim(each) for each in scores(answering)},
     )  # fmt: skip
@@ -118,8 +119,8 @@ def _claims(runs: Mapping[str, Summary]) -> Table:
 def _of_claim(found: Score) -> list[Cell]:
     signs = None if found.signs is None else f"{found.signs[0]} of {found.signs[1]}"
     return [
-        float(found.predictions), found.bias, found.spread, found.claim.goal, 100 * found.within_goal, signs,
-        "; ".join(found.misses) or "none",
+        float(found.predictions), found.bias, found.spread, found.claim.goal_text, 100 * found.within_goal,
+        "yes" if found.is_met else "no", signs, "; ".join(found.misses) or "none",
     ]  # fmt: skip
 
 
