@@ -44,7 +44,7 @@ _MUTEX_BYTES = 64  # at least sizeof(pthread_mutex_t)
 _VECTOR = np.dtype([("base", "i8"), ("length", "i8")])
 _PORT = np.dtype(
     [
-        ("fd", "i8"),
+        ("fd", "i8"),  # of the socket that sends
         ("ring", "i8"),  # address of the slots
         ("slots", "i8"),  # number of slots
         ("slot_size", "i8"),
@@ -125,7 +125,7 @@ def c_loop(ports: Mapping[int, str], egress_at: int, core: int) -> Iterator[None
         loop["epoll"] = epoll.fileno()
         for number, packet_socket in sockets.items():
             _fill(loop["ports"][number], packet_socket)
-            watch(epoll.fileno(), packet_socket.fileno(), number)
+            watch(epoll.fileno(), packet_socket.receiver.fileno(), number)
         watch(epoll.fileno(), stop, 0)
         # A call that the stop event ends at once compiles `move`, or loads it from the cache.
         os.eventfd_write(stop, 1)
@@ -142,7 +142,7 @@ def c_loop(ports: Mapping[int, str], egress_at: int, core: int) -> Iterator[None
 
 
 def _fill(port: Port, packet_socket: PortSocket) -> None:
-    port["fd"], port["ring"] = packet_socket.fileno(), packet_socket.address
+    port["fd"], port["ring"] = packet_socket.sender.fileno(), packet_socket.address
     port["slots"], port["slot_size"] = packet_socket.slots, packet_socket.slot_size
     port["messages"]["msg_iov"] = port["vectors"].ctypes.data + _VECTOR.itemsize * np.arange(BURST)
     port["messages"]["msg_iovlen"] = 1

@@ -3,6 +3,7 @@
 import time
 from typing import NamedTuple
 
+from switch_bench.errors import BenchError
 from switch_bench.scale import Scale
 from switch_bench.traffic import Generator, Trial
 
@@ -53,8 +54,16 @@ class ThroughputTest:
         return good
 
     def run_paced(self, rate: float, seconds: float) -> Trial:
-        """Send at a rate; if frames are lost, give the switch time to empty its queues."""
+        """Send at a rate; if frames are lost, give the switch time to empty its queues.
+
+        Raises BenchError if no frame comes out, as no rate is low enough for such a switch.
+        """
         trial = self._generator.run(max(1, round(rate * seconds)), rate)
+        if not trial.received:
+            raise BenchError(
+                f"{self._generator.workload}: expected the switch to forward some of {trial.sent:,} frames, "
+                f"sent at {rate:,.0f}/s, and none has come out"
+            )
         if trial.lost:
             time.sleep(_SETTLE_SECONDS)
         return trial

@@ -86,14 +86,16 @@ class Generator:
 
     def __init__(self, source: PortSocket, sinks: Mapping[int, PortSocket]) -> None:
         self._sockets = (source, *sinks.values())
+        self.workload = ""
+        """Name of the workload that was loaded last."""
         self._traffic = traffic = np.zeros(1, _TRAFFIC)[0]
-        traffic["fd"], traffic["sink_count"] = source.fileno(), len(sinks)
+        traffic["fd"], traffic["sink_count"] = source.sender.fileno(), len(sinks)
         for record, (port, sink) in zip(traffic["sinks"], sinks.items(), strict=False):
             record["port"], record["ring"] = port, sink.address
             record["slots"], record["slot_size"] = sink.slots, sink.slot_size
 
     def load(self, workload: Workload) -> None:
-        traffic = self._traffic
+        traffic, self.workload = self._traffic, workload.name
         self._frames = np.array([bytearray(frame) for frame in workload.frames], np.uint8)
         count, size = self._frames.shape
         self._vectors = np.empty((count, 2), np.int64)

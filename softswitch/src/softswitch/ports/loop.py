@@ -318,7 +318,7 @@ class PortLoop(contextlib.AbstractContextManager["PortLoop"]):
         switch["port_count"] = len(self._port_numbers)
         cpu_end = self._control.switch_end.fileno()
         send_fds = [*(packet_socket.sender.fileno() for packet_socket in self._sockets), cpu_end]
-        receive_fds = [*(packet_socket.fileno() for packet_socket in self._sockets), cpu_end]
+        receive_fds = [*(packet_socket.receiver.fileno() for packet_socket in self._sockets), cpu_end]
         for p, number in enumerate(self._port_numbers):
             switch["index_of"][number] = p
             port = switch["ports"][p]

@@ -76,8 +76,9 @@ class PortError(SwitchError):
 
 
 class PortSocket:
-    """The packet sockets of an interface; one has a ring, which receives as soon as it is created.
+    """The packet sockets of an interface: `receiver` has a ring, which receives as soon as it is created.
 
+    Frames are sent by `sender`: the kernel would take the first bytes of what `receiver` sends as a header.
     The slots hold every frame that the interface's MTU allows. Larger frames (segmentation offload, or an MTU
     that was raised later) arrive truncated: `tp_snaplen < tp_len`. Raises PortError.
     """
@@ -91,28 +92,28 @@ class PortSocket:
         except OSError:
             raise PortError(f"port {port}: there is no interface {interface!r} here") from None
         try:
-            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+            self.receiver = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
             self.sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
         except PermissionError:
             raise PortError(f"port {port} ({interface}): a packet socket needs root or CAP_NET_RAW") from None
         try:
-            self.slot_size = _slot_size(self.socket, interface)
+            self.slot_size = _slot_size(self.receiver, interface)
             self.slots = ring_bytes // self.slot_size
             self._configure(index, ring_bytes)
-            self._map = mmap.mmap(self.socket.fileno(), ring_bytes)
+            self._map = mmap.mmap(self.receiver.fileno(), ring_bytes)
             self._memory: NDArray[np.uint8] | None = np.frombuffer(self._map, np.uint8)
             self.address: int = self._memory.ctypes.data
-            self.socket.bind((interface, _ETH_P_ALL))
+            self.receiver.bind((interface, _ETH_P_ALL))
             self.sender.bind((interface, 0))  # 0: it receives nothing
         except OSError as error:
-            self.socket.close()
+            self.receiver.close()
             self.sender.close()
             raise PortError(
                 f"port {port} ({interface}): cannot set up the receive ring: {error.strerror}"
             ) from error
 
     def _configure(self, index: int, ring_bytes: int) -> None:
-        set_option = self.socket.setsockopt
+        set_option = self.receiver.setsockopt
         # The first three must be set before the ring.
         set_option(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V2)
         set_option(_SOL_PACKET, _PACKET_RESERVE, VLAN_TAG_BYTES)
@@ -124,11 +125,8 @@ class PortSocket:
         membership = struct.pack("iHH8s", index, _PACKET_MR_PROMISC, 0, b"")  # struct packet_mreq
         set_option(_SOL_PACKET, _PACKET_ADD_MEMBERSHIP, membership)
 
-    def fileno(self) -> int:
-        return self.socket.fileno()
-
     def read_kernel_drops(self) -> int:
-        statistics = self.socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _TPACKET_STATS.size)
+        statistics = self.receiver.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _TPACKET_STATS.size)
         _, new_drops = _TPACKET_STATS.unpack(statistics)
         self.kernel_drops += new_drops  # reading resets the kernel's counter
         return self.kernel_drops
@@ -136,7 +134,7 @@ class PortSocket:
     def close(self) -> None:
         self._memory = None
         self._map.close()
-        self.socket.close()
+        self.receiver.close()
         self.sender.close()
 
 

@@ -1,0 +1,48 @@
+"""The bench's generator on real veths: through both loops without P4, a switch, and none."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from switch_bench import plain
+from switch_bench.baseline import C_LOOP, PORT_LOOP
+from switch_bench.errors import BenchError
+from switch_bench.measure import ThroughputTest
+from switch_bench.processes import choose_cores
+from switch_bench.scale import QUICK
+from switch_bench.stage import Stage
+from switch_bench.switches import KERNEL, SOFTSWITCH
+from switch_bench.traffic import Generator
+from switch_harness.wording import mentions
+
+pytestmark = pytest.mark.netns
+
+PORTS, FRAMES, RATE = 3, 200, 2_000.0
+WORKLOAD = plain.l3(PORTS)
+
+
+@pytest.fixture(scope="module")
+def stage() -> Stage:
+    return Stage(choose_cores(), QUICK, random.Random(1), lambda _: None)
+
+
+@pytest.fixture
+def generator(stage: Stage) -> Iterator[Generator]:
+    with stage.traffic(PORTS) as generator:
+        generator.load(WORKLOAD)
+        yield generator
+
+
+@pytest.mark.parametrize("target", [C_LOOP, PORT_LOOP, SOFTSWITCH, KERNEL])
+def test_every_frame_comes_out_of_its_port(stage: Stage, generator: Generator, target: str) -> None:
+    with stage.target(target, PORTS, plain.l3_setup(PORTS), WORKLOAD):
+        trial = generator.run(FRAMES, RATE)
+    assert (trial.sent, trial.received, trial.misrouted) == (FRAMES, FRAMES, 0)
+
+
+def test_a_switch_that_forwards_nothing_is_an_error(stage: Stage, generator: Generator) -> None:
+    with pytest.raises(BenchError, match=mentions(WORKLOAD.name, "5,000/s")):
+        ThroughputTest(generator, stage.scale).highest_loss_free_rate()
