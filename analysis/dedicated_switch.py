@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log, log1p
+from statistics import geometric_mean
 from typing import NamedTuple
 
 from analysis.claims import Recommendation, recommend
@@ -20,7 +21,8 @@ from foundation.designs.interface import Arm
 class Capacity:
     """Capacities in steps/s, and their ratio with bounds by the model's error, since there are no rounds.
 
-    Without a measured capacity of both arms the error is unknown, and there are no bounds.
+    The error is the distance to the geometric mean of the ratios that the run has measured. Without a
+    measured capacity of both arms the error is unknown, and there are no bounds.
     """
 
     lead: float
@@ -86,30 +88,34 @@ def predict(summary: Summary) -> DedicatedSwitchPrediction | None:
 
 
 def _capacity(summary: Summary, virtual: Virtual, lead: str, reference: str) -> Capacity | None:
-    dedicated_ratio, shared_ratio, measured_ratio = (
-        _capacity_ratio(capacities, lead, reference)
-        for capacities in (virtual.own_capacity, virtual.shared_capacity, summary.capacity)
+    dedicated, shared, measured = (
+        capacity_ratios(capacities, lead, reference)
+        for capacities in ([virtual.own_capacity], [virtual.shared_capacity], summary.capacities)
     )
-    if dedicated_ratio is None:
+    if not dedicated:
         return None
+    [ratio] = dedicated
     low = high = None
-    if shared_ratio is not None and measured_ratio is not None:
+    if shared and measured:
         # The model's error, as a logarithm: it is a factor of the ratio in either direction.
-        error = abs(log(shared_ratio / measured_ratio))
-        low, high = dedicated_ratio * exp(-error), dedicated_ratio * exp(error)
+        error = abs(log(shared[0] / geometric_mean(measured)))
+        low, high = ratio * exp(-error), ratio * exp(error)
     return Capacity(
         lead=virtual.own_capacity[lead],
         reference=virtual.own_capacity[reference],
-        ratio=dedicated_ratio,
+        ratio=ratio,
         low=low,
         high=high,
     )
 
 
-def _capacity_ratio(capacities: Mapping[str, float], lead: str, reference: str) -> float | None:
-    if not capacities.get(lead) or not capacities.get(reference):
-        return None
-    return capacities[lead] / capacities[reference]
+def capacity_ratios(capacities: Iterable[Mapping[str, float]], lead: str, reference: str) -> list[float]:
+    """Return the ratio of two arms in each measurement that has both."""
+    return [
+        capacity[lead] / capacity[reference]
+        for capacity in capacities
+        if capacity.get(lead) and capacity.get(reference)
+    ]
 
 
 def _are_disjoint(first: Comparison, other: Comparison) -> bool:

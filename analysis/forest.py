@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log
+from statistics import fmean, geometric_mean
 
 from analysis.claims import Claims, answer
-from analysis.dedicated_switch import Capacity, DedicatedSwitchPrediction
+from analysis.dedicated_switch import Capacity, DedicatedSwitchPrediction, capacity_ratios
 from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, WORKER_CPU, Better, Metric, Tone
 from analysis.statistics import Comparison, comparison_of_ratio
 from analysis.summary import Summary
@@ -118,18 +118,13 @@ def _measured_capacity(summary: Summary) -> Effect:
     lead = summary.lead
     if lead is None or lead.reference is None or summary.is_simulated:
         return _NOT_MEASURED
-    capacities = [summary.capacity, *(check.capacity for check in summary.capacity_checks)]
-    pairs = [
-        (capacity[lead.name], capacity[lead.reference])
-        for capacity in capacities
-        if capacity.get(lead.name) and capacity.get(lead.reference)
-    ]
-    if not pairs:
+    ratios = capacity_ratios(summary.capacities, lead.name, lead.reference)
+    if not ratios:
         return _NOT_MEASURED
-    ratios = [capacity / reference for capacity, reference in pairs]
-    mean = exp(sum(map(log, ratios)) / len(ratios))
     bounds = (min(ratios), max(ratios)) if len(ratios) > 1 else (None, None)
-    return Effect(comparison_of_ratio(pairs[0][1], mean, *bounds), Verdict.FEW_CAPACITIES)
+    reference = fmean(each[lead.reference] for each in summary.capacities if each.get(lead.reference))
+    change = comparison_of_ratio(reference, geometric_mean(ratios), *bounds)
+    return Effect(change, Verdict.FEW_CAPACITIES)
 
 
 def axis_limit(rows: Sequence[ForestRow]) -> float:

@@ -205,6 +205,11 @@ class Summary(_SummaryModel):
         return not (updates.lost or updates.mismatched_keys or self.overflows or self.changed_arms)
 
     @property
+    def capacities(self) -> list[dict[str, float]]:
+        """All measurements of the capacity, by arm: before the rounds, and the checks."""
+        return [self.capacity, *(check.capacity for check in self.capacity_checks)]
+
+    @property
     def run_arms(self) -> tuple[Arm, ...]:
         return tuple(
             measured_arm for measured_arm in arms_in_order(self.arms) if self.arms[measured_arm.name].steps

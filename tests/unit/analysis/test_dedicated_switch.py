@@ -13,7 +13,7 @@ from analysis.claims import Recommendation
 from analysis.dedicated_switch import predict, widen
 from analysis.forest import forest
 from analysis.page.build import Result
-from analysis.record import RunRecord, Virtual
+from analysis.record import CapacityCheck, RunRecord, Virtual
 from analysis.report import answers, result
 from analysis.statistics import Comparison, compare_paired
 from analysis.summary import Summary
@@ -134,6 +134,24 @@ def test_a_prediction_has_claims_capacity_and_checks() -> None:
         (CPU, SHARED[CPU], MEASURED[CPU]),
         (PULL, SHARED[PULL], MEASURED[PULL]),
     ]
+
+
+@pytest.mark.parametrize("later", [[(300.0, 400.0)], [(500.0, 100.0), (200.0, 300.0)], [(0.0, 9.0)]])
+def test_the_error_of_a_capacity_is_of_all_its_measurements(later: list[tuple[float, float]]) -> None:
+    """The distance of the model's logarithm to the mean of the measured ones; an unknown ratio is none."""
+    checks = [
+        CapacityCheck(when="end", capacity={"baseline": baseline, "offload": offload})
+        for baseline, offload in later
+    ]
+    of = summary(MEASURED, virtual(OWN, SHARED)).model_copy(update={"capacity_checks": checks})
+    logs = [np.log(250 / 300), *(np.log(offload / baseline) for baseline, offload in later if baseline)]
+    error = abs(np.log(300 / 400) - np.mean(logs))
+    found = predict(of)
+    assert found is not None and found.capacity is not None
+    assert found.capacity.ratio == 1.5
+    assert (found.capacity.low, found.capacity.high) == pytest.approx(
+        (1.5 * np.exp(-error), 1.5 * np.exp(error))
+    )
 
 
 def test_counts_are_no_check_of_the_model() -> None:
