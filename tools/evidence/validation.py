@@ -124,8 +124,7 @@ def _change(configuration: str, what: str, predicted: Comparison, measured: Comp
 
 
 def _measured_capacity(summary: Summary, arm: str) -> float:
-    measurements = [summary.capacity, *(check.capacity for check in summary.capacity_checks)]
-    return fmean(capacity[arm] for capacity in measurements if arm in capacity)
+    return fmean(capacity[arm] for capacity in summary.capacities if arm in capacity)
 
 
 class Score(NamedTuple):

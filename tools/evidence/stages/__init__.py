@@ -11,10 +11,10 @@ from tools.evidence.stages.bench import BENCH
 from tools.evidence.stages.intervals import INTERVALS
 from tools.evidence.stages.placement import LOST_ANSWERS, PLACEMENT
 from tools.evidence.stages.reliability import FAULT_SCHEDULES, RECOVERY
-from tools.evidence.stages.runs import RUNS
+from tools.evidence.stages.runs import BMV2_RUNS, RUNS
 from tools.evidence.stages.validation import VALIDATION
 
-_CORE = (INTERVALS, FAULT_SCHEDULES, RUNS, BENCH, PLACEMENT, LOST_ANSWERS, RECOVERY, VALIDATION)
+_CORE = (INTERVALS, FAULT_SCHEDULES, RUNS, BMV2_RUNS, BENCH, PLACEMENT, LOST_ANSWERS, RECOVERY, VALIDATION)
 
 
 def _of_packages() -> Iterator[Stage]:

@@ -7,37 +7,27 @@ from pathlib import Path
 
 from analysis.metrics import PS_CPU, PS_PACKETS, WORKER_CPU
 from analysis.statistics import Comparison
-from analysis.summary import Summary, read_summary
+from analysis.summary import Summary
 from foundation.designs.hotset import OFFLOAD, OFFLOAD_PROXY
 from tools.evidence.result import Cell, EvidenceError, Measured, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, Step
+from tools.evidence.stages.real_runs import PROGRAM_FILES, run_step, summary_of_step
 
 SEED = 41
 _PLACES = {"any": '"any"', "0": "0, the servers'", "1": "1, the workers'"}
 """Value of the setting `switch` -> how a page has it."""
-_PROGRAM = ("p4src/hotset/*.p4", "p4src/compiled/hotset.json")
 _NEEDS = "two quiet cores and root"
-
-
-def run_step(name: str, settings: str, *more: str, shown: str) -> Step:
-    """Return a step with a run, whose folder is `runs/latest` in the step's folder."""
-    text = f'runs = "{{folder}}/runs"\n{settings}'
-    command = ("./hotline", "run", f"SEED={SEED}", "CONFIG={folder}/run.toml", *more)
-    return Step(name, command, shown, files=(("run.toml", text),))
-
-
-def _summary(folder: Path, step: str) -> Summary:
-    return read_summary(folder / step / "runs" / "latest")
 
 
 def _of_place(place: str) -> Step:
     value = place if place.isdigit() else f'"{place}"'
     settings = f"[placement]\nservers = 0\nworkers = 1\nswitch = {value}\n"
-    return run_step(place, settings, shown=f"make run-topo SEED={SEED}   # with [placement] switch = {value}")
+    shown = f"make run-topo SEED={SEED}   # with [placement] switch = {value}"
+    return run_step(place, f"SEED={SEED}", settings=settings, shown=shown)
 
 
 def placement_tables(folder: Path) -> dict[str, Table]:
-    summaries = {place: _summary(folder, place) for place in _PLACES}
+    summaries = {place: summary_of_step(folder, place) for place in _PLACES}
     return {
         "placement": make_table(
             f"change of CPU time by {OFFLOAD_PROXY.name}, by the CPU of the switch's program",
@@ -76,12 +66,12 @@ PLACEMENT = Stage(
     steps=tuple(map(_of_place, _PLACES)),
     tables=placement_tables,
     modules=REAL_RUN,
-    files=_PROGRAM,
+    files=PROGRAM_FILES,
     seeds=(SEED,),
     needs=_NEEDS,
 )
 
-_BEFORE = run_step("before", "", shown=f"make run-topo SEED={SEED}")
+_BEFORE = run_step("before", f"SEED={SEED}")
 _LOST = Step(
     "lost",
     (sys.executable, "-m", "tools.evidence.lost_answers", "{folder}", f"SEED={SEED}"),
@@ -96,7 +86,10 @@ _METRICS = {
 
 
 def lost_tables(folder: Path) -> dict[str, Table]:
-    summaries = {"before": _summary(folder, "before"), "with lost answers": _summary(folder, "lost")}
+    summaries = {
+        "before": summary_of_step(folder, "before"),
+        "with lost answers": summary_of_step(folder, "lost"),
+    }
     for title, summary in summaries.items():
         if summary.updates.lost or summary.updates.mismatched_keys:
             raise EvidenceError(f"{title}: expected no lost update, found {summary.updates}")
@@ -132,7 +125,7 @@ LOST_ANSWERS = Stage(
     steps=(_BEFORE, _LOST),
     tables=lost_tables,
     modules=REAL_RUN,
-    files=_PROGRAM,
+    files=PROGRAM_FILES,
     seeds=(SEED,),
     needs=f"p4c-bm2-ss, {_NEEDS}",
 )

@@ -1,4 +1,4 @@
-"""Default runs on this machine, with rows of 1, 16, 64 and 128 values in the same memory of the switch."""
+"""Default runs: with rows of 1, 16, 64 and 128 values in the same memory of the switch, and on BMv2."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from analysis.dedicated_switch import predict
 from analysis.forest import CAPACITY, forest
 from analysis.metrics import PS_CPU, PS_PACKETS, RPCS, WORKER_CPU
 from analysis.statistics import Comparison, comparison_of_ratio
-from analysis.summary import Summary, read_summary
+from analysis.summary import Summary
 from foundation.designs.hotset import PROXY
-from tools.evidence.result import Cell, Column, EvidenceError, Measured, Row, Table
+from tools.evidence.result import Cell, Column, EvidenceError, Measured, Row, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, Step
+from tools.evidence.stages.real_runs import PROGRAM_FILES, run_step, summary_of_step
 
 DIMS = (1, 16, 64, 128)
 SEEDS = (41, 42, 43)
 STATISTIC = (
-    "mean of three runs, and the lowest and highest bound of their intervals: of the look at which a run "
-    "ended (docs/intervals.md), and with a dedicated switch with the model's error in that run; of capacity "
-    "measured, the lowest and highest of a run's two"
+    "mean of three runs, and the lowest and highest bound of their intervals of 95 % or more "
+    "(docs/intervals.md), which with a dedicated switch include the model's error in that run; of measured "
+    "capacity, the lowest and highest of all measurements"
 )
 _TITLES = {
     PS_PACKETS.name: "packets to the servers",
@@ -42,19 +43,15 @@ Changes = Mapping[str, Comparison]
 def _steps() -> Iterator[Step]:
     for seed in SEEDS:
         for dim in DIMS:
-            words = ("run", f"DIM={dim}", f"SEED={seed}")
-            command = ("./hotline", *words, "CONFIG={folder}/run.toml")
-            shown = f"make run-topo {' '.join(words[1:])}"
-            yield Step(
-                f"dim-{dim}-seed-{seed}", command, shown, files=(("run.toml", 'runs = "{folder}/runs"\n'),)
-            )
+            yield run_step(_name(dim, seed), f"DIM={dim}", f"SEED={seed}")
+
+
+def _name(dim: int, seed: int) -> str:
+    return f"dim-{dim}-seed-{seed}"
 
 
 def tables(folder: Path) -> dict[str, Table]:
-    summaries = {
-        dim: [read_summary(folder / f"dim-{dim}-seed-{seed}" / "runs" / "latest") for seed in SEEDS]
-        for dim in DIMS
-    }
+    summaries = {dim: [summary_of_step(folder, _name(dim, seed)) for seed in SEEDS] for dim in DIMS}
     scalars = summaries[1]
     return {
         "offload": as_table(
@@ -78,7 +75,28 @@ def tables(folder: Path) -> dict[str, Table]:
             "change by offload in a run with rows of several values, simulated with a dedicated switch",
             {f"{dim} values": [*map(simulated_changes, summaries[dim])] for dim in DIMS[1:]},
         ),
+        "offload-counts": _counts(summaries),
     }
+
+
+def _counts(summaries: Mapping[int, Sequence[Summary]]) -> Table:
+    def cells(runs: Sequence[Summary]) -> list[Cell]:
+        updates = [run.updates for run in runs]
+        return [
+            sum(each.sent for each in updates),
+            sum(each.lost for each in updates),
+            sum(each.mismatched_keys for each in updates),
+        ]
+
+    counted: dict[tuple[str, ...], list[Cell]] = {(f"{dim}",): cells(runs) for dim, runs in summaries.items()}
+    counted["all",] = cells([run for runs in summaries.values() for run in runs])
+    return make_table(
+        "values that workers pushed in default runs, those that were lost, and keys whose sum differs",
+        "sums over three runs of each number of values a row",
+        ("values a row",),
+        dict.fromkeys(("values pushed", "values lost", "keys that differ"), "{:,.0f}"),
+        counted,
+    )
 
 
 def measured_changes(summary: Summary) -> Changes:
@@ -156,11 +174,32 @@ def _cell(changes: Sequence[Comparison | None]) -> Cell:
 RUNS = Stage(
     name="runs",
     minutes=35,
-    results=("offload", "proxy", "offload-by-dim", "offload-by-dim-simulated"),
+    results=("offload", "proxy", "offload-by-dim", "offload-by-dim-simulated", "offload-counts"),
     steps=tuple(_steps()),
     tables=tables,
     modules=REAL_RUN,
-    files=("p4src/**/*.p4", "p4src/**/*.json"),
+    files=PROGRAM_FILES,
     seeds=SEEDS,
     needs="two quiet cores and root",
+)
+
+
+def bmv2_tables(folder: Path) -> dict[str, Table]:
+    runs = [summary_of_step(folder, f"seed-{seed}") for seed in SEEDS]
+    table = as_table(
+        "change by offload in a default run on BMv2", {"measured": [*map(measured_changes, runs)]}
+    )
+    return {"offload-bmv2": table}
+
+
+BMV2_RUNS = Stage(
+    name="bmv2",
+    minutes=8,
+    results=("offload-bmv2",),
+    steps=tuple(run_step(f"seed-{seed}", "TARGET=bmv2", f"SEED={seed}") for seed in SEEDS),
+    tables=bmv2_tables,
+    modules=REAL_RUN,
+    files=PROGRAM_FILES,
+    seeds=SEEDS,
+    needs="BMv2, two quiet cores and root",
 )

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from analysis.summary import Summary, read_summary
+from analysis.summary import Summary
 from tools.evidence.result import Cell, Measured, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, Step, modules_of
+from tools.evidence.stages.real_runs import PROGRAM_FILES, run_step, summary_of_step
 from tools.evidence.validation import (
     CAPACITY,
     LATENCY,
@@ -54,13 +55,13 @@ _POINTS, _PERCENT = "{:+.1f}", "{:+.0f} %"
 
 
 def run_toml(name: str, **changes: Setting) -> str:
-    """Return the settings of a configuration's run as a TOML file."""
+    """Return the settings of a configuration's run as lines of TOML."""
     settings: dict[str, Setting] = {**_SHORT, **CONFIGURATIONS[name], **changes}
     tables: dict[str, dict[str, Setting]] = {"": {}}
     for key, value in settings.items():
         table, _, field = key.rpartition(".")
         tables.setdefault(table, {})[field] = value
-    lines = ['runs = "{folder}/runs"']
+    lines: list[str] = []
     for table, fields in tables.items():
         lines += [f"[{table}]"] if table else []
         lines += [f"{field} = {_as_toml(value)}" for field, value in fields.items()]
@@ -80,18 +81,12 @@ def step_name(name: str) -> str:
 
 def _steps() -> Iterator[Step]:
     for name in CONFIGURATIONS:
-        text = run_toml(name)
         shown = f"./hotline run CONFIG={step_name(name)}.toml"
-        yield Step(
-            step_name(name),
-            ("./hotline", "run", "CONFIG={folder}/run.toml"),
-            shown,
-            files=(("run.toml", text),),
-        )
+        yield run_step(step_name(name), settings=run_toml(name), shown=shown)
 
 
 def tables(folder: Path) -> dict[str, Table]:
-    runs = {name: read_summary(folder / step_name(name) / "runs" / "latest") for name in CONFIGURATIONS}
+    runs = {name: summary_of_step(folder, step_name(name)) for name in CONFIGURATIONS}
     found = {name: predictions_of(name, summary) for name, summary in runs.items()}
     return {
         "validation": _claims(runs),
@@ -176,7 +171,7 @@ VALIDATION = Stage(
     steps=tuple(_steps()),
     tables=tables,
     modules=(*REAL_RUN, *modules_of("collect"), "simulator.dedicated_switch.simulate"),
-    files=("p4src/**/*.p4", "p4src/**/*.json"),
+    files=PROGRAM_FILES,
     seeds=(SEED,),
     needs="two quiet cores and root",
 )
