@@ -1,12 +1,12 @@
 """Costs of hosts that `make costs` has fitted to the bench, in ns (`simulator.costs.HostCosts`).
 
-Measured on 2026-11-26 at commit 6791f2a1, on 2 cores of Intel Xeon,
-Linux 6.18.
+Measured on 2026-11-27 at commit 7344caf4, on 2 cores of Intel(R) Xeon(R) Processor,
+Linux 6.18.44-fc-v657.
 """
 
 from __future__ import annotations
 
-ENCODE_NS = 592
-SEND_NS = 2_604
-BEGIN_NS = 27_000
-SERVE_NS = 68
+ENCODE_NS = 801
+SEND_NS = 2_782
+BEGIN_NS = 27_801
+SERVE_NS = 43
