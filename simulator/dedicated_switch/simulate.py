@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
+from statistics import fmean
 
 from analysis.record import RunRecord, Virtual
 from analysis.statistics import Comparison
@@ -15,11 +16,18 @@ from foundation.designs.arms import baseline_and_lead
 from hosts.workload.trace import Trace
 from simulator.config import SimulationConfig
 from simulator.costs import HostCosts, Network
-from simulator.dedicated_switch.similar_run import baseline_costs, config_like, correct_costs, costs_of_run
+from simulator.dedicated_switch.similar_run import (
+    TRIAL_COLD_NS,
+    baseline_costs,
+    config_like,
+    correct_costs,
+    costs_of_run,
+    fit_cold_time,
+)
 from simulator.devices import DEDICATED_SWITCH_NETWORK, with_dedicated_cores
 from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
 
-_MAX_ROUNDS, _ROUNDS_TO_CORRECT = 12, 2  # of the results, and of the simulation that corrects the costs
+_MAX_ROUNDS, _ROUNDS_TO_CORRECT = 12, 2  # of the results, and of the simulations that correct the costs
 
 
 def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) -> Virtual:
@@ -31,8 +39,15 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
         existing_hot_set = hot_set if hot_set.exists() else None
         return temporary_run(config, trace, quiet_reporter(), hot_set=existing_hot_set)
 
+    measured = baseline_costs(run, record, summary)
     with simulate(shared_config) as simulated:
-        hosts = correct_costs(hosts, baseline_costs(run, record, summary), baseline_costs(*simulated))
+        hosts = correct_costs(hosts, measured, baseline_costs(*simulated))
+    baseline = baseline_and_lead(record.design)[0].name
+    measured_capacity = fmean(each[baseline] for each in summary.capacities)
+    trial_hosts = hosts.model_copy(update={"cold_ns": TRIAL_COLD_NS})
+    with simulate(_config_like(record, load, trial_hosts, _ROUNDS_TO_CORRECT)) as simulated:
+        trial_capacity = simulated.record.capacity[baseline]
+        hosts = fit_cold_time(hosts, measured, measured_capacity, baseline_costs(*simulated), trial_capacity)
     # Rounds of the same number begin with the same offsets of the workers, in the run and in its simulation.
     rounds = min(_MAX_ROUNDS, 1 + max(block.round for block in record.blocks))
     shared_config = _config_like(record, load, hosts, rounds)

@@ -22,6 +22,7 @@ from simulator.dedicated_switch.similar_run import (
     baseline_costs,
     correct_costs,
     costs_of_run,
+    fit_cold_time,
 )
 from simulator.experiment import temporary_run
 from switch_harness.wording import mentions
@@ -70,7 +71,7 @@ def test_what_counters_and_lone_rpcs_say_is_taken_as_it_is(real: Path) -> None:
     assert hosts.hit_ns == 0
     assert hosts.answer_ns == pytest.approx(ANSWER_NS, rel=0.05)
     assert hosts.idle_ns == pytest.approx(IDLE_NS, abs=2)
-    assert hosts.wake_ns == pytest.approx(0.6 * IDLE_NS, abs=2)
+    assert hosts.wake_ns == pytest.approx(0.2 * IDLE_NS, abs=2)
     assert (hosts.worker_cores, hosts.server_cores, hosts.measured) == (1, 1, real)
 
 
@@ -105,6 +106,35 @@ def test_what_is_left_of_a_steps_cpu_is_for_sending_and_for_what_follows_an_oper
     assert (least.send_ns, least.end_ns) == (500, 500)
 
 
+class TestColdTime:
+    HOSTS = HostCosts(end_ns=200_000, worker_cores=1)
+    MEASURED = ArmCosts(2_000, 1_000, 100)
+
+    def test_time_is_moved_to_the_operations_that_find_their_core_idle(self) -> None:
+        """Half of the operations took 100 µs more, since they are cold. A step takes 100 µs less at full load."""
+        trial = ArmCosts(2_100, 1_000, 100)
+        found = fit_cold_time(self.HOSTS, self.MEASURED, 500.0, trial, 1e6 / 2_100)
+        assert (found.end_ns, found.cold_ns) == (150_000, 100_000)
+        # With two cores for all workers, the same capacities mean twice as much time.
+        found = fit_cold_time(
+            self.HOSTS.model_copy(update={"worker_cores": 2}), self.MEASURED, 1_000.0, trial, 2e6 / 2_100
+        )
+        assert (found.end_ns, found.cold_ns) == (150_000, 100_000)
+
+    def test_no_more_is_moved_than_follows_an_operation(self) -> None:
+        found = fit_cold_time(self.HOSTS, self.MEASURED, 500.0, ArmCosts(2_200, 1_000, 100), 100.0)
+        assert (found.end_ns, found.cold_ns) == (500, 199_500)
+
+    @pytest.mark.parametrize(
+        ("trial_us", "capacity"), [(2_100, 500.0), (2_100, 600.0), (2_000, 400.0), (1_900, 400.0)]
+    )
+    def test_nothing_is_moved_without_cold_operations_or_spare_capacity(
+        self, trial_us: float, capacity: float
+    ) -> None:
+        trial = ArmCosts(trial_us, 1_000, 100)
+        assert fit_cold_time(self.HOSTS, self.MEASURED, 500.0, trial, capacity) == self.HOSTS
+
+
 def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
     real: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,10 +155,12 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
     run, record, summary = read(real)
     found = record.virtual
     assert found is not None and found.load == "0.3" and summary.virtual == found
-    trial, *compared = seen
+    trial, cold_trial, *compared = seen
     # Two threads simulate them, in any order.
     shared, own = sorted(compared, key=lambda config: config.hosts.worker_cores is None)
     assert trial.hosts.send_ns == HostCosts().send_ns
+    assert (trial.hosts.cold_ns, cold_trial.hosts.cold_ns) == (0, 100_000)
+    assert cold_trial.hosts.send_ns == shared.hosts.send_ns
     assert shared.hosts.begin_ns == pytest.approx(700_000, rel=0.05)
     assert shared.hosts.end_ns == pytest.approx(400_000, rel=0.05)
     assert shared.hosts.finish_ns == pytest.approx(20_000, rel=0.1)
