@@ -14,11 +14,11 @@ _SWEEPS = typed(
     "sweeps", "./hotline answer sweep clusters top-k skew bandwidth connections incast training --json",
     "--into", "{folder}/sweeps",
 )  # fmt: skip
-_RATING_SKEWS = (0.23, 0.14)
-"""Shares of the updates that the top 20,000 keys of rating data take (docs/logs.md)."""
-_VARIED = f"workload.hot_share={','.join(map(str, _RATING_SKEWS))}"
+_FLAT_SKEWS = (0.23, 0.14)
+"""Shares of the updates that the top 20,000 keys take: less than in the paper."""
+_VARIED = f"workload.hot_share={','.join(map(str, _FLAT_SKEWS))}"
 _SKEWS = Step(
-    "rating-skews",
+    "flat-skews",
     (
         "./hotline", "answer", "sweep", "--json", "--config", "{folder}/s1.toml", "--vary", _VARIED,
         "--into", "{folder}/sweeps",
@@ -69,7 +69,7 @@ def _clusters(clusters: Runs, skews: Runs) -> Table:
     rows = {(name, *size, "50 %"): _of_cluster(clusters[name]) for name, size in sizes.items()}
     rows |= {
         ("S1", *sizes["S1"], f"{100 * share:.0f} %"): _of_cluster(skews[f"{share:g}"])
-        for share in _RATING_SKEWS
+        for share in _FLAT_SKEWS
     }
     return make_table(
         "change by offload for clusters of the paper, with a dedicated switch",
