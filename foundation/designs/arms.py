@@ -62,18 +62,21 @@ def all_arms() -> dict[str, Arm]:
 
 
 def arm(name: str) -> Arm:
-    if message := unknown_arm_message([name]):
-        raise HotlineError(message)
-    return all_arms()[name]
+    arms = all_arms()
+    if name not in arms:
+        raise HotlineError(_unknown_arm_message(name, arms))
+    return arms[name]
 
 
 def unknown_arm_message(names: Iterable[str]) -> str | None:
     """Return the error for the first name that is no arm's; None if all are known."""
     arms = all_arms()
     unknown_name = next((name for name in names if name not in arms), None)
-    if unknown_name is None:
-        return None
-    return f"expected an arm ({', '.join(arms)}), got {unknown_name!r}"
+    return None if unknown_name is None else _unknown_arm_message(unknown_name, arms)
+
+
+def _unknown_arm_message(name: str, arms: Iterable[str]) -> str:
+    return f"expected an arm ({', '.join(arms)}), got {name!r}"
 
 
 def arms_in_order(names: Iterable[str]) -> tuple[Arm, ...]:

@@ -51,11 +51,9 @@ def oracle_general(objects: Sequence[int], times: Sequence[int] | None = None) -
     records = np.zeros(len(objects), RECORD)
     records["time"] = range(len(objects)) if times is None else times
     records["object"], records["size"], records["next"] = objects, 1, -1
-    last: dict[int, int] = {}
-    for index, key in enumerate(objects):
-        if key in last:
-            records["next"][last[key]] = index
-        last[key] = index
+    order = np.argsort(records["object"], kind="stable")
+    is_again = np.diff(records["object"][order]) == 0
+    records["next"][order[:-1][is_again]] = order[1:][is_again]
     return records.tobytes()
 
 

@@ -98,7 +98,7 @@ def test_a_ps_writes_its_connection_log_when_a_part_of_it_is_full(tmp_path: Path
 def test_a_ps_that_cannot_be_recovered_closes_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The connections are what `closed_connections` checks at the end of every test."""
+    """The connections are what `process_state.closed_connections` checks at the end of every test."""
     settings = {**PS, "log_dir": tmp_path, "durable": {"file": tmp_path / "ps.db"}}
     monkeypatch.setattr(DurableFile, "parts", lambda durable: {"cells of another version": b""})
     with pytest.raises(KeyError):

@@ -76,7 +76,7 @@ def test_an_interrupted_recovery_changes_nothing(tmp_path: Path, monkeypatch: py
 
 
 def test_a_server_that_cannot_be_recovered_closes_its_file(tmp_path: Path) -> None:
-    """The connections are what `closed_connections` checks at the end of every test."""
+    """The connections are what `process_state.closed_connections` checks at the end of every test."""
     run = CrashedRunFolder(tmp_path)
     _, durable = run.open_server(1)
     durable.checkpoint([("cells of another version", b"")])

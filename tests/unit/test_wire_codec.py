@@ -91,12 +91,15 @@ def judge(rpc: Any, length: int) -> bool:
     return is_well_formed(decode(rpc[0]), length)
 
 
+_read, _judge = plain(read), plain(judge)
+
+
 @given(HEADERS)
 def test_agents_read_all_fields(header: Header) -> None:
     """Their 64 bits are signed."""
     buffer = rpcs(1)
     buffer.view(np.uint8)[:HEADER_BYTES] = np.frombuffer(LAYOUT.pack(*header), np.uint8)
-    for found in (read(buffer), plain(read)(buffer)):
+    for found in (read(buffer), _read(buffer)):
         assert found._replace(t0=int(found.t0) % 2**64) == header
 
 
@@ -109,11 +112,14 @@ def write(rpc: Any, op: int, job: int, dim: int, live: int, t0: int) -> None:
     encode(rpc[0], line)
 
 
+_write = plain(write)
+
+
 @given(HEADERS)
 def test_agents_write_what_a_request_says_and_no_more(header: Header) -> None:
     line = dict(op=header.op, job=header.job, dim=header.dim, live=header.live, t0=header.t0 % 2**63)
     wanted = Header(flags=6, worker=2, epoch=3, ps=4, count=5, seq=6, iteration=7, **line)
-    for function in (write, plain(write)):
+    for function in (write, _write):
         buffer = rpcs(1)
         buffer.view(np.uint8)[:] = 0xFF
         function(buffer, *line.values())
@@ -131,7 +137,7 @@ def test_what_is_an_rpc(header: Header, data: st.DataObject) -> None:
             buffer = rpcs(1)
             buffer.view(np.uint8)[:HEADER_BYTES] = np.frombuffer(LAYOUT.pack(*one), np.uint8)
             right = is_rpc(one, lanes)
-            assert judge(buffer, lanes) == plain(judge)(buffer, lanes) == right
+            assert judge(buffer, lanes) == _judge(buffer, lanes) == right
             with nullcontext() if right else pytest.raises(MalformedDatagram):
                 check(one, lanes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -44,14 +44,15 @@ class SyntheticRun:
         change(pl.read_parquet(file)).write_parquet(file)
 
 
-def rpc_frame(rng: np.random.Generator, arms: Sequence[str]) -> pl.DataFrame:
+def rpc_frame(rng: np.random.Generator, jobs: Mapping[str, int]) -> pl.DataFrame:
+    """Return the rows of RPCs of some arms, whose jobs are given."""
     rows = []
     for number, load, arm, step, op in product(
-        range(ROUNDS), LOADS, arms, range(2 * STEPS), ("pull", "push")
+        range(ROUNDS), LOADS, jobs, range(2 * STEPS), ("pull", "push")
     ):
         metrics = rng.uniform(10, 20, 5)
         rows.append({
-            "worker": 1 + step % 2, "ps": 0, "job": arm_of(arm).job, "arm": arm, "round": number,
+            "worker": 1 + step % 2, "ps": 0, "job": jobs[arm], "arm": arm, "round": number,
             "load": load, "iteration": step, "op": op, "class": "mixed" if SERVED.get(arm, 0) else "cold",
             "t_send_us": step, "request_bytes": 312, "response_bytes": 56,
             **dict(zip(list(RPC)[12:17], metrics.tolist(), strict=True)),
@@ -62,15 +63,15 @@ def rpc_frame(rng: np.random.Generator, arms: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame([*rows, empty], schema=RPC)
 
 
-def operations_frame(rng: np.random.Generator, arms: Sequence[str]) -> pl.DataFrame:
+def operations_frame(rng: np.random.Generator, jobs: Mapping[str, int]) -> pl.DataFrame:
     rows = []
     for number in range(ROUNDS):
         slow_round = 1 + 0.5 * rng.random()
-        for load, arm, step in product(LOADS, arms, range(2 * STEPS)):
+        for load, arm, step in product(LOADS, jobs, range(2 * STEPS)):
             pull = PULL_US.get(arm, 1000.0) * slow_round + rng.uniform(-5, 5)
             for op, latency in (("pull", pull), ("push", 800.0), ("step", pull + 900.0)):
                 rows.append({
-                    "worker": 1 + step % 2, "job": arm_of(arm).job, "arm": arm, "round": number,
+                    "worker": 1 + step % 2, "job": jobs[arm], "arm": arm, "round": number,
                     "load": load, "iteration": step, "op": op, "scheduled_us": 0, "start_us": 0,
                     "end_us": int(latency), "latency_us": latency if step >= STEPS else 1e6,
                     "rpcs": 2 if op == "step" else 1, "measured": step >= STEPS,
@@ -89,13 +90,13 @@ def block(round_number: int, load: float, arm: str) -> Block:
 
 
 def make_run(folder: Path, arms: Sequence[str] = MEASURED) -> SyntheticRun:
-    rng = np.random.default_rng(7)
+    rng, jobs = np.random.default_rng(7), {arm: arm_of(arm).job for arm in arms}
     folder.mkdir()
-    rpc_frame(rng, arms).write_parquet(folder / "rpc.parquet")
-    operations_frame(rng, arms).write_parquet(folder / "operations.parquet")
+    rpc_frame(rng, jobs).write_parquet(folder / "rpc.parquet")
+    operations_frame(rng, jobs).write_parquet(folder / "operations.parquet")
     record = a_record(
         config={"workers": 2}, machine={"kernel": "6.1"}, placement={"p1": 0},
-        jobs={arm: arm_of(arm).job for arm in arms},
+        jobs=jobs,
         capacity={arms[0]: 200.0}, offered_rate={"0.5": 100.0, "0.8": 160.0},
         blocks=[block(*at) for at in product(range(ROUNDS), LOADS, arms)],
         accounting=Accounting(sent=1000, applied=990, lost=0, unknown=10, mismatched_keys=0, overflows=0),

@@ -24,6 +24,7 @@ from tests.unit.collect.test_collector import MINE, MS, SPACE, Bench
 MIXED = KeySpace(SPACE.size, None, (RowRange(0, 1), RowRange(MINE[1], 16), RowRange(MINE[3], 64)))
 KEY = st.sampled_from(MINE[:4])
 DELTA = st.sampled_from([1, 2, 7, MODULUS - 1, 2**31])
+_row_at, _place_of_cell = plain(row_at), plain(place_of_cell)
 
 
 class Collections(RuleBasedStateMachine):
@@ -169,10 +170,10 @@ def test_places_and_cells_of_rows_are_found_from_each_other(
     cells, stride = rows_at(server.share, places)[0].tolist(), server.share.ranges.stride
     index = np.searchsorted(server.share.ranges.first_place, places, side="right") - 1
     for place, cell, row_cells in zip(places.tolist(), cells, stride[index].tolist(), strict=True):
-        assert plain(row_at)(server, place) == cell
-        assert {plain(place_of_cell)(server, cell + k) for k in range(row_cells)} == {place}
+        assert _row_at(server, place) == cell
+        assert {_place_of_cell(server, cell + k) for k in range(row_cells)} == {place}
     outside = int(server.share.header.places)
-    assert plain(row_at)(server, outside) == server.share.header.outside_cell
+    assert _row_at(server, outside) == server.share.header.outside_cell
 
 
 def test_an_answer_of_another_collection_is_not_taken() -> None:

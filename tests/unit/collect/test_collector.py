@@ -102,9 +102,9 @@ class Bench:
                     self.deliver(answer)
         return rpcs
 
-    def run(self, ms: int) -> None:
-        for _ in range(ms):
-            self.advance(MS)
+    def run(self, ms: int, step_ms: int = 1) -> None:
+        for _ in range(0, ms, step_ms):
+            self.advance(step_ms * MS)
             self.exchange()
 
     def worker(
@@ -232,7 +232,7 @@ def test_a_journal_of_many_collections_is_replayed_within_the_queues() -> None:
     bench = seeded(MINE[:2], journal_bytes=1 << 20)
     for number in range(60):
         bench.switch.push(MINE[0], number)
-        bench.run(50)
+        bench.run(50, step_ms=10)
     bench.restart()
     state = bench.ps.server.state
     assert state.queue_sizes.sum() == 2

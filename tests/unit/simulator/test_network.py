@@ -39,6 +39,7 @@ FAULTY = Network(loss=0.05, duplication=0.05, reordering=0.1)
 MANAGED = Network(rate_mbit=200, queue_kb=8, traffic_manager=True)
 DEVICE = Network(switch_us=3, switch_mpps=0.05)
 MIXED = (RowRange(0, 1), RowRange(100, 64))
+_free_frame, _new_frame, _send_over_link = plain(free_frame), plain(new_frame), plain(send_over_link)
 
 
 def check_conservation(testbed: RandomTestbed) -> None:
@@ -176,13 +177,13 @@ def pass_by_python(world: World, port: int, f: int, received: int, now: int) -> 
     count = PROCESS_CTYPE(int(world.header.packet_function))(
         int(world.header.memory), port, octets, length, received // 1000, now // 1000, out, OUT_CAPACITY
     )
-    plain(free_frame)(world, f)
+    _free_frame(world, f)
     for to, data in read_records(memoryview(out), count):
         if to <= len(world.down):
-            g = plain(new_frame)(world)
+            g = _new_frame(world)
             world.frames[g].length = len(data)
             ctypes.memmove(world.frames[g].head.ctypes.data, data, len(data))
-            plain(send_over_link)(world, world.down[to - 1], g, now, AT_HOST, to - 1)
+            _send_over_link(world, world.down[to - 1], g, now, AT_HOST, to - 1)
     return now
 
 

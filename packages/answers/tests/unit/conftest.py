@@ -5,6 +5,21 @@ from collections.abc import Iterator
 import pytest
 
 from hotline_answers.cluster_answer import ask
+from packages.answers.tests.harness import workloads
+
+
+@pytest.fixture(scope="module", autouse=True)
+def generated_once() -> Iterator[None]:
+    """Generate each trace once in the process."""
+    with workloads.generated_once():
+        yield
+
+
+@pytest.fixture(scope="module")
+def small_workload() -> Iterator[None]:
+    """Have clusters train on fewer parameters and mini-batches than those of the built-in workload."""
+    with workloads.small_workload():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,9 +14,11 @@ import polars as pl
 import pytest
 
 from analysis.statistics import MIN_ROUNDS
+from experiment.phases import workload
 from foundation.protocol.header import LANES
 from foundation.protocol.memory import memory_of, memory_of_rows
 from foundation.protocol.rows import RowRange
+from hosts.workload.generator import generate
 from hotline_answers.cluster_answer import ask, dims, hotset
 from hotline_answers.cluster_answer.ask import ClusterAnswer
 from hotline_answers.cluster_answer.capacity import MAX_ERROR
@@ -25,6 +28,7 @@ from hotline_answers.cluster_answer.hotset import ScoredWorkload, shorten, simul
 from hotline_answers.cluster_answer.sentences import rows_sentence
 from hotline_answers.result import Answer, answer
 from packages.answers.tests.harness.capacities import capacities_of, capacities_with
+from packages.answers.tests.harness.workloads import small_workload
 from simulator.config import SimulationConfig
 from simulator.devices import DEVICES
 from tests.harness.cli import invoke
@@ -66,14 +70,19 @@ def of_log(log: Path, **rows: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have answers leave out the effects of other inputs, and simulate as few rounds as have an interval."""
+def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have answers leave out the effects of other inputs, and simulate a small workload.
+
+    They simulate as few rounds as have an interval.
+    """
 
     def few_rounds(*arguments: Any) -> SimulationConfig:
         return config_for(*arguments).model_copy(update={"rounds": MIN_ROUNDS})
 
     monkeypatch.setattr(ask, "_effects", lambda *arguments: ())
     monkeypatch.setattr(ask, "config_for", few_rounds)
+    with small_workload():
+        yield
 
 
 @pytest.mark.usefixtures("short")
@@ -233,7 +242,11 @@ def test_values_beyond_memory_are_not_simulated(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("workers", "servers"), [(8, 2), (80, 20)])
-def test_other_dims_at_most_double_the_time(workers: int, servers: int) -> None:
+def test_other_dims_at_most_double_the_time(
+    workers: int, servers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workload, "generate", generate)  # each answer generates its data
+
     def cpu_s(dim: int | None = None) -> float:
         begin = time.process_time()
         answer(workers=workers, servers=servers, dim=dim)

@@ -27,12 +27,14 @@ from switch_harness.wording import says_in_one_line
 from tests.harness.cli import invoke
 from tests.harness.traces import trace_of
 
+pytestmark = pytest.mark.usefixtures("small_workload")
+
 INPUTS = {"skew", "keys a step", "costs of hosts", "servers", "hot keys"}
 CLUSTER: dict[str, Any] = {"workers": 8, "servers": 2, "keys_per_step": 300, "top_k": 3000, "dim": 1}
 
 
 @pytest.fixture(scope="module")
-def found() -> Any:
+def found(small_workload: None) -> Any:
     return answer(**CLUSTER)
 
 
