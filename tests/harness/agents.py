@@ -17,8 +17,10 @@ from unittest.mock import patch
 
 import pytest
 
+from foundation.checkout import ROOT
 from foundation.protocol.header import HOTLINE_PORT, VERSION
 from switch_harness.waiting import PATIENCE_S
+from tests.harness.warm_processes import WarmProcess, warm_process
 
 _MAIN = {"hosts.ps": "hosts.ps.__main__", "hosts.worker": "hosts.worker.__main__"}
 
@@ -67,17 +69,25 @@ def _write(module: str, config: Mapping[str, object], directory: Path) -> Path:
 
 
 class Agent:
+    """An agent's process: a fork of one that has imported it, as in a run; new if it `is_fresh`."""
+
     def __init__(
-        self, module: str, config: dict[str, object], directory: Path, errors: IO[str] | None = None
+        self,
+        module: str,
+        config: dict[str, object],
+        directory: Path,
+        errors: IO[str] | None = None,
+        is_fresh: bool = False,
     ) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", module, "--config", str(_write(module, config, directory))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            cwd=Path(__file__).parents[2],
-        )
+        arguments, pipe = ("--config", str(_write(module, config, directory))), subprocess.PIPE
+        self.process: WarmProcess | subprocess.Popen[str]
+        if is_fresh:
+            command = [sys.executable, "-m", module, *arguments]
+            self.process = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=errors, text=True, cwd=ROOT
+            )
+        else:
+            self.process = warm_process(module, *arguments, stdin=pipe, stdout=pipe, stderr=errors)
         self.first = self.read(if_ended="{}")
 
     @contextmanager

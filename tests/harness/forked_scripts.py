@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import select
@@ -188,6 +189,7 @@ def _main() -> None:
     with _make_worker() as kv:  # load the machine code before the first fork
         out = np.zeros(ROWS, F32)
         kv.wait(kv.push_pull(np.arange(ROWS), out, out))
+    gc.freeze()  # or each fork would search these objects for garbage at its end, and copy their memory
     forked = _fork_cases()
     if forked is None:
         return

@@ -32,7 +32,6 @@ T = TypeVar("T")
 JOB = 7
 N_PS, DESIGN = 2, "none"
 NET = f"127.{os.getpid() % 250 + 1}.9"
-_TICK_S = 0.05
 
 
 class _Server:
@@ -46,7 +45,6 @@ class _Server:
         self._core.server.handle(b"", 0, 0)  # compiles, before a client waits for an answer
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
-        self._socket.settimeout(_TICK_S)
         self.address: tuple[str, int] = self._socket.getsockname()
         self._is_ending = False
         self._thread = threading.Thread(target=self._run)
@@ -54,6 +52,7 @@ class _Server:
 
     def end(self) -> None:
         self._is_ending = True
+        self._socket.sendto(b"", self.address)  # ends the wait of the thread
         self._thread.join()
         self._socket.close()
 
@@ -61,11 +60,10 @@ class _Server:
         return self._core.stores[JOB].contents()
 
     def _run(self) -> None:
-        while not self._is_ending:
-            try:
-                datagram, source = self._socket.recvfrom(2048)
-            except TimeoutError:
-                continue
+        while True:
+            datagram, source = self._socket.recvfrom(2048)
+            if self._is_ending:
+                return
             if self.mute:
                 continue
             now = time.monotonic_ns()

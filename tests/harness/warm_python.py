@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -122,6 +123,7 @@ def serve(descriptor: int) -> None:
     with hotline.Worker({"rows": (1, 1)}, scale=1.0) as kv:  # load the machine code before the first fork
         out = np.zeros(1, np.float32)
         kv.wait(kv.push_pull(np.arange(1), out, out))
+    gc.freeze()  # or each fork would search these objects for garbage at its end, and copy their memory
     with socket.socket(fileno=descriptor) as server:
         while True:
             message, given, _, _ = socket.recv_fds(server, _MESSAGE_BYTES, 3)

@@ -8,9 +8,9 @@ import os
 import random
 import signal
 import socket
-import sys
 from collections import Counter
 from pathlib import Path
+from subprocess import PIPE
 from unittest.mock import AsyncMock
 
 import finsy as fy
@@ -41,6 +41,7 @@ from switch_harness.waiting import PATIENCE_S
 from switch_harness.wording import mentions, says, says_in_one_line
 from tests.harness.cli import invoke, write_hot_set
 from tests.harness.livenet import JOB, KEYS, LiveNet, live
+from tests.harness.warm_processes import WarmProcess, warm_process
 from tests.harness.wire import MODULUS
 
 SILENCE = 1.0
@@ -86,12 +87,23 @@ async def hotline(net: LiveNet, *arguments: str) -> tuple[int, str, str]:
     return ran.exit_code, ran.stdout, ran.stderr
 
 
-async def start_hotline(net: LiveNet, *arguments: str) -> asyncio.subprocess.Process:
+async def start_hotline(net: LiveNet, *arguments: str) -> WarmProcess:
+    """Start the command line in a process of its own: gRPC takes one loop in each, and Ctrl-C a process."""
     command, *rest = arguments
-    pipe = asyncio.subprocess.PIPE
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "hotline.cli", command, "--switch", net.address, *rest, stdout=pipe, stderr=pipe
+    return await asyncio.to_thread(
+        warm_process, "hotline.cli", command, "--switch", net.address, *rest, stdout=PIPE, stderr=PIPE
     )
+
+
+async def read_line(process: WarmProcess) -> str:
+    assert process.stdout is not None
+    return await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), PATIENCE_S)
+
+
+async def ended(process: WarmProcess) -> tuple[int, str, str]:
+    """Return exit code, stdout and stderr of a process at its end."""
+    output, errors = await asyncio.to_thread(process.communicate, PATIENCE_S)
+    return process.wait(), output, errors
 
 
 async def all_muted(net: LiveNet) -> None:
@@ -104,10 +116,9 @@ async def interrupt_move(net: LiveNet, *command: str, again: str) -> None:
     process = await start_hotline(net, *command, "--job", str(JOB))
     await all_muted(net)
     process.send_signal(signal.SIGINT)
-    _, errors = await process.communicate()
+    code, _, reported = await ended(process)
     net.mute_servers(after=None)
-    reported = errors.decode()
-    assert process.returncode == 130 and reported.count("\n") == 1
+    assert code == 130 and reported.count("\n") == 1
     assert "interrupted" in reported and again in reported
 
 
@@ -156,7 +167,7 @@ async def test_a_killed_load_is_finished_by_loading_again(net: LiveNet, tmp_path
         process = await start_hotline(net, "load", "--job", str(JOB), file)
         await all_muted(net)
         process.kill()
-        await process.communicate()
+        await ended(process)
         assert set((await states(net)).values()) == {KeyState.RESERVED}
         assert 0 < given_away(net) < KEYS
         net.mute_servers(after=None)

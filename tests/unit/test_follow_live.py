@@ -19,10 +19,17 @@ from controller.hotset.selection import SwapRule
 from controller.tables import Change, HotParam, KeyState, Update
 from foundation.protocol.hashing import lane_of
 from softswitch.pipeline import CounterValue
-from switch_harness.waiting import PATIENCE_S
 from switch_harness.wording import mentions
 from tests.harness.livenet import JOB, KEYS, LiveNet, live
-from tests.unit.test_controller_live import check_sums, hotline, interrupt_move, start_hotline, states
+from tests.unit.test_controller_live import (
+    check_sums,
+    ended,
+    hotline,
+    interrupt_move,
+    read_line,
+    start_hotline,
+    states,
+)
 
 FIRST, SECOND = range(20), range(100, 120)
 """Keys that workers favour at first, and later."""
@@ -250,12 +257,10 @@ async def test_ctrl_c_between_periods_and_in_a_move(net: LiveNet) -> None:
     everything = ("follow", "--top-k", str(KEYS))
     await interrupt_move(net, *everything, again="follow again")
     process = await start_hotline(net, *everything, "--job", str(JOB), "--period-s", "3600")
-    assert process.stdout is not None
-    line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
-    assert line.startswith(b"beginning of job 3: ")
+    assert (await read_line(process)).startswith("beginning of job 3: ")
     process.send_signal(signal.SIGINT)
-    _, errors = await process.communicate()
-    assert (process.returncode, errors) == (130, b"hotline: interrupted\n")
+    code, _, errors = await ended(process)
+    assert (code, errors) == (130, "hotline: interrupted\n")
     assert await hot(net) == set(updates(net))
     await check_sums(net)
 
@@ -263,9 +268,8 @@ async def test_ctrl_c_between_periods_and_in_a_move(net: LiveNet) -> None:
 @live(favours=FIRST)
 async def test_the_command_ends_where_another_controller_takes_over(net: LiveNet) -> None:
     process = await start_hotline(net, *FOLLOW, "--period-s", "0.2")
-    assert process.stdout is not None
-    await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
+    await read_line(process)
     async with Controller(net.address):
-        _, errors = await process.communicate()
+        code, _, errors = await ended(process)
     text = f"Error: another controller has become primary of switch {net.address}\n"
-    assert (process.returncode, errors.decode()) == (1, text)
+    assert (code, errors) == (1, text)

@@ -68,7 +68,7 @@ def has_ended(pid: int) -> bool:
     return not is_alive(pid)
 
 
-async def test_agents_are_processes_of_their_own(tmp_path: Path, module: str) -> None:
+async def test_agents_are_processes_of_their_own_and_die_with_the_server(tmp_path: Path, module: str) -> None:
     async with launcher_in(tmp_path) as launcher:
         agents = [await start(launcher, module, "--config", str(number)) for number in range(3)]
         for number, (process, found) in enumerate(agents):
@@ -111,17 +111,18 @@ async def test_agents_are_processes_of_their_own(tmp_path: Path, module: str) ->
         wait_for(lambda: others.read_text().split() == [str(process.pid)])
         process.kill()
         await process.wait()
+        await check_death(launcher, module)
 
 
-async def test_agents_die_with_the_server_and_that_is_reported(tmp_path: Path, module: str) -> None:
-    async with launcher_in(tmp_path) as launcher:
-        started = [await start(launcher, module) for _ in range(2)]
-        os.kill(started[0][1]["parent"], signal.SIGKILL)
-        for process, found in started:
-            assert await process.wait() == -signal.SIGKILL
-            wait_for(partial(has_ended, found["pid"]))
-        with pytest.raises(AgentFailed, match="the fork server of agents has ended"):
-            await launcher.launch(module, [])
+async def check_death(launcher: AgentLauncher, module: str) -> None:
+    """Check that agents die with the server, and that this is reported."""
+    started = [await start(launcher, module) for _ in range(2)]
+    os.kill(started[0][1]["parent"], signal.SIGKILL)
+    for process, found in started:
+        assert await process.wait() == -signal.SIGKILL
+        wait_for(partial(has_ended, found["pid"]))
+    with pytest.raises(AgentFailed, match="the fork server of agents has ended"):
+        await launcher.launch(module, [])
 
 
 ORPHANS = """

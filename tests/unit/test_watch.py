@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import re
@@ -25,14 +24,14 @@ from controller.status import Counters, take_reading
 from foundation.designs import recorded, registry
 from foundation.designs.recorded import RecordedDesign
 from foundation.designs.registry import design
-from switch_harness.waiting import PATIENCE_S
 from switch_harness.wording import says_in_one_line
 from tests.harness.arms import JOBS
 from tests.harness.cli import invoke
 from tests.harness.livenet import JOB, LiveNet, live
 from tests.harness.snapshots import assert_snapshot
+from tests.harness.warm_processes import WarmProcess
 from tests.harness.watched import FIRST, SECOND, a_reading, a_run, operations, rpcs
-from tests.unit.test_controller_live import start_hotline
+from tests.unit.test_controller_live import ended, read_line, start_hotline
 
 NOWHERE = "127.0.0.1:1"
 ONCE = "tests.designs.tutorial.once"
@@ -283,14 +282,8 @@ def test_wrong_usage(nowhere: Path, arguments: tuple[str, ...]) -> None:
     assert run("--switch", NOWHERE, *arguments).exit_code == 2
 
 
-async def start(net: LiveNet, *arguments: str) -> asyncio.subprocess.Process:
-    """Start `hotline watch` in a process of its own: gRPC takes one loop in each."""
+async def start(net: LiveNet, *arguments: str) -> WarmProcess:
     return await start_hotline(net, "watch", "--interval", "0.2", *arguments)
-
-
-async def ended(process: asyncio.subprocess.Process) -> tuple[int | None, str, str]:
-    output, errors = await asyncio.wait_for(process.communicate(), PATIENCE_S)
-    return process.returncode, output.decode(), errors.decode()
 
 
 @live()
@@ -333,9 +326,7 @@ async def test_a_live_switch(net: LiveNet, tmp_path: Path) -> None:
 @live()
 async def test_a_live_switch_that_goes(net: LiveNet, tmp_path: Path) -> None:
     process = await start(net, str(a_run(tmp_path / "run")))
-    assert process.stdout is not None
-    first = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
-    assert b"so far" in first
+    assert "so far" in await read_line(process)
     await net.switch_off()
     code, output, errors = await ended(process)
     assert (code, output.splitlines()[-1], errors) == (0, "the switch has gone", "")
@@ -345,7 +336,6 @@ async def test_a_live_switch_that_goes(net: LiveNet, tmp_path: Path) -> None:
 @live()
 async def test_ctrl_c_ends_it(net: LiveNet, tmp_path: Path) -> None:
     process = await start(net, str(a_run(tmp_path / "run")), "--interval", "3600")
-    assert process.stdout is not None
-    assert b"so far" in await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
+    assert "so far" in await read_line(process)
     process.send_signal(signal.SIGINT)
     assert await ended(process) == (130, "", "hotline: interrupted\n")

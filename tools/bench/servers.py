@@ -34,7 +34,7 @@ def parameter_server(
             parameters=parameters,
             row_ranges=ranges,
         )
-        ps = Agent("hosts.ps", config.model_dump(mode="json"), Path(folder))
+        ps = Agent("hosts.ps", config.model_dump(mode="json"), Path(folder), is_fresh=True)
         try:
             if not ps.first.get("ready"):
                 raise BenchError(f"the PS did not start: {ps.first.get('error', 'no reply')}")

@@ -21,7 +21,7 @@ from switch_harness.wording import says
 from tests.harness.loopback import JOB, RunningRendezvous, running_rendezvous
 from tests.harness.warm_python import ForkedProgram, WarmPython, warm_python
 
-ROWS, PUSHES = 4_000, 50
+ROWS, PUSHES = 4_000, 20
 """What takes servers longer than a script takes to end."""
 BEGIN = f"""
 import multiprocessing, os, signal, sys
