@@ -45,7 +45,8 @@ SERVER_CPU = Claim("the servers' CPU, change", "points", 5, has_signs=True, excl
 WORKER_CPU_CHANGE = Claim("the workers' CPU, change", "points", 5, has_signs=True)
 TRANSFER_CHANGE = Claim("mean time of a pull or push, change", "points", 15, has_signs=True)
 LATENCY = Claim("mean time of a pull or push", "%", 15, goal_share=0.9)
-CAPACITY = Claim("steps/s that the cluster carries", "%", 10)
+CAPACITY = Claim("steps/s that the cluster carries with the switch", "%", 10)
+"""Those without it are fitted (`simulator.dedicated_switch.similar_run`)."""
 CLAIMS = (PACKETS, SERVER_CPU, WORKER_CPU_CHANGE, TRANSFER_CHANGE, LATENCY, CAPACITY)
 _TRANSFER_MEANS = tuple(f"{op}_mean" for op in TRANSFERS)
 _METRICS_OF_CHANGES = {
@@ -101,11 +102,10 @@ def predictions_of(configuration: str, summary: Summary) -> Predictions:
         ]
         for claim, names in _METRICS_OF_CHANGES.items()
     }
-    capacities = [
-        _level(configuration, arm, virtual.shared_capacity[arm], _measured_capacity(summary, arm))
-        for arm in arms.values()
-    ]
-    return {**changes, LATENCY: levels, CAPACITY: capacities}
+    capacity = _level(
+        configuration, lead.name, virtual.shared_capacity[lead.name], _measured_capacity(summary, lead.name)
+    )
+    return {**changes, LATENCY: levels, CAPACITY: [capacity]}
 
 
 def _level(configuration: str, what: str, predicted: float, measured: float) -> Prediction:
