@@ -111,7 +111,7 @@ class TestColdTime:
     MEASURED = ArmCosts(2_000, 1_000, 100)
 
     def test_time_is_moved_to_the_operations_that_find_their_core_idle(self) -> None:
-        """Half of the operations took 100 µs more, since they are cold. A step takes 100 µs less at full load."""
+        """Half of the operations took 100 µs more. A step takes 100 µs less at full load."""
         trial = ArmCosts(2_100, 1_000, 100)
         found = fit_cold_time(self.HOSTS, self.MEASURED, 500.0, trial, 1e6 / 2_100)
         assert (found.end_ns, found.cold_ns) == (150_000, 100_000)
