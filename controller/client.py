@@ -17,6 +17,7 @@ import grpc
 from finsy import p4client
 from finsy.gnmiclient import GNMIClientError
 from finsy.p4schema import P4BitsType, P4Register
+from finsy.proto import p4i
 from pydantic import Field
 from typing_extensions import Self
 
@@ -103,9 +104,9 @@ class SwitchClient:
         if self._switch.p4info.has_p4info(schema_of(self._design).p4info):
             return False
         await self._disconnect()
-        # finsy commits the two files when it becomes primary.
+        # finsy commits both when it becomes primary.
         self._connection = await self._connect(
-            self._design.p4info, self._design.program, timeout_s=_COMMIT_TIMEOUT_S
+            schema_of(self._design).p4info, self._design.program, timeout_s=_COMMIT_TIMEOUT_S
         )
         return True
 
@@ -285,13 +286,17 @@ class SwitchClient:
             raise self._closed_error() from error
 
     async def _connect(
-        self, p4info: Path | None = None, p4blob: Path | None = None, timeout_s: float | None = None
+        self, p4info: p4i.P4Info | None = None, p4blob: Path | None = None, timeout_s: float | None = None
     ) -> fy.Switch:
         election_id = self._first_election_id
         timeout_s = self._connect_timeout_s if timeout_s is None else timeout_s
         for _ in range(_MAX_ELECTIONS):
             options = fy.SwitchOptions(
-                p4info=p4info, p4blob=p4blob, device_id=self._device_id, initial_election_id=election_id
+                # A file would be parsed again, for 0.1 s; `P4Schema`, which gets it, takes a message, too.
+                p4info=cast("Path | None", p4info),
+                p4blob=p4blob,
+                device_id=self._device_id,
+                initial_election_id=election_id,
             )
             switch = fy.Switch("hotline", self.address, options)
             await self._enter_switch(

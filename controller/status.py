@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 
-from finsy.proto import p4i
-from google.protobuf import text_format
-
-from controller.client import SwitchClient
+from controller.client import SwitchClient, schema_of
 from controller.tables import CallerKind, HotParam, JobRow, KeyState, ServerRow, WorkerRow
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.header import LANES
@@ -40,8 +37,7 @@ RPC_OUTCOMES = tuple(outcome.name.lower() for outcome in RpcOutcome)
 
 @cache
 def drop_reasons() -> tuple[str, ...]:
-    p4info = text_format.Parse(design(DEFAULT).p4info.read_text(), p4i.P4Info())
-    members = p4info.type_info.serializable_enums["DropReason"].members
+    members = schema_of(design(DEFAULT)).p4info.type_info.serializable_enums["DropReason"].members
     names = {int.from_bytes(member.value, "big"): member.name.lower() for member in members}
     return tuple(names[cell] for cell in range(len(names)))
 

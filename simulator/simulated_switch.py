@@ -91,8 +91,14 @@ def switch_of(design: Design, hosts: SwitchHosts, arms: Sequence[Arm], epoch: in
 
 
 @cache
+def loaded_config(design: Design) -> LoadedConfig:
+    """Return the program and P4Info of a design, which pipelines share."""
+    return LoadedConfig.read(design.program, design.p4info)
+
+
+@cache
 def compiled_config(design: Design, buffered: bool = False) -> CompiledConfig:
-    config = LoadedConfig.read(design.program, design.p4info)
+    config = loaded_config(design)
     return CompiledConfig(config, MachineCode(config.program, buffered=buffered))
 
 

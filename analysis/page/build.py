@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -124,6 +125,12 @@ def forest_plot(rows: Sequence[ForestRow], columns: ResultColumns) -> Markup:
 
 
 def _render(name: str, **context: object) -> Markup:
+    return Markup(_environment().get_template(name).render(context))
+
+
+@cache
+def _environment() -> Environment:
+    """Return the environment of all templates, which compiles each of them once."""
     environment = Environment(
         loader=PackageLoader("analysis.page", ""),
         autoescape=True,
@@ -137,7 +144,7 @@ def _render(name: str, **context: object) -> Markup:
         "interval": interval,
         "row_reason": row_reason,
     }
-    return Markup(environment.get_template(name).render(context))
+    return environment
 
 
 def _to_json(value: object) -> str:

@@ -12,8 +12,9 @@ dotted name of a module that has a `RULE`; modules are searched on the import pa
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Annotated, Protocol, TypeAlias, TypeVar
@@ -97,7 +98,8 @@ def rule_names() -> tuple[str, ...]:
     return tuple(sorted(_entry_points(), key=lambda name: (name not in (TOP_K, WINDOW), name)))
 
 
-def _entry_points() -> dict[str, str]:
+@cache
+def _entry_points() -> Mapping[str, str]:
     return {each.name: each.value for each in entry_points(group="hotline.rules")}
 
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -90,6 +91,7 @@ class PowerLaw:
         return updates
 
 
+@lru_cache(maxsize=64)  # a study generates data of the same shapes many times
 def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
     """Return law and draws per mini-batch that give a shape's keys and share. Raises `DataError`."""
     target_keys = float(shape.keys_per_step)

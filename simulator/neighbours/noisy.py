@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import click
@@ -41,12 +42,19 @@ class QuietJobResult(NamedTuple):
 
 def loads(steps: int, seed: int = 1) -> dict[int, Load]:
     """Return the load of each job: the quiet job's keys are skewed, the noisy job's uniform."""
+    return dict(_draw_loads(steps, seed))
+
+
+@lru_cache(maxsize=4)  # all cases have the same loads, and drawing them takes as long as to simulate a case
+def _draw_loads(steps: int, seed: int) -> Mapping[int, Load]:
     rng = np.random.default_rng(seed)
     skewed = 1.0 / np.arange(1, KEYS + 1)
-    return {
-        job: Load(draw_keys(rng, weights, (WORKERS, steps * pushes, KEYS_A_STEP)), PERIOD_NS // pushes)
-        for job, weights, pushes in ((QUIET, skewed, 1), (NOISY, np.ones(KEYS), NOISY_PUSHES_A_PERIOD))
-    }
+    drawn = {}
+    for job, weights, pushes in ((QUIET, skewed, 1), (NOISY, np.ones(KEYS), NOISY_PUSHES_A_PERIOD)):
+        keys = draw_keys(rng, weights, (WORKERS, steps * pushes, KEYS_A_STEP))
+        keys.flags.writeable = False
+        drawn[job] = Load(keys, PERIOD_NS // pushes)
+    return drawn
 
 
 def rates_of_jobs(job_loads: Mapping[int, Load]) -> dict[int, Rates]:

@@ -15,14 +15,12 @@ from foundation.protocol import addressing, codec, frames
 from foundation.protocol.codec import Message
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import HOTLINE_PORT, KEYS, VALUES, WINDOW_BITS, Header, Op
-from simulator.simulated_switch import RowWriter
+from simulator.simulated_switch import RowWriter, loaded_config
 from softswitch.explain.events import Event
 from softswitch.explain.record import Recorder
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
-from softswitch.load import load_program
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.loaded_config import LoadedConfig
 
 WORKER, PS, EPOCH = 1, 0, 1
 HOSTS = SwitchHosts(workers=2, servers=1)
@@ -36,7 +34,7 @@ def keys_of_lanes(lanes: int) -> list[int]:
 
 
 def program() -> Program:
-    return load_program(DESIGN.program.read_bytes())
+    return loaded_config(DESIGN).program
 
 
 def explain_rpc(op: Op, lanes: int, cold_keys: int = 0) -> list[Event]:
@@ -59,7 +57,7 @@ def explain_rpc(op: Op, lanes: int, cold_keys: int = 0) -> list[Event]:
 
 
 def _make_switch(hot_keys: Sequence[int]) -> tuple[InterpretedPipeline, Recorder]:
-    config = LoadedConfig.read(DESIGN.program, DESIGN.p4info)
+    config = loaded_config(DESIGN)
     recorder = Recorder(config.program)
     control = ControlledPipeline(
         config, lambda loaded_config: InterpretedPipeline(loaded_config, observer=recorder), clock=lambda: 0

@@ -34,6 +34,8 @@ from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.warm import warm_worker
 from softswitch.compiled import CompiledPipeline
+from softswitch.ir import Program
+from softswitch.jit import MachineCode
 from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.pipeline import Output, Pipeline
 
@@ -134,8 +136,10 @@ class _Load:
         caller = Caller(job, worker, EPOCH)
         self._client = HotsetClient(caller, N_PS, space, time.monotonic_ns)
 
-    async def run(self, inject: Callable[[int, bytes], None], operations: int | None = None) -> None:
-        """Push while `running`, or this many times."""
+    async def run(
+        self, inject: Callable[[int, bytes], None], operations: int | None = None, pace_s: float = _PACE
+    ) -> None:
+        """Push while `running`, or this many times, at most once in `pace_s`."""
         source = UdpEndpoint(self.row.mac, self.row.addr, self.row.udp_port)
         end = None if operations is None else self.operations + operations
         while (self.running and self.operations != end) or not self._client.idle:
@@ -146,7 +150,7 @@ class _Load:
                 destination = UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
                 inject(self.row.port, frames.build(UdpFrame(source, destination, bytes(datagram))))
             self._client.wake(time.monotonic_ns())
-            await asyncio.sleep(_PACE)
+            await asyncio.sleep(pace_s)
 
     def receive(self, frame: bytes) -> list[bytes]:
         now = time.monotonic_ns()
@@ -155,8 +159,10 @@ class _Load:
 
     def _push(self) -> None:
         favoured = self._random.choice(self.favours, size=_KEYS_AT_A_TIME - 1, replace=False)
-        others = np.setdiff1d(np.arange(self._space.size), favoured)
-        positions = np.append(favoured, self._random.choice(others))
+        other = int(self._random.integers(self._space.size - len(favoured)))
+        for position in np.sort(favoured).tolist():
+            other += position <= other
+        positions = np.append(favoured, other)
         deltas = self._random.integers(0, 1000, size=_KEYS_AT_A_TIME, dtype=np.uint32)
         self.sent.update(dict(zip(positions.tolist(), deltas.tolist(), strict=True)))
         self.updates.update(positions.tolist())
@@ -179,6 +185,16 @@ def compile_agents(design: str) -> None:
     machine.wake(state, 0)
     machine.transmit(state, 0)
     machine.octets(state, 0)
+
+
+_code_of: dict[int, tuple[Program, MachineCode]] = {}  # by the id of a program, which is kept with it
+
+
+def _make_pipeline(program: Program) -> CompiledPipeline:
+    """Make a program's machine code once: to find it among those on disk takes 50 ms of each net."""
+    if id(program) not in _code_of:
+        _code_of[id(program)] = program, MachineCode(program)
+    return CompiledPipeline(program, _code_of[id(program)][1])
 
 
 class LiveNet:
@@ -205,7 +221,7 @@ class LiveNet:
         }
         self._loss = loss
         self._random = random.Random(0)
-        self._p4runtime = P4RuntimeServer[CompiledPipeline](1, self, CompiledPipeline)
+        self._p4runtime = P4RuntimeServer[CompiledPipeline](1, self, _make_pipeline)
         self.address = ""
 
     async def __aenter__(self) -> LiveNet:
@@ -258,9 +274,9 @@ class LiveNet:
         loads = [load for load in self.loads if job in (None, load.job)]
         await asyncio.gather(*(load.run(self.inject, operations) for load in loads))
 
-    async def work_while(self, action: Coroutine[Any, Any, T]) -> T:
-        """Run an action while the workers push; then let them finish their pushes."""
-        working = [asyncio.ensure_future(load.run(self.inject)) for load in self.loads]
+    async def work_while(self, action: Coroutine[Any, Any, T], pace_s: float = _PACE) -> T:
+        """Run an action while each worker pushes at most once in `pace_s`; then let pushes end."""
+        working = [asyncio.ensure_future(load.run(self.inject, pace_s=pace_s)) for load in self.loads]
         try:
             return await action
         finally:

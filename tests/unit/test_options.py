@@ -6,6 +6,7 @@ import inspect
 import math
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, get_args, get_origin
 
@@ -141,6 +142,9 @@ def literals(annotation: object) -> tuple[object, ...]:
     return literals(choices[0]) if choices and get_args(choices[0]) else tuple(choices)
 
 
+source_of = cache(inspect.getsource)
+
+
 def text_of_field(model: type[BaseModel], field: str) -> str:
     """Return the text of an annotation, or else the string that stands below the field in its class."""
     if (described := model.model_fields[field].description) is not None:
@@ -150,7 +154,7 @@ def text_of_field(model: type[BaseModel], field: str) -> str:
         " ".join(text.split())
         for each in model.__mro__
         if each.__module__.partition(".")[0] not in ("pydantic", "builtins")
-        for text in re.findall(declared, inspect.getsource(each), re.MULTILINE | re.DOTALL)
+        for text in re.findall(declared, source_of(each), re.MULTILINE | re.DOTALL)
     }
     return found
 

@@ -65,9 +65,16 @@ def name_of(file: Path, folder: Path) -> str:
     return ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
 
 
+@cache
+def nodes(file: Path) -> tuple[ast.Import | ast.ImportFrom | ast.Constant, ...]:
+    """Return the imports and the constants of a file."""
+    wanted = (ast.Import, ast.ImportFrom, ast.Constant)
+    return tuple(node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, wanted))
+
+
 def imports(file: Path, modules: Container[str] = ()) -> Iterator[str]:
     """Yield what a file imports; `from a import b` gives a.b if that is a module, and else a."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in nodes(file):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -113,7 +120,7 @@ def test_no_string_names_a_module_of_a_room_above_or_beside() -> None:
 
 def strings(file: Path) -> Iterator[str]:
     """Yield the strings of a file that may be dotted names of modules."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in nodes(file):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
             yield node.value
 

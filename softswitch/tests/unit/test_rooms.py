@@ -49,9 +49,14 @@ def name_of(file: Path) -> str:
     return ".".join(file.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__")
 
 
+@cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
 def imports(file: Path, known: dict[str, Path]) -> Iterator[str]:
     """Yield the names of imported modules; of `from a import b` a.b if that is a module, otherwise a."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -99,7 +104,7 @@ def test_class_names_stand_in_one_room() -> None:
     """A name can be searched for. `interpreter` and `codegen` name the same part of a program alike."""
     rooms: dict[str, set[str]] = {}
     for file in (SOURCES / "softswitch").rglob("*.py"):
-        for node in ast.parse(file.read_text()).body:
+        for node in parsed(file).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 rooms.setdefault(node.name, set()).add(room_of(name_of(file)))
     found = {name: where for name, where in rooms.items() if len(where) > 1}
@@ -128,7 +133,7 @@ def test_one_module_calls_the_c_library_from_python() -> None:
         for file in SOURCES.rglob("*.py")
         if any(
             isinstance(node, ast.Attribute) and node.attr in ("CDLL", "PyDLL", "cdll")
-            for node in ast.walk(ast.parse(file.read_text()))
+            for node in ast.walk(parsed(file))
         )
     }
     assert found == {"softswitch/libc.py", "nativekit/plain.py"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import cache, wraps
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
@@ -143,14 +143,20 @@ def _help(model: type[BaseModel], field: str) -> str:
 def _docstring(model: type[BaseModel], field: str) -> str:
     """Return the string below the declaration of a field; "" if there is none."""
     owner = next(each for each in model.__mro__ if field in get_annotations(each))
+    return _docstrings(owner).get(field, "")
+
+
+@cache
+def _docstrings(owner: type[BaseModel]) -> Mapping[str, str]:
+    """Return the strings below the fields that a class declares, by field."""
     [declaration] = ast.parse(dedent(inspect.getsource(owner))).body
     assert isinstance(declaration, ast.ClassDef)
+    found: dict[str, str] = {}
     for statement, following in pairwise(declaration.body):
         match statement, following:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                if name == field:
-                    return text
-    return ""
+                found[name] = text
+    return found
 
 
 class ValueType(NamedTuple):

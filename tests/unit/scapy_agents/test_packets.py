@@ -74,8 +74,9 @@ def test_every_type_of_rpc_has_the_same_bytes(op: int, flags: int) -> None:
         whole = codec.build(Message(header, keys, values))
         for each in variants(header):
             datagram = LAYOUT.pack(*each) + whole[HEADER_BYTES:]
-            assert accepts(datagram) == (is_rpc(each, len(datagram)) and each.op != Op.CONTROL), each
-            if accepts(datagram):
+            is_accepted = accepts(datagram)
+            assert is_accepted == (is_rpc(each, len(datagram)) and each.op != Op.CONTROL), each
+            if is_accepted:
                 message = Message(each, keys, values)
                 assert scapy_messages.build(message) == datagram
                 found = scapy_messages.parse(datagram)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from simulator.faults.schedule import FaultSchedule
 from simulator.faults.shrink import shrink
 from simulator.faults.switch import compile_small
 from simulator.faults.testbed import SimulatedTestbed
+from simulator.simulated_switch import CompiledConfig
 from softswitch.p4runtime.loaded_config import read_p4info
 from switch_harness.wording import says
 from tests.harness.cli import invoke
@@ -114,7 +116,8 @@ def test_what_is_pushed_follows_from_the_seed(seed: int, is_extreme: bool) -> No
 # -- the suite bites
 
 
-def program_without(assignment: str) -> Any:
+@cache
+def program_without(assignment: str) -> CompiledConfig:
     """Compile our program without an assignment of `exactly_once.p4`."""
     source = (design(DEFAULT).program.parents[1] / "hotset" / "exactly_once.p4").read_text().splitlines()
     [line] = [number for number, text in enumerate(source, start=1) if assignment in text]

@@ -30,17 +30,16 @@ Forge = Callable[[Random], tuple[int, bytes]]
 
 
 def harm(switch: Callable[[], Any], registers: tuple[str, ...], count: int, forge: Forge) -> list[int]:
-    """Return how many of `TRIES` forged packets do each `HARM`; each meets a new switch."""
-    random, found = Random(1), Counter[str]()
+    """Return how many of `TRIES` forged packets do each `HARM`; each meets the state of a new switch."""
+    random, found, pipeline = Random(1), Counter[str](), switch()
+    new = pipeline.memory_image()
+
+    def cells() -> list[list[int]]:
+        return [pipeline.cells.read_register(f"HotlineIngress.{name}", 0, count) for name in registers]
+
+    before = cells()
     for _ in range(TRIES):
-        pipeline = switch()
-
-        def cells(pipeline: Any = pipeline) -> list[list[int]]:
-            return [
-                list(pipeline.cells.read_register(f"HotlineIngress.{name}", 0, count)) for name in registers
-            ]
-
-        before = cells()
+        pipeline.load_image(new)
         outputs = pipeline.process(*forge(random), 0, 0)
         found["cells"] += cells() != before
         others = [output for output in outputs if output.port not in ports_of(VICTIM)]

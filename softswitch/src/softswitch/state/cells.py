@@ -6,11 +6,12 @@ import struct
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from softswitch import ir
 from softswitch.checks import check_counter, check_index, check_meter, check_value, check_value_set
 from softswitch.memory.layout import COUNTER_WORDS, METER_WORDS, CellArray, Layout
-from softswitch.memory.words import WORD_BYTES, split_words
+from softswitch.memory.words import WORD, WORD_BYTES, split_words
 from softswitch.pipeline import CounterValue, MeterConfig
 from softswitch.state.memory import Memory
 
@@ -51,8 +52,8 @@ class Cells:
         index = self._counters[name]
         stop = min(stop, self._program.counters[index].size)
         size = COUNTER_WORDS * WORD_BYTES
-        cells = b"".join(self._read(self._layout.counters[index], size, start, stop))
-        words = np.frombuffer(cells, dtype=np.uint64).tolist()
+        octets = self._read(self._layout.counters[index], size, start, stop)
+        words = octets.view(np.uint64).ravel().tolist()
         return [CounterValue(*cell) for cell in zip(words[::2], words[1::2], strict=True)]
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
@@ -85,16 +86,20 @@ class Cells:
         definition = self._program.registers[register]
         size = self._layout.register_bytes(definition.width)
         stop = min(stop, definition.size)
-        cells = self._read(self._layout.registers[register], size, start, stop)
-        return [int.from_bytes(cell, "little") for cell in cells]
+        octets = self._read(self._layout.registers[register], size, start, stop)
+        words = octets.view(f"<u{min(size, WORD_BYTES)}")  # [cell, word]
+        values: list[int] = words[:, 0].tolist()
+        for cell, word in np.argwhere(words[:, 1:]).tolist():  # in most states few
+            values[cell] |= int(words[cell, word + 1]) << WORD * (word + 1)
+        return values
 
-    def _read(self, cells: CellArray, size: int, start: int, stop: int) -> list[bytes]:
-        """Return the bytes of cells `start` to `stop` - 1; each cell is read atomically."""
+    def _read(self, cells: CellArray, size: int, start: int, stop: int) -> npt.NDArray[np.uint8]:
+        """Return the bytes of cells `start` to `stop` - 1 [cell, byte]; each cell is read atomically."""
         if start >= stop:
-            return []
+            return np.empty((0, size), np.uint8)
         with self._memory.locked():
             octets = self._memory.read_cells(cells.at(start), cells.step, stop - start, size)
-        return [cell.tobytes() for cell in octets]
+        return np.ascontiguousarray(octets)
 
     def write_register(self, name: str, index: int, value: int) -> None:
         register = self._registers[name]
