@@ -25,7 +25,6 @@ from experiment.folder import create_run_folder
 from experiment.liveness import Liveness
 from experiment.progress import Reporter
 from foundation.designs.hotset import OFFLOAD
-from foundation.logs.collector import COLLECTOR, run_collector
 from foundation.protocol.addressing import switch_interfaces
 from hosts.keys import KeySpace
 from hosts.warm import warm
@@ -36,8 +35,6 @@ from topologies.agents import CommandTarget
 from topologies.experiment import new_record
 from topologies.fleet import RunContext, provision
 from topologies.mininet_testbed import MininetTestbed
-from topologies.network import network
-from topologies.placement import place
 from topologies.run_lock import hold_run_lock
 from topologies.running_cluster import agent_cluster
 from topologies.session import RealSession
@@ -46,6 +43,7 @@ KEYS = 400
 _WORKERS, _SERVERS = 2, 2
 _JOB = OFFLOAD.job
 _PERIOD_NS, _AHEAD_NS, _PATIENCE_S = 150_000_000, 500_000_000, 120.0
+_KIND = MininetTestbed()
 
 
 def workload() -> Trace:
@@ -84,20 +82,14 @@ async def follow(session: RealSession) -> list[Period]:
 
 
 async def run(config: Config, folder: Path) -> dict[str, Any]:
-    placement = place(config.placement, config.servers, config.workers)
-    trace, record = workload(), new_record(config, MininetTestbed())
+    trace, record, reporter = workload(), new_record(config, _KIND), Reporter(Console(quiet=True))
     trace.save(folder / "trace")
-    with network(config, placement, folder / "logs") as net:
-        await provision(net.address, config)
-        context = RunContext(
-            config, folder, record, Reporter(Console(quiet=True)), placement, net, Liveness()
-        )
-        async with (
-            run_collector(folder / "parts", COLLECTOR) as collector,
-            agent_cluster(context, trace, None) as cluster,
-        ):
+    async with _KIND.open(config, folder, record, reporter) as testbed:
+        await provision(testbed.network.address, config)
+        context = RunContext(config, folder, record, reporter, testbed.placement, testbed.network, Liveness())
+        async with agent_cluster(context, trace, None) as cluster:
             periods = await follow(cluster.session)
-            account = await accounting.account(cluster.session, trace.space, collector)
+            account = await accounting.account(cluster.session, trace.space, testbed.collector)
     return {"periods": [asdict(period) for period in periods], "accounting": account.model_dump()}
 
 

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -22,6 +21,7 @@ from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED
 from foundation.protocol.addressing import SWITCH_NAME
 from simulator.faults.draw import Kill, draw_kills
 from tests.harness.cli import invoke
+from tests.harness.warm_processes import warm_process
 from tests.mininet.run_topo import FEWER_KEYS, Run, check_staleness, command_line, record_of, run_topo
 from topologies.run_lock import is_alive
 
@@ -162,8 +162,9 @@ def test_a_runner_that_ends_early_leaves_what_recover_needs(tmp_path: Path, ende
         if ended_by == "cleanup":
             os.kill(run.process.pid, signal.SIGKILL)
             run.wait()
-            cleanup = [sys.executable, "-m", "topologies.cleanup"]
-            told = subprocess.run(cleanup, check=True, capture_output=True, text=True).stderr
+            cleanup = warm_process("topologies.cleanup", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            _, told = cleanup.communicate()
+            assert cleanup.returncode == 0, told
         else:
             os.killpg(run.process.pid, signal.SIGINT)
             assert run.wait() == 130

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from foundation.protocol.header import LANES
+from tests.harness.warm_processes import warm_process
 
 pytestmark = pytest.mark.mininet
 TIMEOUT_S = 300
@@ -22,10 +22,10 @@ QUOTA = LANES * SLOTS * 3 // 4
 
 
 def test_a_noisy_job_costs_no_hits_of_a_job_with_a_quota(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.mininet.two_jobs", str(tmp_path), "9594"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
-    assert ran.returncode == 0, ran.stderr
-    beside, with_quota, alone = json.loads(ran.stdout.splitlines()[-1])
+    ran = warm_process("tests.mininet.two_jobs", str(tmp_path), "9594", stdout=PIPE, stderr=PIPE)
+    output, errors = ran.communicate(TIMEOUT_S)
+    assert ran.returncode == 0, errors
+    beside, with_quota, alone = json.loads(output.splitlines()[-1])
     assert beside["updates"] == with_quota["updates"] == alone["updates"] == STEPS * KEYS_A_STEP
     # Steps and hot set are the same, so are the updates that the switch has added.
     assert with_quota["keys"] == alone["keys"] > 0.95 * QUOTA

@@ -74,8 +74,8 @@ def test_ctrl_c_while_the_hot_set_is_loading_ends_at_once(tmp_path: Path) -> Non
 
 
 def test_a_full_disk_is_reported(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "full", "4m") as full:
-        run = finished_run(tmp_path, code=1, runs=str(full))
+    with small_disk(tmp_path / "full", "1m") as full:
+        run = finished_run(tmp_path, code=1, runs=str(full), small=FEWER_KEYS)
     last = run.errors.splitlines()[-1]
     assert says(last, "/trace", "trace") and says(last, "disk", "full")
 
@@ -211,7 +211,9 @@ def test_readable_agents_carry_a_whole_run_of_own_sizes(tmp_path: Path, design: 
 @pytest.mark.bmv2
 def test_the_same_runs_on_bmv2(tmp_path: Path) -> None:
     variables, arms = ("TARGET=bmv2", "ROUNDS=1", "TOP_K=200"), ["baseline", "offload"]
-    small = {**FEWER_KEYS, "workers": 1, "servers": 1, "profile_lanes": 10_000}
+    # BMv2 takes some ms for each of a step's frames.
+    few_frames = {"workload.keys_per_step": 200, "profile_lanes": 10_000}
+    small = {**FEWER_KEYS, "workers": 1, "servers": 1, **few_frames}
     run = finished_run(tmp_path, *variables, arms=arms, small=small)
     summary = summary_of(run.folder)
     assert summary["target"] == "bmv2"

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.mininet
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Return a run that has ended well, with the kernel datapath where available, and captured packets."""
-    return finished_run(tmp_path_factory.mktemp("whole"), "PCAP=1", small=FEWER_KEYS)
+    return finished_run(tmp_path_factory.mktemp("whole"), "PCAP=1", small=FEWER_KEYS, block_ms=200)
 
 
 def test_a_run_leaves_a_whole_run_folder(whole_run: Run) -> None:

@@ -26,7 +26,6 @@ from experiment.folder import create_run_folder
 from experiment.liveness import Liveness
 from experiment.progress import Reporter
 from foundation.designs.interface import Arm
-from foundation.logs.collector import COLLECTOR, run_collector
 from foundation.protocol.addressing import switch_interfaces
 from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
@@ -37,8 +36,6 @@ from topologies.agents import CommandTarget
 from topologies.experiment import new_record
 from topologies.fleet import RunContext, provision
 from topologies.mininet_testbed import MininetTestbed
-from topologies.network import network
-from topologies.placement import place
 from topologies.run_lock import hold_run_lock
 from topologies.running_cluster import agent_cluster
 from topologies.session import RealSession
@@ -46,8 +43,9 @@ from topologies.session import RealSession
 KEYS = 3_000
 TIMES = 10
 """Steps of the noisy job for each of the quiet one."""
-PERIOD_NS = 20_000_000
-AHEAD_NS, PATIENCE_S = 500_000_000, 120.0
+PERIOD_NS = 10_000_000
+AHEAD_NS, PATIENCE_S = 100_000_000, 120.0
+KIND = MininetTestbed()
 
 
 def workload() -> Trace:
@@ -100,15 +98,13 @@ async def measure(session: RealSession, quiet: Arm, noisy: Arm) -> list[Period]:
 
 
 async def run(config: Config, folder: Path) -> list[Period]:
-    placement = place(config.placement, config.servers, config.workers)
-    trace, record = workload(), new_record(config, MininetTestbed())
+    trace, record, reporter = workload(), new_record(config, KIND), Reporter(Console(quiet=True))
     trace.save(folder / "trace")
     quiet, noisy = config.offloaded_arms
-    with network(config, placement, folder / "logs") as net:
-        await provision(net.address, config)
-        reporter = Reporter(Console(quiet=True))
-        context = RunContext(config, folder, record, reporter, placement, net, Liveness())
-        async with run_collector(folder / "parts", COLLECTOR), agent_cluster(context, trace, None) as cluster:
+    async with KIND.open(config, folder, record, reporter) as testbed:
+        await provision(testbed.network.address, config)
+        context = RunContext(config, folder, record, reporter, testbed.placement, testbed.network, Liveness())
+        async with agent_cluster(context, trace, None) as cluster:
             return await measure(cluster.session, quiet, noisy)
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from softswitch.bmv2.install import install
 from softswitch.processes import reserved_port
+from softswitch.warm import is_cold
 from switch_harness import PROGRAMS, bmv2_client, ecn
 from switch_harness.net import Net, ip, namespace
 from switch_harness.waiting import PATIENCE_S, wait_for
@@ -34,8 +35,9 @@ OLD_PROTOBUF = {"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
 
 @pytest.fixture(scope="module")
 def warmed() -> None:
-    """A first start compiles for minutes on a machine that is busy."""
-    subprocess.run([sys.executable, "-m", "softswitch.warm"], cwd=ROOT, check=True)
+    """Compile, unless set-up has done it: a first start would take minutes on a machine that is busy."""
+    if is_cold():
+        subprocess.run([sys.executable, "-m", "softswitch.warm"], cwd=ROOT, check=True)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.mininet
 
 SMALL: dict[str, object] = {
     "workers": 3, "top_k": 2000, "rounds": 2, "block_ms": 200, "discard_ms": 50, "block_steps": 20,
-    "trace_steps": 200, "calibration_s": 0.2,
+    "trace_steps": 200, "calibration_s": 0.1,
 }  # fmt: skip
 
 
