@@ -1,6 +1,6 @@
 """Costs of hosts that `make costs` has fitted to the bench, in ns (`simulator.costs.HostCosts`).
 
-Measured on 2026-11-27 at commit 7344caf4, on 2 cores of Intel(R) Xeon(R) Processor,
+Measured on 2026-11-27 at commit 1be5bff4, on 2 cores of Intel(R) Xeon(R) Processor,
 Linux 6.18.44-fc-v657.
 """
 
