@@ -35,7 +35,7 @@ from topologies.lines import (
     read_lines,
     send_line,
 )
-from topologies.script_session import Backend, ScriptSession, SessionOver
+from topologies.script_session import Backend, SessionOver, WorkersSession
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Rendezvous:
         self._backend = backend
         self._on_report = on_report
         self._on_join = on_join
-        self._session: ScriptSession | None = None
+        self._session: WorkersSession | None = None
         self._start_lock = asyncio.Lock()
         self._end_task: asyncio.Future[None] | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -151,7 +151,7 @@ class Rendezvous:
             session = self._session
             if session is None:
                 check_rank(rank, set(), self._backend.size, machine_ranks)
-                session = ScriptSession(tables, await self._backend.begin(tables))
+                session = WorkersSession(tables, await self._backend.begin(tables))
                 self._session = session
                 sizes = (f"{name}: {table}" for name, table in tables.items())
                 log.info("a session begins: %s", "; ".join(sizes))
@@ -225,7 +225,7 @@ class Rendezvous:
             self.mark_broken(str(error))
 
     async def _wait_with_note(
-        self, worker: JoinedWorker, event: asyncio.Future[None], describe: Callable[[ScriptSession], str]
+        self, worker: JoinedWorker, event: asyncio.Future[None], describe: Callable[[WorkersSession], str]
     ) -> None:
         """Wait for an event; after `NOTE_S`, except in a run, send the worker a note that names the event."""
         session = self._require_session(worker)
@@ -234,7 +234,7 @@ class Rendezvous:
             send_line(worker.writer, {"note": describe(session)})
         await asyncio.shield(event)
 
-    def _describe_barrier(self, session: ScriptSession) -> str:
+    def _describe_barrier(self, session: WorkersSession) -> str:
         present_ranks = {rank for rank, _ in session.barrier}
         absent_ranks = [rank for rank in range(self._backend.size) if rank not in present_ranks]
         states = (
@@ -294,7 +294,7 @@ class Rendezvous:
     def workers(self) -> int:
         return 0 if self._session is None else len(self._session.joined_workers)
 
-    def _require_session(self, worker: JoinedWorker) -> ScriptSession:
+    def _require_session(self, worker: JoinedWorker) -> WorkersSession:
         session = self._session
         if session is None or session.joined_workers.get(worker.rank) is not worker:
             raise SessionOver("the session of this worker is over")

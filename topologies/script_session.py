@@ -47,7 +47,7 @@ class Backend(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class ScriptSession:
+class WorkersSession:
     """The state from the first join until the last worker has left."""
 
     tables: EmbeddingTables
