@@ -17,7 +17,7 @@ from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.children import child
 
 PRELUDE = """
-import asyncio, sys, threading, time
+import asyncio, signal, sys, threading, time
 from pathlib import Path
 from topologies.signals import STOP, SignalActions
 
@@ -30,21 +30,17 @@ def stuck():
 def ready():
     print("ready", flush=True)
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup's children ignore it
 STOP.listen()
 """
 BEHIND_THE_ECHO_S = 0.6
-
-
-def hear_hangups() -> None:
-    """Undo what nohup sets, whose children ignore SIGHUP."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @contextmanager
 def playing(program: str) -> Iterator[subprocess.Popen[str]]:
     """Start a program, and wait until it is ready."""
     command, pipe = [sys.executable, "-c", PRELUDE + program], subprocess.PIPE
-    with child(command, stdout=pipe, stderr=pipe, preexec_fn=hear_hangups) as process:
+    with child(command, stdout=pipe, stderr=pipe) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         yield process
