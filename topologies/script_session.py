@@ -1,4 +1,4 @@
-"""What a rendezvous knows of the scripts' workers while a session of theirs lasts."""
+"""State of a rendezvous while the workers of scripts have a session."""
 
 from __future__ import annotations
 

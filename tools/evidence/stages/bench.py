@@ -115,7 +115,7 @@ def _lines() -> Iterator[Line]:
 
 LINES = tuple(_lines())
 _DIFFERENCE = re.compile(r" \([+-][\d,]+\)$")
-"""Of a part from the part before it."""
+"""End of a line's name in section `parts`: how much a part adds to the part before it."""
 _OPTIMISERS = {"sgd(lr=0.1)": "SGD", "adagrad": "Adagrad", "ftrl": "FTRL", "adam": "Adam"}
 """Optimiser of the section, as a setting has it -> name of its row."""
 
