@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
@@ -18,11 +19,12 @@ from hotline_policies.rules import counters, frequency, future, hashed, queues
 from hotline_policies.rules.hashed import hash_key, to_bucket
 from nativekit.plain import plain
 
-plain_hash = plain(hash_key)
+plain_hash, plain_bucket = plain(hash_key), plain(to_bucket)
 
 
+@cache
 def bucket_of(key: int, seed: int, size: int) -> int:
-    return int(plain(to_bucket)(plain_hash(key, seed), size))
+    return int(plain_bucket(plain_hash(key, seed), size))
 
 
 @dataclass
