@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -17,7 +18,7 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.load import load_program
 from softswitch.pipeline import Output
 from switch_harness import PROGRAMS
-from switch_harness.constructs import CONSTRUCTS
+from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.wording import mentions
 
 Json = dict[str, Any]  # a part of a program, whose values depend on the key
@@ -109,8 +110,7 @@ OMISSIONS: dict[str, Callable[[Json], None]] = {
 @pytest.mark.parametrize("omission", OMISSIONS)
 @pytest.mark.parametrize("name", sorted(CONSTRUCTS))
 def test_interpreted_alike(name: str, omission: str) -> None:
-    text = json.loads((PROGRAMS / f"{name}.json").read_text())
-    complete = load_program(json.dumps(text))
+    text, complete = json.loads(text_of(name)), compiled(name)
     try:
         OMISSIONS[omission](text)
         reduced = load_program(json.dumps(text))
@@ -120,7 +120,17 @@ def test_interpreted_alike(name: str, omission: str) -> None:
         return
     if reduced != complete:  # equal programs are interpreted alike
         run_alike(name, InterpretedPipeline(complete), InterpretedPipeline(reduced))
-    assert names_in_commands(json.dumps(text)) == names_in_commands((PROGRAMS / f"{name}.json").read_text())
+    assert names_in_commands(json.dumps(text)) == names_of_program(name)
+
+
+@cache
+def text_of(name: str) -> str:
+    return (PROGRAMS / f"{name}.json").read_text()
+
+
+@cache
+def names_of_program(name: str) -> dict[str, object]:
+    return names_in_commands(text_of(name))
 
 
 def names_in_commands(text: str) -> dict[str, object]:
@@ -129,8 +139,7 @@ def names_in_commands(text: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("name", ["replication", "profiles", "value_sets"])
 def test_compiled_alike(name: str) -> None:
-    text = json.loads((PROGRAMS / f"{name}.json").read_text())
-    complete = load_program(json.dumps(text))
+    text, complete = json.loads(text_of(name)), compiled(name)
     for omission, change in OMISSIONS.items():
         if omission != "action IDs":
             change(text)
@@ -202,9 +211,14 @@ GENERATIONS: dict[str, Callable[[Json], None]] = {
 
 def without_lines(name: str) -> Json:
     """Return a program without source lines."""
-    text: Json = json.loads((PROGRAMS / f"{name}.json").read_text())
+    text: Json = json.loads(text_of(name))
     remove(list(objects(text)), ["source_info"])
     return text
+
+
+@cache
+def loaded_without_lines(name: str) -> ir.Program:
+    return load_program(json.dumps(without_lines(name)))
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
@@ -216,14 +230,13 @@ def test_programs_of_other_generations_are_the_same(generation: str) -> None:
         before = json.dumps(text)
         GENERATIONS[generation](text)
         changed += json.dumps(text) != before
-        assert load_program(json.dumps(text)) == load_program(before), name
+        assert load_program(json.dumps(text)) == loaded_without_lines(name), name
     assert changed
 
 
 def test_source_lines_change_no_statement() -> None:
     for name in CONSTRUCTS:
-        with_lines = load_program((PROGRAMS / f"{name}.json").read_bytes())
-        plain = load_program(json.dumps(without_lines(name)))
+        with_lines, plain = compiled(name), loaded_without_lines(name)
         assert [a.body for a in plain.actions] == [a.body for a in with_lines.actions]
         assert plain.parser == with_lines.parser
 
