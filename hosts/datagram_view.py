@@ -14,7 +14,7 @@ from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from nativekit.bits import swap16
 from nativekit.compile import compiled, int64, llvm_intrinsic
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
-from nativekit.records import Octets, check_field_names
+from nativekit.records import Octets, Record, check_field_names
 
 _numba: Module = numba
 R = TypeVar("R")
@@ -24,8 +24,7 @@ def view_as(_record: type[R], dtype: np.dtype[np.void]) -> Callable[[Rpc], R]:
     """Return a function that views a buffer, without a copy, as a record of this type."""
 
     def view_in_python(rpc: Rpc) -> R:
-        record: np.record = cast(np.record, rpc)
-        return cast(R, record.view((np.record, dtype)))
+        return cast(R, cast(np.void, rpc).view((Record, dtype)))
 
     @llvm_intrinsic(view_in_python)
     def view(_typing: TypingContext, rpc: Kind) -> Generated:

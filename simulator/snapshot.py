@@ -21,7 +21,7 @@ _NOT_IN_SNAPSHOTS_OF_STATES = {"sent", "log", "connection_records", "journal", "
 
 class WorldSnapshot:
     def __init__(self, world: World) -> None:
-        self._header = cast(np.record, world.header)
+        self._header = cast(np.void, world.header)
         self._initial_header = self._header.copy()
         self._servers = [(array, array.copy()) for array in _arrays_of_state(world.servers)]
         self._octets = [(_octets_of(array), _octets_of(array.copy())) for array in _arrays_of(world)]

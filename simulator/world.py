@@ -24,7 +24,7 @@ from hosts.worker.client import BaseClient
 from hosts.worker.replay import UNDO_WORDS, ReplayLog
 from nativekit.llvm import Compiled
 from nativekit.plain import plain
-from nativekit.records import Records, one_record, records, zeros
+from nativekit.records import Records, as_records, one_record, records, zeros
 from nativekit.reference import pinned_ref, row
 from simulator.costs import (
     HostCosts,
@@ -274,7 +274,7 @@ def _stack(arrays: Sequence[Any]) -> Any:  # arrays or records of any type
         if not first.shape or np.frombuffer(each, np.uint8).any():
             index: tuple[int | slice, ...] = (k, *(slice(size) for size in each.shape))
             stacked[index] = each
-    return stacked.view(np.recarray) if first.dtype.names else stacked
+    return as_records(stacked) if first.dtype.names else stacked
 
 
 def _stack_states(states: Sequence[Any]) -> Any:  # the state class of any design

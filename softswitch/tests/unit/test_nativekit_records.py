@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -159,6 +160,42 @@ def test_the_annotations_of_a_class_are_a_record_s_fields() -> None:
     assert len(table[1]) == 3 and table[1, 2].number == 0
     with pytest.raises(ValueError, match=mentions("size", "attributes")):
         dtype_of(Refused)
+
+
+def test_fields_are_read_and_written_as_by_numpy_s_records() -> None:
+    made, table = one_record(Derived), records((2, 3), Derived)
+    numpys = np.zeros((2, 3), dtype_of(Derived)).view(np.recarray)
+    each: Any
+    for each in (made, table[1, 2], numpys[1, 2]):
+        each.first, each.key, each.grid, each.lanes = -5, 1 << 63, 4, [1, 2, 3, 4]
+        each.inner[1].rate = 0.5
+        each.inner[0].number = 9
+    for name in dtype_of(Derived).names or ():
+        assert np.array_equal(getattr(made, name), getattr(numpys[1, 2], name)), name
+        assert np.array_equal(getattr(table, name), getattr(numpys, name)), name
+        assert type(getattr(made, name)) is type(getattr(numpys[1, 2], name)), name
+    table.first, table[0].small = 3, 7
+    assert table["first"].tolist() == [[3] * 3] * 2 and table.small.tolist() == [[7] * 3, [0] * 3]
+    inner: Any = table.inner
+    assert inner[1, 2, 1].rate == inner.rate[1, 2, 1] == inner["rate"][1, 2, 1] == 0.5
+
+
+@pytest.mark.parametrize("unknown", ["absent", "names", "_rate"])
+def test_an_unknown_field_is_an_error(unknown: str) -> None:
+    anything: Any = records(2, Inner)
+    for each in (anything, anything[0]):
+        with pytest.raises(AttributeError, match=unknown):
+            getattr(each, unknown)
+    with pytest.raises((AttributeError, ValueError), match=unknown):
+        setattr(anything[0], unknown, 1)
+
+
+def test_records_are_copied_and_sent_with_their_fields() -> None:
+    array: Any = records(2, Inner)
+    array[1].rate = 0.5
+    for other in (array.copy(), pickle.loads(pickle.dumps(array)), array[::-1][::-1], array.reshape(2)):
+        assert other[1].rate == 0.5 and other.rate.tolist() == [0, 0.5]
+    assert pickle.loads(pickle.dumps(array[1])).rate == 0.5
 
 
 def test_numba_takes_a_record_for_another_whose_fields_it_begins_with() -> None:
