@@ -22,6 +22,7 @@ from hosts.worker.replay import ReplayLog, UnackedUpdates, acknowledged_sums
 from simulator.faults import cluster as virtual
 from simulator.faults import player
 from simulator.faults.cluster import SimulatedCluster
+from simulator.faults.kinds import play_schedule
 from simulator.faults.matrix import cached_testbed
 from tests.harness.faults import fails_soon
 
@@ -178,10 +179,16 @@ def soon_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_broken_recovery_is_found(
     breaks: Break, fault: str, first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The search begins a few schedules before one that finds it: those before hold, and take longer."""
-    breaks(monkeypatch)
-    _, outcome = fails_soon(cached_testbed("offload-proxy"), fault, first_seed)
+    """The search begins a few schedules before one that finds it: those before hold, and take longer.
+
+    The same schedule holds where nothing is broken, so that neither the fault nor the time given finds it.
+    """
+    testbed = cached_testbed("offload-proxy")
+    with monkeypatch.context() as broken:
+        breaks(broken)
+        schedule, outcome = fails_soon(testbed, fault, first_seed)
     assert not outcome.holds
+    assert play_schedule(testbed, schedule).holds
 
 
 def test_the_recoveries_are_the_real_ones() -> None:
