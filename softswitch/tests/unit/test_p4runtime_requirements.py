@@ -51,10 +51,15 @@ def test_every_requirement_has_a_test_that_exists_or_is_on_the_page() -> None:
     with TESTED.open() as file:
         tested = {row["requirement"]: row["test"] for row in csv.DictReader(file)}
     assert set(tested.values()) <= defined
-    rows = re.findall(r"^\| ([r\d][^|]*) \|", PAGE.read_text(), re.MULTILINE)
-    otherwise = [number for row in rows for number in row.split(", ")]
-    assert len(otherwise) == len(set(otherwise))
-    assert len({*tested, *otherwise}) == 144 + 5 + 6 + 10
+    page = PAGE.read_text()
+    rows = re.findall(r"^\| ([r\d][^|]*) \| ([^|]*) \|", page, re.MULTILINE)
+    answers = {number: answer for numbers, answer in rows for number in numbers.split(", ")}
+    assert len(answers) == sum(len(numbers.split(", ")) for numbers, _ in rows)
+    listed, untested = len({*tested, *answers}), list(answers.values()).count("not tested")
+    assert listed == 144 + 5 + 6 + 10
+    counts = re.findall(r"(\d+) requirements|meets (\d+)|answers (\d+) in|for (\d+) this", page)
+    expected = [listed, listed - len(answers), len(answers) - untested, untested]
+    assert [int("".join(count)) for count in counts] == expected
 
 
 def test_ids_have_the_prefix_of_their_kind() -> None:
