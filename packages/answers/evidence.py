@@ -189,7 +189,12 @@ _SMALL = typed("small", "./hotline answer --workers 8 --servers 2 --json")
 
 
 def answer_tables(folder: Path) -> dict[str, Table]:
-    return {"tofino-gain": _gain_of_chips(folder), "gain-by-dim": _gain_by_dim(_answer(folder, _SMALL.name))}
+    ideal, small = (_answer(folder, step) for step in (_CHIPS["ideal", "20,000"].name, _SMALL.name))
+    return {
+        "tofino-gain": _gain_of_chips(folder),
+        "gain-by-input": _gain_by_input(ideal),
+        "gain-by-dim": _gain_by_dim(small),
+    }
 
 
 def _answer(folder: Path, step: str) -> ClusterAnswer:
@@ -211,6 +216,21 @@ def _gain_by_dim(answer: ClusterAnswer) -> Table:
             names: [without, with_hot_set, with_hot_set / without]
             for names, (without, with_hot_set) in rows.items()
         },
+    )
+
+
+def _gain_by_input(answer: ClusterAnswer) -> Table:
+    rows: dict[tuple[str, ...], list[Cell]] = {
+        (effect.input, effect.value, other.value): [other.gain]
+        for effect in answer.effects
+        for other in effect.effects
+    }
+    return make_table(
+        "gain in capacity of S1 in 8 racks with another value of one input",
+        f"{_ONE}; that of another number of hot keys is calculated",
+        ("input", "value", "other value"),
+        {"gain": "× {:.2f}"},
+        rows,
     )
 
 
@@ -238,7 +258,7 @@ def _gain_of_chips(folder: Path) -> Table:
 ANSWERS = Stage(
     name="answers",
     minutes=6,
-    results=("tofino-gain", "gain-by-dim"),
+    results=("tofino-gain", "gain-by-input", "gain-by-dim"),
     steps=(*_CHIPS.values(), _SMALL),
     tables=answer_tables,
     modules=("hotline_answers.cluster_answer.ask", *modules_of("hotset", "none")),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from foundation.checkout import ROOT, source_folders
+from tools.evidence.command_times import clone_checkout
 from tools.evidence.result import EvidenceError
 
 PAGE = ROOT / "docs" / "ten-minutes.md"
@@ -29,12 +29,9 @@ def patch_of(page: str) -> str:
 
 def copy_with_change(copy: Path) -> None:
     """Make a copy of the last commit whose program is changed and compiled, with this checkout's `.venv`."""
-    shutil.rmtree(copy, ignore_errors=True)
-    git = ["git", "-c", f"safe.directory={ROOT}/.git", "-c", f"safe.directory={copy}"]
-    subprocess.run([*git, "clone", "--quiet", "--shared", str(ROOT), str(copy)], check=True)
-    subprocess.run(
-        [*git, "-C", str(copy), "apply", "-"], input=patch_of(PAGE.read_text()), text=True, check=True
-    )
+    clone_checkout(copy)
+    git = ["git", "-c", f"safe.directory={copy}", "-C", str(copy)]
+    subprocess.run([*git, "apply", "-"], input=patch_of(PAGE.read_text()), text=True, check=True)
     (copy / ".venv").symlink_to(ROOT / ".venv")
     python_path = os.pathsep.join(map(str, source_folders(copy)))
     environment = {**os.environ, "PYTHONPATH": python_path}

@@ -8,13 +8,17 @@ from importlib import import_module
 from foundation.checkout import ROOT
 from tools.evidence.stage import Stage
 from tools.evidence.stages.bench import BENCH
+from tools.evidence.stages.command_times import COMMAND_TIMES
 from tools.evidence.stages.intervals import INTERVALS
 from tools.evidence.stages.placement import LOST_ANSWERS, PLACEMENT
 from tools.evidence.stages.reliability import FAULT_SCHEDULES, RECOVERY
 from tools.evidence.stages.runs import BMV2_RUNS, RUNS
 from tools.evidence.stages.validation import VALIDATION
 
-_CORE = (INTERVALS, FAULT_SCHEDULES, RUNS, BMV2_RUNS, BENCH, PLACEMENT, LOST_ANSWERS, RECOVERY, VALIDATION)
+_CORE = (
+    INTERVALS, FAULT_SCHEDULES, RUNS, BMV2_RUNS, BENCH, PLACEMENT, LOST_ANSWERS, RECOVERY, VALIDATION,
+    COMMAND_TIMES,
+)  # fmt: skip
 
 
 def _of_packages() -> Iterator[Stage]:

@@ -6,12 +6,16 @@ import sys
 from pathlib import Path
 
 from analysis.metrics import PS_CPU, PS_PACKETS, WORKER_CPU
-from analysis.statistics import Comparison
-from analysis.summary import Summary
 from foundation.designs.hotset import OFFLOAD, OFFLOAD_PROXY
-from tools.evidence.result import Cell, EvidenceError, Measured, Table, make_table
+from tools.evidence.result import Cell, EvidenceError, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, Step
-from tools.evidence.stages.real_runs import PROGRAM_FILES, run_step, summary_of_step
+from tools.evidence.stages.real_runs import (
+    PROGRAM_FILES,
+    change_in_percent,
+    difference_of,
+    run_step,
+    summary_of_step,
+)
 
 SEED = 41
 _PLACES = {"any": '"any"', "0": "0, the servers'", "1": "1, the workers'"}
@@ -36,27 +40,13 @@ def placement_tables(folder: Path) -> dict[str, Table]:
             {"workers' CPU": "{:+.0f} %", "servers' CPU": "{:+.0f} %"},
             {
                 (title,): [
-                    change_in_percent(_difference(summaries[place], OFFLOAD_PROXY.name, metric.name))
+                    change_in_percent(difference_of(summaries[place], OFFLOAD_PROXY.name, metric.name))
                     for metric in (WORKER_CPU, PS_CPU)
                 ]
                 for place, title in _PLACES.items()
             },
         )
     }
-
-
-def _difference(summary: Summary, arm: str, metric: str) -> Comparison:
-    return next(iter(summary.loads.values())).differences[arm][metric]
-
-
-def change_in_percent(change: Comparison) -> Cell:
-    """Return a change with its interval; None without a ratio."""
-    ratio, low, high = change.ratio, change.ratio_low, change.ratio_high
-    if ratio is None:
-        return None
-    if low is None or high is None:
-        return 100 * ratio
-    return Measured(value=100 * ratio, low=100 * low, high=100 * high)
 
 
 PLACEMENT = Stage(
@@ -95,7 +85,7 @@ def lost_tables(folder: Path) -> dict[str, Table]:
             raise EvidenceError(f"{title}: expected no lost update, found {summary.updates}")
     columns = list(summaries.values())
     rows: dict[tuple[str, ...], list[Cell]] = {
-        (title,): [change_in_percent(_difference(each, OFFLOAD.name, name)) for each in columns]
+        (title,): [change_in_percent(difference_of(each, OFFLOAD.name, name)) for each in columns]
         for name, title in _METRICS.items()
     }
     changes = make_table(

@@ -71,6 +71,10 @@ def tables(folder: Path) -> dict[str, Table]:
             "change by offload in a run with rows of several values, measured",
             {f"{dim} values": [*map(measured_changes, summaries[dim])] for dim in DIMS[1:]},
         ),
+        "offload-by-dim-model": as_table(
+            "change by offload in a run with rows of several values, simulated for the same machine",
+            {f"{dim} values": [*map(changes_with_shared_cores, summaries[dim])] for dim in DIMS[1:]},
+        ),
         "offload-by-dim-simulated": as_table(
             "change by offload in a run with rows of several values, simulated with a dedicated switch",
             {f"{dim} values": [*map(simulated_changes, summaries[dim])] for dim in DIMS[1:]},
@@ -174,14 +178,17 @@ def _cell(changes: Sequence[Comparison | None]) -> Cell:
 RUNS = Stage(
     name="runs",
     minutes=35,
-    results=("offload", "proxy", "offload-by-dim", "offload-by-dim-simulated", "offload-counts"),
+    results=(
+        "offload", "proxy", "offload-by-dim", "offload-by-dim-model", "offload-by-dim-simulated",
+        "offload-counts",
+    ),
     steps=tuple(_steps()),
     tables=tables,
     modules=REAL_RUN,
     files=PROGRAM_FILES,
     seeds=SEEDS,
     needs="two quiet cores and root",
-)
+)  # fmt: skip
 
 
 def bmv2_tables(folder: Path) -> dict[str, Table]:

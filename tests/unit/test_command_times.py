@@ -1,0 +1,54 @@
+"""Time and memory of commands that pages name."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from foundation.checkout import ROOT
+from switch_harness.wording import mentions
+from tools.evidence.command_times import main, usage_of
+from tools.evidence.result import EvidenceError
+
+PEAK_BYTES = 150_000_000
+BUSY = f"""{sys.executable} -c '
+import time
+memory = b"1" * {PEAK_BYTES}
+while time.process_time() < 0.1: pass
+print("said")
+'"""
+
+
+def test_usage_is_of_the_command_and_its_children(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    usage = usage_of(BUSY, tmp_path)
+    assert 0.1 <= usage.cpu_s <= usage.seconds + 0.1
+    assert PEAK_BYTES <= usage.peak_bytes < 2 * PEAK_BYTES
+    assert capfd.readouterr() == ("", "said\n")
+
+
+def test_a_command_that_fails_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(EvidenceError, match=mentions("exit 3", "status 0", "found 3")):
+        usage_of("exit 3", tmp_path)
+
+
+def test_commands_run_in_a_clone_of_the_last_commit(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    (clone / "old").touch()
+    main(["--clone", str(clone), "test ! -e .venv", "pwd >&2"], standalone_mode=False)
+    printed = capfd.readouterr()
+    assert printed.err.strip() == str(clone)
+    assert list(json.loads(printed.out)) == ["test ! -e .venv", "pwd >&2"]
+    heads = {head_of(clone), head_of(ROOT)}
+    assert len(heads) == 1 and not (clone / "old").exists()
+
+
+def head_of(checkout: Path) -> str:
+    git = ["git", "-c", f"safe.directory={checkout}", "-C", str(checkout), "rev-parse", "HEAD"]
+    return subprocess.run(git, capture_output=True, text=True, check=True).stdout
