@@ -57,7 +57,7 @@ def _sums(tallies: Sequence[Tally]) -> Iterator[float]:
 
 FAULT_SCHEDULES = Stage(
     name="faults",
-    minutes=25,
+    minutes=35,
     results=("faults",),
     steps=(_FAULTS,),
     tables=fault_tables,
