@@ -30,6 +30,15 @@ def test_usage_is_of_the_command_and_its_children(tmp_path: Path, capfd: pytest.
     assert capfd.readouterr() == ("", "said\n")
 
 
+def test_a_command_has_no_variables_of_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("PYTHONPATH", "MAKEFLAGS", "HOME"):
+        monkeypatch.setenv(name, "set")
+    usage_of("echo $PYTHONPATH $MAKEFLAGS $HOME", tmp_path)
+    assert capfd.readouterr().err == "set\n"
+
+
 def test_a_command_that_fails_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EvidenceError, match=mentions("exit 3", "status 0", "found 3")):
         usage_of("exit 3", tmp_path)

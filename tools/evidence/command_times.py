@@ -29,10 +29,13 @@ class Usage(Strict):
     """The most memory that one of these processes had."""
 
 
+_OF_THIS_PROCESS = ("PYTHONPATH", "MAKEFLAGS", "MFLAGS", "MAKELEVEL")
+"""Variables that a command has not when a user types it: the checkout's path, and settings of `make`."""
+
+
 def usage_of(command: str, folder: Path) -> Usage:
     """Run a command of a shell in a folder; raises `EvidenceError` if it fails."""
-    # The command finds its own checkout.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_THIS_PROCESS}
     begin = time.monotonic()
     process = subprocess.Popen(command, shell=True, cwd=folder, env=environment, stdout=sys.stderr)
     _, status, used = os.wait4(process.pid, 0)
@@ -60,4 +63,7 @@ def main(clone: Path | None, commands: tuple[str, ...]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except EvidenceError as error:
+        raise SystemExit(str(error)) from None
