@@ -1,21 +1,16 @@
-"""The paper's figures: packing (docs/design.md), the map, and a connection's cost (packages/paper/README.md)."""
+"""The paper's figures: packing in docs/design.md, and what a connection costs in packages/paper/README.md."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from analysis.metrics import PS_CPU, PS_PACKETS, WORKER_CPU
-from analysis.summary import read_summary
-from foundation.designs.hotset import BASELINE, OFFLOAD, PROXY
+from foundation.designs.hotset import BASELINE, PROXY
 from hotline_paper.connections.figure import ACTIVITIES, delay_against_connections
 from hotline_paper.connections.waiting import WAYS
 from hotline_paper.packing import PackingRatios
-from hotline_paper.plan import map_stages
-from hotline_paper.stages import result_path
 from tools.evidence.result import Cell, Measured, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, Step, json_output, typed
-from tools.evidence.stages.real_runs import PROGRAM_FILES, change_in_percent, difference_of
 
 _PACKING = typed("packing", "python -m hotline_paper.packing")
 _FILE = "fig-09.parquet"
@@ -92,45 +87,4 @@ CONNECTIONS = Stage(
     seeds=(1,),
     needs="two quiet cores and root",
 )
-_MAP = Step("map", (sys.executable, "-m", "hotline_paper", "map", "--into", "{folder}/runs"), "make map")
-_MAP_METRICS = {
-    PS_PACKETS.name: "packets to the servers",
-    PS_CPU.name: "servers' CPU",
-    WORKER_CPU.name: "workers' CPU",
-    "pull_mean": "time of a pull",
-    "push_mean": "time of a push",
-}
-
-
-def map_tables(folder: Path) -> dict[str, Table]:
-    changes = dict[tuple[float, int], list[Cell]]()
-    for stage in map_stages(quick=False):
-        match stage.settings.get("workload"):
-            case {"hot_share": float(share), "keys_per_step": int(keys)}:
-                summary = read_summary(result_path(stage, folder / _MAP.name / "runs"))
-                changes[share, keys] = [
-                    change_in_percent(difference_of(summary, OFFLOAD.name, metric)) for metric in _MAP_METRICS
-                ]
-    return {
-        "map": make_table(
-            "change by offload, by skew and keys a step",
-            "one run each of eight rounds, with the interval of 95 %",
-            ("skew", "keys a step"),
-            dict.fromkeys(_MAP_METRICS.values(), "{:+.0f} %"),
-            {(f"{share:g}", f"{keys:,}"): cells for (share, keys), cells in sorted(changes.items())},
-        )
-    }
-
-
-MAP = Stage(
-    name="map",
-    minutes=15,
-    results=("map",),
-    steps=(_MAP,),
-    tables=map_tables,
-    modules=("hotline_paper.plan", *REAL_RUN),
-    files=PROGRAM_FILES,
-    seeds=(1,),
-    needs="two quiet cores and root",
-)
-STAGES = (PACKING, CONNECTIONS, MAP)
+STAGES = (PACKING, CONNECTIONS)
