@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
@@ -31,7 +30,7 @@ def design(name: str) -> Design:
             f"expected a design ({', '.join(NAMES)}), or a module's name with a dot, got {name!r}"
         )
     try:
-        loaded_design: Design = import_module(name).DESIGN if "." in name else _installed(name)
+        loaded_design: Design = import_module(name).DESIGN if "." in name else _resolve(_ENTRY_POINTS[name])
     except Exception as error:  # the module of a design in the making raises anything
         raise DesignError(f"{name!r} is no design: {_reason(error)}") from error
     if not isinstance(loaded_design, Design):
@@ -39,11 +38,6 @@ def design(name: str) -> Design:
     if "." in name:
         _external_designs[name] = loaded_design
     return loaded_design
-
-
-@cache  # what is installed does not change while a process runs; an error is not kept
-def _installed(name: str) -> Any:  # of any type
-    return _resolve(_ENTRY_POINTS[name])
 
 
 def no_optimiser_message(name: str, optimiser: str) -> str:
