@@ -26,7 +26,7 @@ class Usage(Strict):
     cpu_s: float
     """CPU time of the command and of all processes that it has waited for."""
     peak_bytes: int
-    """The most memory that one of these processes had."""
+    """The most memory that one of these processes had; until it begins, it has that of this process."""
 
 
 _OF_THIS_PROCESS = ("PYTHONPATH", "MAKEFLAGS", "MFLAGS", "MAKELEVEL")

@@ -7,6 +7,8 @@ adds to a test's name.
 from __future__ import annotations
 
 import re
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,11 +27,20 @@ def unit_of(nodeid: str) -> str:
     """Return the unit of work that a test belongs to, whose tests run in one process, one after the other.
 
     It is the test's module, whose tests share fixtures and caches, or one of a few folders. Tests of networks
-    share nothing, as they start processes, and take long: each is a unit.
+    take long, as they start processes: each is a unit, unless a fixture makes something for all tests of the
+    module. It would be made again in each process, and after each other unit in between.
     """
     if folder := _TOGETHER.match(nodeid):
         return folder[0]
-    return nodeid if _NETWORK.search(nodeid) else nodeid.partition("::")[0]
+    module = nodeid.partition("::")[0]
+    return nodeid if _NETWORK.search(nodeid) and not _has_module_fixture(module) else module
+
+
+@cache
+def _has_module_fixture(module: str) -> bool:
+    """Return whether a file, relative to the folder of the session, has a fixture of the module's scope."""
+    file = Path(module)
+    return file.is_file() and 'scope="module"' in file.read_text()
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -57,12 +58,38 @@ def run_tests(folder: Path, modules: list[str], patch: str = "") -> dict[str, se
         ("packages/answers/tests/unit/test_sweeps.py::test_a", "packages/answers/tests/unit/"),
         ("tests/mininet/test_kills.py::test_a[b]", "tests/mininet/test_kills.py::test_a[b]"),
         ("packages/paper/tests/mininet/test_x.py::test_a", "packages/paper/tests/mininet/test_x.py::test_a"),
-        ("softswitch/tests/netns/test_pin.py::test_a", "softswitch/tests/netns/test_pin.py::test_a"),
+        ("softswitch/tests/netns/test_x.py::test_a", "softswitch/tests/netns/test_x.py::test_a"),
         ("softswitch/tests/unit/test_pin.py::test_netns[tests/netns/]", "softswitch/tests/unit/test_pin.py"),
     ],
 )
 def test_units_of_work(nodeid: str, unit: str) -> None:
     assert unit_of(nodeid) == unit
+
+
+def test_tests_of_networks_that_share_a_fixture_are_one_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = PROJECT.parent
+    monkeypatch.chdir(root)
+    files = [
+        file
+        for tests in (root / "tests", PROJECT / "tests", *root.glob("packages/*/tests"))
+        for folder in ("mininet", "netns")
+        for file in (tests / folder).glob("test_*.py")
+    ]
+    sharing = {file for file in files if any(map(is_of_module_scope, ast.walk(ast.parse(file.read_text()))))}
+    assert sharing
+    for file in files:
+        module = str(file.relative_to(root))
+        assert unit_of(f"{module}::test_a") == (module if file in sharing else f"{module}::test_a")
+
+
+def is_of_module_scope(node: ast.AST) -> bool:
+    """Return whether a node is `pytest.fixture(scope="module")`."""
+    if not (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fixture"
+    ):
+        return False
+    scopes = [keyword.value for keyword in node.keywords if keyword.arg == "scope"]
+    return any(isinstance(scope, ast.Constant) and scope.value == "module" for scope in scopes)
 
 
 class Process:
