@@ -270,7 +270,7 @@ ANSWERS = Stage(
 _INSTALL = "python3 -m venv .venv && .venv/bin/pip install -q -e ./softswitch -e . -e ./packages/answers"
 _EXAMPLE = "./hotline answer --workers 8 --servers 2 --data examples/clicks.csv --dim 16"
 _TYPED = "./hotline answer --workers 80 --servers 20 --keys-per-step 3000 --rate 10000"
-_LARGE = "./hotline answer --workers 2000 --servers 200"
+_LARGE = "./hotline answer --workers 2000 --servers 200 --racks 200"
 _TIMED = (
     Timed("first-answer", {_INSTALL: "set-up", _EXAMPLE: "the first answer for a log"}, is_fresh=True),
     Timed("answers", {_TYPED: "80 workers and 20 servers", _LARGE: "2,000 workers and 200 servers"}),
