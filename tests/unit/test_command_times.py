@@ -38,9 +38,9 @@ def test_usage_is_of_the_command_and_its_children(tmp_path: Path) -> None:
 def test_a_command_has_no_variables_of_this_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("PYTHONPATH", "MAKEFLAGS", "HOME"):
+    for name in ("PYTHONPATH", "MAKEFLAGS", "ARGS", "HOME"):
         monkeypatch.setenv(name, "set")
-    usage_of("echo $PYTHONPATH $MAKEFLAGS $HOME", tmp_path)
+    usage_of("echo $PYTHONPATH $MAKEFLAGS $ARGS $HOME", tmp_path)
     assert capfd.readouterr().err == "set\n"
 
 

@@ -29,7 +29,7 @@ class Usage(Strict):
     """The most memory that one of these processes had; until it begins, it has that of this process."""
 
 
-_OF_THIS_PROCESS = ("PYTHONPATH", "MAKEFLAGS", "MFLAGS", "MAKELEVEL")
+_OF_THIS_PROCESS = ("PYTHONPATH", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "ARGS")
 """Variables that a command has not when a user types it: the checkout's path, and settings of `make`."""
 
 
