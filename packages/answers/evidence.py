@@ -9,7 +9,7 @@ from hotline_answers.cluster_answer.ask import ClusterAnswer
 from hotline_answers.sweeps.point import SweptArm, SweptRun
 from tools.evidence.result import Cell, Table, make_table
 from tools.evidence.stage import Stage, Step, json_output, modules_of, typed
-from tools.evidence.stages.command_times import Timed, times_table
+from tools.evidence.stages.command_times import Timed, times_stage
 
 _SWEEPS = typed(
     "sweeps", "./hotline answer sweep clusters top-k skew bandwidth connections incast training --json",
@@ -271,24 +271,15 @@ _INSTALL = "python3 -m venv .venv && .venv/bin/pip install -q -e ./softswitch -e
 _EXAMPLE = "./hotline answer --workers 8 --servers 2 --data examples/clicks.csv --dim 16"
 _TYPED = "./hotline answer --workers 80 --servers 20 --keys-per-step 3000 --rate 10000"
 _LARGE = "./hotline answer --workers 2000 --servers 200 --racks 200"
-_TIMED = (
-    Timed("first-answer", {_INSTALL: "set-up", _EXAMPLE: "the first answer for a log"}, is_fresh=True),
-    Timed("answers", {_TYPED: "80 workers and 20 servers", _LARGE: "2,000 workers and 200 servers"}),
-)
-
-
-def time_tables(folder: Path) -> dict[str, Table]:
-    return {"answer-times": times_table("time of `answer` on two idle cores", _TIMED, folder)}
-
-
-ANSWER_TIMES = Stage(
-    name="answer-times",
-    minutes=6,
-    results=("answer-times",),
-    steps=tuple(each.step() for each in _TIMED),
-    tables=time_tables,
-    modules=("hotline_answers.cluster_answer.ask", *modules_of("hotset", "none")),
-    files=("p4src/**/*.json",),
-    needs="two quiet cores, and a package index",
+ANSWER_TIMES = times_stage(
+    "answer-times",
+    6,
+    "time of `answer` on two idle cores",
+    (
+        Timed("first-answer", {_INSTALL: "set-up", _EXAMPLE: "the first answer for a log"}, is_fresh=True),
+        Timed("answers", {_TYPED: "80 workers and 20 servers", _LARGE: "2,000 workers and 200 servers"}),
+    ),
+    ("hotline_answers.cluster_answer.ask", *modules_of("hotset", "none")),
+    "two quiet cores, and a package index",
 )
 STAGES = (ANSWERS, SWEEPS, ANSWER_TIMES)

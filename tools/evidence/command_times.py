@@ -56,6 +56,7 @@ def clone_checkout(folder: Path) -> None:
 @click.option("--clone", "clone", type=click.Path(path_type=Path), help="Where to make a clone to run in.")
 @click.argument("commands", nargs=-1, required=True)
 def main(clone: Path | None, commands: tuple[str, ...]) -> None:
+    """Run COMMANDS, and print the time and memory that each took."""
     if clone is not None:
         clone_checkout(clone)
     usages = {command: usage_of(command, clone or ROOT) for command in commands}

@@ -28,8 +28,23 @@ class Timed:
         return Step(self.name, words, "; ".join(self.commands) + "   # in a new clone" * self.is_fresh)
 
 
-def times_table(quantity: str, timed: Sequence[Timed], folder: Path) -> Table:
-    """Return the table of the commands' times; `folder` is the stage's."""
+def times_stage(
+    name: str, minutes: float, quantity: str, timed: Sequence[Timed], modules: Sequence[str], needs: str
+) -> Stage:
+    """Return the stage of commands, whose only result has the stage's name; `quantity` is its table's."""
+    return Stage(
+        name=name,
+        minutes=minutes,
+        results=(name,),
+        steps=tuple(each.step() for each in timed),
+        tables=lambda folder: {name: _table(quantity, timed, folder)},
+        modules=tuple(modules),
+        files=("scripts/setup", "requirements.lock", "p4src/**/*.json"),
+        needs=needs,
+    )
+
+
+def _table(quantity: str, timed: Sequence[Timed], folder: Path) -> Table:
     rows: dict[tuple[str, ...], list[Cell]] = {}
     for each in timed:
         found = json_output(folder, each.name)
@@ -47,25 +62,18 @@ def times_table(quantity: str, timed: Sequence[Timed], folder: Path) -> Table:
     )
 
 
-_TIMED = (
-    Timed(
-        "first-run", {"make setup": "`make setup`", "make run-topo": "`make run-topo` then"}, is_fresh=True
+COMMAND_TIMES = times_stage(
+    "command-times",
+    5,
+    "time of commands on two idle cores",
+    (
+        Timed(
+            "first-run",
+            {"make setup": "`make setup`", "make run-topo": "`make run-topo` then"},
+            is_fresh=True,
+        ),
+        Timed("simulate", {"make simulate": "`make simulate`"}),
     ),
-    Timed("simulate", {"make simulate": "`make simulate`"}),
-)
-
-
-def tables(folder: Path) -> dict[str, Table]:
-    return {"command-times": times_table("time of commands on two idle cores", _TIMED, folder)}
-
-
-COMMAND_TIMES = Stage(
-    name="command-times",
-    minutes=5,
-    results=("command-times",),
-    steps=tuple(each.step() for each in _TIMED),
-    tables=tables,
-    modules=REAL_RUN,
-    files=("scripts/setup", "requirements.lock", "p4src/**/*.json"),
-    needs="two quiet cores, root, and a package index",
+    REAL_RUN,
+    "two quiet cores, root, and a package index",
 )
