@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import click
 from rich.console import Console
@@ -23,30 +24,62 @@ from rich.progress import (
 from nativekit.notices import notices_to
 
 _MIN_SHOWN_S = 1.0  # of a compilation
+_BAR_WIDTH = 30  # characters
+_LINE_INTERVAL_S = 60.0  # between lines of progress where there is no terminal
 _REFRESH_HZ = 2  # refresh rate; drawing takes CPU time from the measured processes
 
 
 @contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+def activity_bar(activity: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Show a progress bar with the current activity; without a terminal, print a line a minute."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task(label, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+    if not console.is_terminal:
+        yield _ProgressLines()
+        return
+    columns = (
+        TextColumn("{task.description}"), BarColumn(_BAR_WIDTH), MofNCompleteColumn(), TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(activity, total=None)
+        yield lambda activity, done, total: progress.update(
+            task, description=activity, completed=done, total=total
+        )
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar; without a terminal, print a line a minute."""
+    with activity_bar(label) as show:
+        yield partial(show, label)
 
 
 @contextmanager
 def named_progress_bar(label: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Show a progress bar with the name of the item done last; without a terminal, print each name."""
-    is_terminal = Console(stderr=True).is_terminal
-
-    def show(done: int, total: int, name: str) -> None:
-        report(done, total)
-        if name and not is_terminal:
-            click.echo(f"{done} of {total}: {name}", err=True)
-
+    """Show a progress bar; without a terminal, print the name of each item that is done."""
+    if not Console(stderr=True).is_terminal:
+        yield _print_name
+        return
     with progress_bar(label) as report:
-        yield show
+        yield lambda done, total, name: report(done, total)
+
+
+def _print_name(done: int, total: int, name: str) -> None:
+    if name:
+        click.echo(f"{done} of {total}: {name}", err=True)
+
+
+class _ProgressLines:
+    """Progress as lines on standard error, at most one per interval."""
+
+    def __init__(self) -> None:
+        self._last_s = time.monotonic()
+
+    def __call__(self, activity: str, done: int, total: int) -> None:
+        now_s = time.monotonic()
+        if now_s - self._last_s >= _LINE_INTERVAL_S:
+            self._last_s = now_s
+            click.echo(f"{activity}: {done:,} of {total:,}", err=True)
 
 
 class RunConsole(Console):
@@ -94,7 +127,7 @@ class Reporter:
         self._note = ""
         self._bars = Progress(
             TextColumn("{task.description:<12}"),
-            BarColumn(bar_width=30),
+            BarColumn(_BAR_WIDTH),
             TaskProgressColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),

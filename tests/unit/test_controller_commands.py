@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import click
@@ -424,6 +425,21 @@ def test_progress_is_shown_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, i
     shown = screen.getvalue()
     assert ("offload on" in shown and "5/7" in shown and "0:00:0" in shown) == is_terminal
     assert is_terminal or not shown.strip()
+
+
+def test_without_a_terminal_progress_is_a_line_a_minute(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_s = 5.0
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now_s))
+    with progress.progress_bar("playing") as report:
+        for done in range(0, 2_000, 100):
+            report(done, 2_000)
+            now_s += 13.0
+    shown = capsys.readouterr()
+    # Every fifth report, of which each comes 13 s after the one before.
+    assert shown.err.splitlines() == [f"playing: {done:,} of 2,000" for done in (500, 1_000, 1_500)]
+    assert not shown.out
 
 
 def test_tables_have_names_to_the_left_and_numbers_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from controller.hotset.rules import NAMES_OF_RULES
+from experiment.progress import activity_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     PATH,
@@ -71,7 +71,7 @@ def compare(
     from hotline_policies.result import study
 
     check_source(files, generated)
-    with one_line_errors(), _progress_bar() as progress:
+    with one_line_errors(), activity_bar("reading") as progress:
         chosen = {"policies": _policy_names(only, rules), "sizes": tuple(sorted({*settings.sizes}))}
         all_settings = {**dict(generated), **dict(settings), **chosen}
         results = study(files, into=into, progress=progress, **all_settings)
@@ -99,19 +99,6 @@ def _policy_names(only: str | None, rules: Sequence[str]) -> tuple[str, ...]:
         return ()
     names = list(BY_NAME) if only is None else only.split(",")
     return (*names, *chain(*map(names_of_rule, rules)))
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("reading", total=None)
-        yield lambda activity, done, total: progress.update(
-            task, description=activity, completed=done, total=total
-        )
 
 
 def _print(results: Study) -> None:
