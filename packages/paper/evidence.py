@@ -1,16 +1,20 @@
-"""The paper's figures: packing in docs/design.md, and what a connection costs in packages/paper/README.md."""
+"""The paper's figures: packing in docs/design.md; connections and the map in packages/paper/README.md."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+from experiment.config import Config
 from foundation.designs.hotset import BASELINE, PROXY
 from hotline_paper.connections.figure import ACTIVITIES, delay_against_connections
 from hotline_paper.connections.waiting import WAYS
+from hotline_paper.map import TITLES
+from hotline_paper.numbers import MapNumbers, MapRun
 from hotline_paper.packing import PackingRatios
 from tools.evidence.result import Cell, Measured, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, Step, json_output, typed
+from tools.evidence.stages.real_runs import PROGRAM_FILES, change_in_percent
 
 _PACKING = typed("packing", "python -m hotline_paper.packing")
 _FILE = "fig-09.parquet"
@@ -19,8 +23,14 @@ _CONNECTIONS = Step(
     (sys.executable, "-m", "hotline_paper.connections", "-o", f"{{folder}}/{_FILE}"),
     f"python -m hotline_paper.connections -o {_FILE}",
 )
+_MAP = Step(
+    "map",
+    (sys.executable, "-m", "hotline_paper", "map", "--json", "--into", "{folder}/map"),
+    "make map ARGS=--json",
+)
 _THOUSAND = 1_000  # connections
 _ARMS = (BASELINE.name, PROXY.name)
+_ONE_RUN = "one run each, and its interval of 95 % or more (docs/intervals.md)"
 
 
 def packing_tables(folder: Path) -> dict[str, Table]:
@@ -87,4 +97,51 @@ CONNECTIONS = Stage(
     seeds=(1,),
     needs="two quiet cores and root",
 )
-STAGES = (PACKING, CONNECTIONS)
+
+
+def map_tables(folder: Path) -> dict[str, Table]:
+    numbers = MapNumbers.model_validate(json_output(folder, _MAP.name))
+    default = Config().workers
+    of_map = [run for run in numbers.runs if run.workers == default]
+    of_workers = [run for run in numbers.runs if run.workers != default]
+    return {
+        "map": make_table(
+            "change by offload at a skew and a number of keys a step, measured",
+            _ONE_RUN,
+            ("skew", "keys a step"),
+            dict.fromkeys(TITLES.values(), "{:+.0f} %"),
+            {(f"{run.skew:g}", f"{run.keys_per_step:,}"): _changes(run) for run in of_map},
+        ),
+        "map-workers": make_table(
+            "change by offload with a number of workers and servers, measured",
+            _ONE_RUN,
+            ("workers", "servers"),
+            dict.fromkeys(TITLES.values(), "{:+.0f} %"),
+            {(f"{run.workers}", f"{run.servers}"): _changes(run) for run in of_workers},
+        ),
+        "map-errors": make_table(
+            "error of the map's model",
+            "median distance of predicted and measured change; each run is predicted from the others",
+            ("",),
+            {"error in points": "{:.1f}"},
+            {(TITLES[quantity],): [100 * error] for quantity, error in numbers.errors.items()},
+        ),
+    }
+
+
+def _changes(run: MapRun) -> list[Cell]:
+    return [change_in_percent(run.changes[quantity]) for quantity in TITLES]
+
+
+MAP = Stage(
+    name="map",
+    minutes=15,
+    results=("map", "map-workers", "map-errors"),
+    steps=(_MAP,),
+    tables=map_tables,
+    modules=("hotline_paper.__main__", "hotline_paper.report", "hotline_paper.numbers", *REAL_RUN),
+    files=PROGRAM_FILES,
+    seeds=(1,),
+    needs="two quiet cores and root",
+)
+STAGES = (PACKING, CONNECTIONS, MAP)

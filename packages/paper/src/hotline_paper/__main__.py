@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from foundation.concurrency import run_interruptibly
 from foundation.errors import HotlineError
 from foundation.logs.access.settings import LogSettings
 from foundation.text import pluralize
+from hotline.cli.common import json_option, print_json
 from hotline.cli.fields import fills
 from hotline.cli.options import LOG
 
@@ -64,10 +66,12 @@ def run_all(quick: bool, into: Path | None) -> None:
     help="Your access log or training set, marked on the map.",
 )
 @fills(LogSettings, "settings", **LOG)
-def run_map(quick: bool, into: Path | None, data: Path | None, settings: LogSettings) -> None:
+@json_option
+def run_map(quick: bool, into: Path | None, data: Path | None, settings: LogSettings, as_json: bool) -> None:
     """Draw the map of when offload pays, with your data on it."""
     from hotline_paper.costs import read_measured
-    from hotline_paper.map import marker_of
+    from hotline_paper.map import TITLES, marker_of
+    from hotline_paper.numbers import numbers_of
     from hotline_paper.plan import map_stages
     from hotline_paper.report import write_map
     from hotline_paper.stages import result_path
@@ -77,15 +81,19 @@ def run_map(quick: bool, into: Path | None, data: Path | None, settings: LogSett
     stages = map_stages(quick)
     with _one_line_errors():
         options = settings.read_options
-        markers = [] if data is None else [run_interruptibly(lambda: marker_of(data, options, click.echo))]
+        note = partial(click.echo, err=True)
+        markers = [] if data is None else [run_interruptibly(lambda: marker_of(data, options, note))]
         _run_with_progress(stages, folder)
         runs = {stage.name: read_measured(result_path(stage, folder)) for stage in stages}
         offload_map, page = run_interruptibly(lambda: write_map(runs, folder, markers))
+    if as_json:
+        print_json(numbers_of(runs.values(), offload_map, markers).model_dump())
+        return
     for marker in markers:
         share, keys = f"{marker.skew:.1%}", f"{marker.keys:,.0f}"
         click.echo(f"{marker.name}: the top 2 % take {share} of the updates, {keys} keys a step")
-        for title, change in marker.changes(offload_map.costs).items():
-            click.echo(f"  {title}: {change:+.0%}")
+        for quantity, change in marker.changes(offload_map.costs).items():
+            click.echo(f"  {TITLES[quantity]}: {change:+.0%}")
     click.echo(f"map: {page}")
 
 

@@ -61,7 +61,7 @@ class DataMarker(Marker):
     packing: MeanPacking
 
     def changes(self, costs: RpcCosts) -> dict[str, float]:
-        return {title: relative_change(quantity, self.packing, costs) for quantity, title in TITLES.items()}
+        return _changes(self.packing, costs)
 
 
 def marker_of(data: Path, options: ReadOptions, note: Callable[[str], None]) -> DataMarker:
@@ -74,6 +74,10 @@ def marker_of(data: Path, options: ReadOptions, note: Callable[[str], None]) -> 
 class OffloadMap:
     figure: Figure
     costs: RpcCosts
+    errors: dict[str, float]
+    """Quantity -> the median error of predicting each run from the others, in the unit of a change."""
+    changes: dict[tuple[float, int], dict[str, float]]
+    """(skew, keys a step) -> quantity -> the change by offload, relative to the value without."""
 
 
 def draw_map(runs: Sequence[MeasuredRun], servers: int, markers: Sequence[Marker] = ()) -> OffloadMap:
@@ -83,9 +87,14 @@ def draw_map(runs: Sequence[MeasuredRun], servers: int, markers: Sequence[Marker
         )
         for run in runs
     ]
-    packings = {each: pack_shape(*each, servers) for each in product(SKEWS, KEYS_PER_STEP)}
     costs = RpcCosts.fit(points)
-    return OffloadMap(_figure(runs, points, packings, costs, markers), costs)
+    errors = prediction_errors(points)
+    changes = {place: _changes(pack_shape(*place, servers), costs) for place in product(SKEWS, KEYS_PER_STEP)}
+    return OffloadMap(_figure(runs, points, changes, errors, markers), costs, errors, changes)
+
+
+def _changes(packing: MeanPacking, costs: RpcCosts) -> dict[str, float]:
+    return {quantity: relative_change(quantity, packing, costs) for quantity in TITLES}
 
 
 def relative_change(quantity: str, packing: MeanPacking, costs: RpcCosts) -> float:
@@ -98,14 +107,13 @@ def relative_change(quantity: str, packing: MeanPacking, costs: RpcCosts) -> flo
 def _figure(
     runs: Sequence[MeasuredRun],
     points: Sequence[MeasuredPoint],
-    packings: dict[tuple[float, int], MeanPacking],
-    costs: RpcCosts,
+    changes: dict[tuple[float, int], dict[str, float]],
+    errors: dict[str, float],
     markers: Sequence[Marker],
 ) -> Figure:
-    errors = prediction_errors(points)
     facts: dict[Fact, float] = {
-        (quantity, f"{skew:g}", str(keys)): relative_change(quantity, packing, costs)
-        for quantity, ((skew, keys), packing) in product(TITLES, packings.items())
+        (quantity, f"{skew:g}", str(keys)): at_place[quantity]
+        for quantity, ((skew, keys), at_place) in product(TITLES, changes.items())
     }
     return Figure(
         "map",

@@ -11,9 +11,9 @@ from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.record import Block
 from foundation.designs.arms import arms_in_order
 from foundation.designs.hotset import BASELINE, OFFLOAD
-from hotline_paper.costs import METRICS as COST_METRICS
 from hotline_paper.costs import MeasuredRun
 from hotline_paper.map import TITLES
+from hotline_paper.numbers import CHANGE_METRICS
 
 METRIC_TITLES = {
     "pull_mean": "mean pull, µs",
@@ -21,7 +21,6 @@ METRIC_TITLES = {
     "ps_proc_cpu_us_per_step": "PS_proc, µs of CPU a step",
     "ps_packets_per_step": "packets to the servers a step",
 }
-CHANGE_METRICS = {"packets": "ps_packets_per_step", **COST_METRICS}
 
 
 def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:

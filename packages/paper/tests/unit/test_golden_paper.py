@@ -12,9 +12,12 @@ from analysis.record import read_record
 from analysis.report import write_report
 from foundation.logs.access.block import ReadOptions
 from hotline_paper import map as maps
+from hotline_paper import plan, stages
+from hotline_paper.__main__ import main
 from hotline_paper.connections.figure import delay_against_connections
-from hotline_paper.costs import read_measured
-from hotline_paper.map import marker_of
+from hotline_paper.costs import METRICS, read_measured
+from hotline_paper.map import draw_map, marker_of
+from hotline_paper.numbers import CHANGE_METRICS, MapNumbers, MapPlace, numbers_of
 from hotline_paper.plan import Stage
 from hotline_paper.report import slopes, write_map, write_paper
 from hotline_paper.stages import result_path
@@ -109,5 +112,35 @@ def test_a_users_log_is_marked_on_the_map(folder: Path) -> None:
     assert "updates.csv" in page.read_text()
     assert all(f'id="{name}"' in page.read_text() for name in ("map", "map-workers"))
     changes = own.changes(mapped.costs)
-    assert list(changes) == list(maps.TITLES.values())
-    assert changes["packets to the servers"] == own.packing.server_rpcs_with_offload / own.packing.rpcs - 1
+    assert list(changes) == list(maps.TITLES)
+    assert changes["packets"] == own.packing.server_rpcs_with_offload / own.packing.rpcs - 1
+    assert numbers_of(found.values(), mapped, [own]).data == (
+        MapPlace(name="updates.csv", skew=0.5, keys_per_step=4, changes=changes),
+    )
+
+
+def test_the_numbers_are_the_runs_and_the_map(
+    folder: Path, golden: GoldenRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [stage for stage in STAGES if stage.name.startswith(("map-", "scale-"))]
+    monkeypatch.setattr(plan, "map_stages", lambda quick: runs)
+    monkeypatch.setattr(stages, "is_done", lambda stage, folder: True)
+    main(["map", "--json", "--into", str(folder)], standalone_mode=False)
+    numbers = MapNumbers.model_validate_json(capsys.readouterr().out)
+    of_map, of_workers = numbers.runs[:3], numbers.runs[3:]
+    assert [(run.skew, run.keys_per_step) for run in of_map] == [(skew, 500) for skew in (0.2, 0.4, 0.6)]
+    assert [run.workers for run in of_workers] == [2, 3]
+    measured_change = next(iter(golden.summary.loads.values())).differences["offload"]
+    for run in numbers.runs:
+        assert run.changes == {
+            quantity: measured_change[metric] for quantity, metric in CHANGE_METRICS.items()
+        }
+    facts = {
+        (quantity, f"{each.skew:g}", f"{each.keys_per_step:g}"): change
+        for each in numbers.predicted
+        for quantity, change in each.changes.items()
+    }
+    mapped = draw_map([read_measured(result_path(stage, folder)) for stage in runs[:3]], maps.SERVERS)
+    assert facts == pytest.approx(mapped.figure.facts)
+    assert numbers.errors == pytest.approx(mapped.errors) and set(numbers.errors) == set(METRICS)
+    assert (folder / "map.html").exists() and (folder / "map.png").exists()

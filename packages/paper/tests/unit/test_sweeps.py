@@ -10,7 +10,8 @@ import pytest
 
 from analysis.record import Block, ServerUse
 from analysis.statistics import Comparison
-from hotline_paper.sweeps import CHANGE_METRICS, METRIC_TITLES, changes_by_workers, sweep, sweeps, utilisation
+from hotline_paper.numbers import CHANGE_METRICS
+from hotline_paper.sweeps import METRIC_TITLES, changes_by_workers, sweep, sweeps, utilisation
 from tests.harness.records import a_block
 
 
