@@ -135,7 +135,7 @@ def _changes(run: MapRun) -> list[Cell]:
 
 MAP = Stage(
     name="map",
-    minutes=15,
+    minutes=20,
     results=("map", "map-workers", "map-errors"),
     steps=(_MAP,),
     tables=map_tables,

@@ -1,9 +1,10 @@
 """A linear cost model of RPCs and keys, fitted to measured runs, that predicts the effect of offload.
 
 The CPU time per step of servers and workers, and the time of an operation, are sums of a cost per RPC that a
-server answers, per RPC that the switch answers, and per key. The fit minimizes relative squared errors, with
-costs of at least 0. The error is measured by predicting each run from the others. `MeasuredRun` is
-a run on this machine, as read from its folder.
+server answers, what the switch's program adds to it with offload, a cost per RPC that the switch answers, per
+key, and per operation. The fit minimizes relative squared errors, with costs of at least 0. The error is
+measured by predicting each run from the others. `MeasuredRun` is a run on this machine, as read from its
+folder.
 """
 
 from __future__ import annotations
@@ -83,13 +84,16 @@ def measured_point(run: MeasuredRun, packing: MeanPacking) -> MeasuredPoint:
 
 @dataclass(frozen=True, slots=True)
 class RpcCosts:
-    """Costs of each quantity, in µs: [RPC at a server, RPC at the switch only, key]."""
+    """Costs of each quantity, in µs.
+
+    They are [RPC at a server, addition to it with offload, RPC at the switch only, key, operation].
+    """
 
     by_quantity: dict[str, Values]
 
     @staticmethod
     def fit(points: Sequence[MeasuredPoint]) -> RpcCosts:
-        """Fit costs to at least two runs, since each run has two measurements and there are three costs."""
+        """Fit costs to at least three runs, since each run has two measurements and there are five costs."""
         return RpcCosts({quantity: _fit(points, quantity) for quantity in METRICS})
 
     def ratio(self, quantity: str, packing: MeanPacking) -> float:
@@ -110,9 +114,12 @@ def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
 
 
 def _features(packing: MeanPacking) -> Values:
-    """Return [RPCs at servers, RPCs at the switch only, keys] of a step, without and with offload: [2, 3]."""
+    """Return what has the costs of `RpcCosts`, in a step without and with offload: [2, 5]."""
     at_servers, at_switch = packing.server_rpcs_with_offload, packing.rpcs_with_offload
-    features = [[packing.rpcs, 0.0, packing.keys], [at_servers, at_switch - at_servers, packing.keys]]
+    features = [
+        [packing.rpcs, 0.0, 0.0, packing.keys, 1.0],
+        [at_servers, at_servers, at_switch - at_servers, packing.keys, 1.0],
+    ]
     return _OPERATIONS_PER_STEP * np.array(features)
 
 

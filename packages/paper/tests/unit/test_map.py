@@ -14,32 +14,36 @@ from hotline_paper.map import KEYS_PER_STEP, SKEWS, draw_map, relative_change
 from hotline_paper.packing import MeanPacking
 
 COST = {
-    "servers": (10.0, 0.0, 0.1),
-    "workers": (4.0, 6.0, 0.2),
-    "pull": (8.0, 1.0, 0.0),
-    "push": (9.0, 3.0, 0.5),
+    "servers": (10.0, 2.0, 0.0, 0.1, 70.0),
+    "workers": (4.0, 5.0, 6.0, 0.2, 500.0),
+    "pull": (8.0, 0.5, 1.0, 0.0, 0.0),
+    "push": (9.0, 0.0, 3.0, 0.5, 30.0),
 }
-"""Costs in µs of an RPC at a server, of one at the switch, of a key."""
+"""Costs in µs: of an RPC at a server, with offload in addition, at the switch, of a key, of an operation."""
 
 
 def packed(skew: float, keys: int) -> MeanPacking:
     """Return a simple packing that differs by data."""
-    rpcs = keys / 32 + 1
+    rpcs = keys**0.9 / 16
     return MeanPacking(keys, skew, rpcs, rpcs * (1 + skew), rpcs * (1 - skew))
 
 
 def point(skew: float, keys: int, off: float = 1.0) -> MeasuredPoint:
     of = packed(skew, keys)
-    without = {what: 2 * (server * of.rpcs + key * of.keys) for what, (server, _, key) in COST.items()}
-    at_switch = of.rpcs_with_offload - of.server_rpcs_with_offload
+    without = {
+        what: 2 * (server * of.rpcs + key * of.keys + operation)
+        for what, (server, _, _, key, operation) in COST.items()
+    }
+    at_servers = of.server_rpcs_with_offload
+    at_switch = of.rpcs_with_offload - at_servers
     with_offload = {
-        what: off * 2 * (server * of.server_rpcs_with_offload + switch * at_switch + key * of.keys)
-        for what, (server, switch, key) in COST.items()
+        what: off * 2 * ((server + addition) * at_servers + switch * at_switch + key * of.keys + operation)
+        for what, (server, addition, switch, key, operation) in COST.items()
     }
     return MeasuredPoint(of, without, with_offload)
 
 
-POINTS = [point(skew, keys) for skew in (0.1, 0.4, 0.7) for keys in (200, 3000)]
+POINTS = [point(skew, keys) for skew in (0.1, 0.4, 0.7) for keys in (200, 900, 3000)]
 
 
 def test_known_costs_are_found_and_predict_every_run() -> None:
@@ -61,9 +65,9 @@ def test_change_is_a_part_of_what_it_is_without() -> None:
     costs = RpcCosts.fit(POINTS)
     of = packed(0.5, 640)
     assert relative_change("packets", of, costs) == pytest.approx(-0.5)
-    known = 10 * of.rpcs + 0.1 * 640
+    known = 10 * of.rpcs + 0.1 * 640 + 70
     assert relative_change("servers", of, costs) == pytest.approx(
-        (10 * of.server_rpcs_with_offload + 0.1 * 640) / known - 1
+        (12 * of.server_rpcs_with_offload + 0.1 * 640 + 70) / known - 1
     )
 
 
@@ -73,7 +77,9 @@ def test_the_map_has_every_place_and_the_measured_runs(monkeypatch: pytest.Monke
         return point(shape.hot_share, shape.keys_per_step)
 
     shapes = [
-        SimpleNamespace(hot_share=skew, keys_per_step=keys) for skew in (0.1, 0.7) for keys in (500, 3000)
+        SimpleNamespace(hot_share=skew, keys_per_step=keys)
+        for skew in (0.1, 0.7)
+        for keys in (500, 900, 3000)
     ]
     runs: list[Any] = [SimpleNamespace(config=SimpleNamespace(workload=shape)) for shape in shapes]
     monkeypatch.setattr(maps, "pack_shape", lambda skew, keys, servers: packed(skew, keys))
@@ -89,7 +95,7 @@ def test_the_map_has_every_place_and_the_measured_runs(monkeypatch: pytest.Monke
             expected = relative_change("servers", packed(skew, keys), RpcCosts.fit(POINTS))
             assert surface.z[row, column] == pytest.approx(expected, abs=1e-6)
     assert [(float(np.asarray(dot.x)[0]), float(dot.y[0])) for dot in dots[:-1]] == [
-        (0.1, 500), (0.1, 3000), (0.7, 500), (0.7, 3000),
+        (0.1, 500), (0.1, 900), (0.1, 3000), (0.7, 500), (0.7, 900), (0.7, 3000),
     ]  # fmt: skip
     assert dots[0].name == f"{point(0.1, 500).ratio('servers') - 1:+.0%}"
     assert (dots[-1].name, float(dots[-1].y[0])) == ("mine", 700)
