@@ -102,7 +102,10 @@ CONNECTIONS = Stage(
 def map_tables(folder: Path) -> dict[str, Table]:
     numbers = MapNumbers.model_validate(json_output(folder, _MAP.name))
     default = Config().workers
-    of_map = [run for run in numbers.runs if run.workers == default]
+    of_map = sorted(
+        (run for run in numbers.runs if run.workers == default),
+        key=lambda run: (run.skew, run.keys_per_step),
+    )
     of_workers = [run for run in numbers.runs if run.workers != default]
     return {
         "map": make_table(

@@ -43,8 +43,8 @@ _RUN_COLOUR, _MARKER_COLOUR = "#222222", "#7030a0"
 _CAPTION = (
     "Skew is the share of the updates that the top 2 % of the parameters take. Green is a decrease "
     "and red an increase, in % of the value without offload. Dots are measured runs. Between them RPCs are "
-    "counted by packing lanes, and costs of RPCs, keys and operations are fitted to the runs; the error is the "
-    "median error of predicting each run from the others. Published skews, not measured here: "
+    "counted by packing lanes, and costs of RPCs, keys and operations are fitted to the runs; the error is "
+    "the median error of predicting each run from the others. Published skews, not measured here: "
     f"{', '.join(f'{name} {skew:g}' for name, skew in PUBLISHED_SKEWS.items())}."
 )
 
