@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -26,7 +27,7 @@ def files_needed_by(
     Modules are searched in the checkout at `root`, and in the folders `others`; those found nowhere, such as
     the standard library's, are left out. Text that looks like an import counts as one.
     """
-    folders = (*source_folders(root), *others)
+    folders = tuple(map(str, (*source_folders(root), *others)))
     files: dict[str, Path] = {}
     pending_modules, seen_modules = list(modules), set[str]()
     while pending_modules:
@@ -37,9 +38,15 @@ def files_needed_by(
         for name in new_modules:
             file = file_of(name, folders)
             if file is not None:
-                files[name] = file
-                pending_modules += imported_names(file.read_bytes())
+                files[name] = Path(file)
+                status = os.stat(file)
+                pending_modules += _imports_of(file, status.st_mtime_ns, status.st_size)
     return files
+
+
+@cache
+def _imports_of(file: str, mtime_ns: int, size: int) -> frozenset[str]:
+    return imported_names(Path(file).read_bytes())
 
 
 @cache
@@ -56,21 +63,26 @@ def _module_and_packages(module: str) -> Iterator[str]:
     return (".".join(parts[:k]) for k in range(1, len(parts) + 1))
 
 
-def file_of(module: str, folders: tuple[Path, ...]) -> Path | None:
-    """Return the file of a module or package; None if it is not below these folders."""
-    top, *inner = module.split(".")
-    folder = _folder_with(top, folders)
+def file_of(module: str, folders: tuple[str, ...]) -> str | None:
+    """Return the file of a module or package; None if it is not below these folders.
+
+    Files are texts: each process that loads compiled code looks up some 10,000 modules.
+    """
+    folder = _folder_with(module.partition(".")[0], folders)
     if folder is None:
         return None
-    path = folder.joinpath(top, *inner)
-    return next(filter(Path.is_file, (path.with_suffix(".py"), path / "__init__.py")), None)
+    path = os.path.join(folder, module.replace(".", os.sep))
+    return next(filter(os.path.isfile, (f"{path}.py", os.path.join(path, "__init__.py"))), None)
 
 
 @cache
-def _folder_with(top: str, folders: tuple[Path, ...]) -> Path | None:
+def _folder_with(top: str, folders: tuple[str, ...]) -> str | None:
     """Return the folder with a module or package that is not part of another package."""
-    found = (folder for folder in folders if (folder / f"{top}.py").is_file() or (folder / top).is_dir())
-    return next(found, None)
+    for folder in folders:
+        path = os.path.join(folder, top)
+        if os.path.isfile(f"{path}.py") or os.path.isdir(path):
+            return folder
+    return None
 
 
 @cache
