@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hosts.config import CollectionSettings
 from hotline_optimisers.numbers import OptimiserNumbers, TrainingCurve
+from hotline_optimisers.offload import OffloadChanges
 from hotline_optimisers.training import DataName
 from tools.evidence.result import Cell, Table, make_table
 from tools.evidence.stage import Stage, Step, json_output, modules_of
@@ -51,7 +52,21 @@ _WAYS = {
 
 def tables(folder: Path) -> dict[str, Table]:
     numbers = OptimiserNumbers.model_validate(json_output(folder, _STUDY.name))
-    return {"optimisers-loss": _loss(numbers), "optimisers-collecting": _collecting(numbers)}
+    return {
+        "optimisers-loss": _loss(numbers),
+        "optimisers-collecting": _by_hits(
+            "change of the servers' CPU a step by collecting, against Adagrad at the servers, by the share "
+            "of the updates that hit",
+            numbers,
+            lambda worth: worth.servers,
+        ),
+        "optimisers-capacity": _by_hits(
+            "change of the steps/s that the cluster carries by collecting, against Adagrad at the servers, "
+            "by the share of the updates that hit",
+            numbers,
+            lambda worth: worth.capacity,
+        ),
+    }
 
 
 def _loss(numbers: OptimiserNumbers) -> Table:
@@ -80,17 +95,18 @@ def _age(curve: TrainingCurve) -> float | None:
     return None if ages is None else ages.p50 * curve.result.steps_per_s / 1e3
 
 
-def _collecting(numbers: OptimiserNumbers) -> Table:
+def _by_hits(
+    quantity: str, numbers: OptimiserNumbers, change_of: Callable[[OffloadChanges], float]
+) -> Table:
     changes = {(_budget(each.budget), each.hit_share): each.worth for each in numbers.points}
     shares = sorted({share for _, share in changes})
     return make_table(
-        "change of the servers' CPU a step by collecting, against Adagrad at the servers, by the share of "
-        "the updates that hit",
+        quantity,
         "one simulation each",
         ("staleness_ms, share_of_server",),
         {f"{100 * share:g} % hit": "{:+.0f} %" for share in shares},
         {
-            (budget,): [100 * changes[budget, share].servers for share in shares]
+            (budget,): [100 * change_of(changes[budget, share]) for share in shares]
             for budget in dict.fromkeys(budget for budget, _ in changes)
         },
     )
@@ -103,7 +119,7 @@ def _budget(budget: CollectionSettings) -> str:
 OPTIMISERS = Stage(
     name="optimisers",
     minutes=12,
-    results=("optimisers-loss", "optimisers-collecting"),
+    results=("optimisers-loss", "optimisers-collecting", "optimisers-capacity"),
     steps=(_RATINGS, _STUDY),
     tables=tables,
     modules=(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 
 from experiment.config import Config
 from foundation.designs.hotset import BASELINE, PROXY
@@ -30,7 +32,13 @@ _MAP = Step(
 )
 _THOUSAND = 1_000  # connections
 _ARMS = (BASELINE.name, PROXY.name)
-_ONE_RUN = "one run each, and its interval of 95 % or more (docs/intervals.md)"
+_CLAIMED, _DISTURBED = "claimed", "disturbed blocks"
+_SHORT_TITLES = {
+    "packets": "packets", "servers": "servers", "workers": "workers", "pull": "pulls", "push": "pushes"
+}  # fmt: skip
+_ONE_RUN = (
+    "one run each, and its interval of 95 % or more; what is claimed is by the rule of docs/intervals.md"
+)
 
 
 def packing_tables(folder: Path) -> dict[str, Table]:
@@ -108,32 +116,39 @@ def map_tables(folder: Path) -> dict[str, Table]:
     )
     of_workers = [run for run in numbers.runs if run.workers != default]
     return {
-        "map": make_table(
+        "map": _table(
             "change by offload at a skew and a number of keys a step, measured",
-            _ONE_RUN,
             ("skew", "keys a step"),
-            dict.fromkeys(TITLES.values(), "{:+.0f} %"),
-            {(f"{run.skew:g}", f"{run.keys_per_step:,}"): _changes(run) for run in of_map},
+            {(f"{run.skew:g}", f"{run.keys_per_step:,}"): run for run in of_map},
         ),
-        "map-workers": make_table(
+        "map-workers": _table(
             "change by offload with a number of workers and servers, measured",
-            _ONE_RUN,
             ("workers", "servers"),
-            dict.fromkeys(TITLES.values(), "{:+.0f} %"),
-            {(f"{run.workers}", f"{run.servers}"): _changes(run) for run in of_workers},
+            {(f"{run.workers}", f"{run.servers}"): run for run in of_workers},
         ),
         "map-errors": make_table(
             "error of the map's model",
-            "median distance of predicted and measured change; each run is predicted from the others",
+            "distances of predicted and measured change; each run is predicted from the others",
             ("",),
-            {"error in points": "{:.1f}"},
-            {(TITLES[quantity],): [100 * error] for quantity, error in numbers.errors.items()},
+            dict.fromkeys(("median, points", "largest, points"), "{:.1f}"),
+            {
+                (TITLES[quantity],): [100 * median(errors), 100 * max(errors)]
+                for quantity, errors in numbers.errors.items()
+            },
         ),
     }
 
 
-def _changes(run: MapRun) -> list[Cell]:
-    return [change_in_percent(run.changes[quantity]) for quantity in TITLES]
+def _table(quantity: str, headings: tuple[str, ...], runs: Mapping[tuple[str, ...], MapRun]) -> Table:
+    columns = {**dict.fromkeys(TITLES.values(), "{:+.0f} %"), _CLAIMED: "{:.0f}", _DISTURBED: "{:,.0f}"}
+    return make_table(
+        quantity, _ONE_RUN, headings, columns, {names: _cells(run) for names, run in runs.items()}
+    )
+
+
+def _cells(run: MapRun) -> list[Cell]:
+    changes = [change_in_percent(run.changes[each]) for each in TITLES]
+    return [*changes, ", ".join(_SHORT_TITLES[each] for each in run.claimed), run.disturbed_blocks]
 
 
 MAP = Stage(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from experiment.config import Config, load_config
-from experiment.defaults import CODEC_DEFAULTS
+from experiment.defaults import CODEC_DEFAULTS, with_defaults
 from experiment.errors import ConfigError
 from experiment.phases.measure import steps_of_block
 from experiment.phases.workload import generate_trace, steps_to_profile
@@ -143,3 +144,12 @@ def test_readable_agents_carry_a_run_in_three_minutes(design: str) -> None:
 def test_a_calibration_s_closed_loop_is_as_short_as_it_may_be() -> None:
     """A block has 8 steps of each worker; above 32 steps/s it would have more."""
     assert Config(codec="scapy").calibration_s * 32 / 4 <= STEPS_OF_A_CLOSED_LOOP
+
+
+def test_the_readme_has_the_sizes_of_runs_with_rows_of_several_values() -> None:
+    readme = RUN_TOML.with_name("README.md").read_text()
+    paragraph = readme.partition("**Rows of several values.**")[2].partition("<!--")[0]
+    sizes = [with_defaults({"dim": dim}, None) for dim in (16, 64, 128)]
+    numbers = [int(each.replace(",", "")) for each in re.findall(r"\d+,\d{3}", paragraph)]
+    of_others, of_64, of_128 = (each["workload"]["parameters"] for each in sizes)
+    assert numbers == [*(each["top_k"] for each in sizes), of_others, of_64, of_128]

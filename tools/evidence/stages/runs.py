@@ -95,10 +95,10 @@ def _counts(summaries: Mapping[int, Sequence[Summary]]) -> Table:
     counted: dict[tuple[str, ...], list[Cell]] = {(f"{dim}",): cells(runs) for dim, runs in summaries.items()}
     counted["all",] = cells([run for runs in summaries.values() for run in runs])
     return make_table(
-        "values that workers pushed in default runs, those that were lost, and keys whose sum differs",
+        "updates of rows that workers pushed in default runs, lost ones, and keys whose sum differs",
         "sums over three runs of each number of values a row",
         ("values a row",),
-        dict.fromkeys(("values pushed", "values lost", "keys that differ"), "{:,.0f}"),
+        dict.fromkeys(("rows pushed", "rows lost", "keys that differ"), "{:,.0f}"),
         counted,
     )
 

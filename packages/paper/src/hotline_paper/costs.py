@@ -101,7 +101,8 @@ class RpcCosts:
         return float(offload / baseline)
 
 
-def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
+def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, list[float]]:
+    """Return the distances of predicted and measured change of each run, by quantity."""
     costs_without_point = [RpcCosts.fit([*points[:k], *points[k + 1 :]]) for k in range(len(points))]
 
     def errors(quantity: str) -> list[float]:
@@ -110,7 +111,7 @@ def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
             for costs, point in zip(costs_without_point, points, strict=True)
         ]
 
-    return {quantity: float(np.median(errors(quantity))) for quantity in METRICS}
+    return {quantity: errors(quantity) for quantity in METRICS}
 
 
 def _features(packing: MeanPacking) -> Values:

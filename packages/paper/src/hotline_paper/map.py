@@ -74,8 +74,8 @@ def marker_of(data: Path, options: ReadOptions, note: Callable[[str], None]) -> 
 class OffloadMap:
     figure: Figure
     costs: RpcCosts
-    errors: dict[str, float]
-    """Quantity -> the median error of predicting each run from the others, in the unit of a change."""
+    errors: dict[str, list[float]]
+    """Quantity -> the error of predicting each run from the others, in the unit of a change."""
     changes: dict[tuple[float, int], dict[str, float]]
     """(skew, keys a step) -> quantity -> the change by offload, relative to the value without."""
 
@@ -108,7 +108,7 @@ def _figure(
     runs: Sequence[MeasuredRun],
     points: Sequence[MeasuredPoint],
     changes: dict[tuple[float, int], dict[str, float]],
-    errors: dict[str, float],
+    errors: dict[str, list[float]],
     markers: Sequence[Marker],
 ) -> Figure:
     facts: dict[Fact, float] = {
@@ -122,7 +122,7 @@ def _figure(
         Axis("keys a step", is_log=True),
         [
             Panel(
-                f"{title}{f', predicted to ±{errors[quantity]:.0%}' if quantity in errors else ', counted'}",
+                f"{title}, {_accuracy(errors.get(quantity))}",
                 [
                     _surface(quantity, facts),
                     *_measured_series(quantity, runs, points),
@@ -138,6 +138,10 @@ def _figure(
         caption=_CAPTION,
         facts=facts,
     )
+
+
+def _accuracy(errors: Sequence[float] | None) -> str:
+    return "counted" if errors is None else f"predicted to ±{100 * float(np.median(errors)):.0f} points"
 
 
 def _surface(quantity: str, facts: dict[Fact, float]) -> Series:

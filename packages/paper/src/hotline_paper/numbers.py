@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from analysis.claims import claims
 from analysis.statistics import Comparison
+from foundation.designs.hotset import OFFLOAD
 from foundation.settings import Strict
 from hotline_paper.costs import METRICS, MeasuredRun
 from hotline_paper.map import DataMarker, OffloadMap
@@ -20,6 +22,9 @@ class MapRun(Strict):
     servers: int
     changes: dict[str, Comparison]
     """Quantity -> the measured change by offload."""
+    claimed: tuple[str, ...]
+    """The quantities of which a difference is claimed (docs/intervals.md)."""
+    disturbed_blocks: int
 
 
 class MapPlace(Strict):
@@ -34,8 +39,8 @@ class MapPlace(Strict):
 
 class MapNumbers(Strict):
     runs: tuple[MapRun, ...]
-    errors: dict[str, float]
-    """Quantity -> the median error of predicting each run from the others, in the unit of a change."""
+    errors: dict[str, list[float]]
+    """Quantity -> the error of predicting each run from the others, in the unit of a change."""
     predicted: tuple[MapPlace, ...]
     data: tuple[MapPlace, ...]
 
@@ -61,10 +66,13 @@ def numbers_of(
 
 
 def _run(run: MeasuredRun) -> MapRun:
+    found = claims(run.summary, next(iter(run.summary.loads)), OFFLOAD.name)
     return MapRun(
         skew=run.config.workload.hot_share,
         keys_per_step=run.config.workload.keys_per_step,
         workers=run.config.workers,
         servers=run.config.servers,
         changes={quantity: run.difference(metric) for quantity, metric in CHANGE_METRICS.items()},
+        claimed=tuple(quantity for quantity, metric in CHANGE_METRICS.items() if found[metric].sign),
+        disturbed_blocks=run.load.blocks_disturbed,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from analysis.claims import claims
 from analysis.record import read_record
 from analysis.report import write_report
 from foundation.logs.access.block import ReadOptions
@@ -130,8 +131,14 @@ def test_the_numbers_are_the_runs_and_the_map(
     of_map, of_workers = numbers.runs[:3], numbers.runs[3:]
     assert [(run.skew, run.keys_per_step) for run in of_map] == [(skew, 500) for skew in (0.2, 0.4, 0.6)]
     assert [run.workers for run in of_workers] == [2, 3]
-    measured_change = next(iter(golden.summary.loads.values())).differences["offload"]
+    [(load, measured_load), *_] = golden.summary.loads.items()
+    measured_change = measured_load.differences["offload"]
+    claimed = claims(golden.summary, load, "offload")
     for run in numbers.runs:
+        assert run.disturbed_blocks == measured_load.blocks_disturbed
+        assert [claimed[CHANGE_METRICS[each]].sign != 0 for each in CHANGE_METRICS] == [
+            each in run.claimed for each in CHANGE_METRICS
+        ]
         assert run.changes == {
             quantity: measured_change[metric] for quantity, metric in CHANGE_METRICS.items()
         }
@@ -142,5 +149,7 @@ def test_the_numbers_are_the_runs_and_the_map(
     }
     mapped = draw_map([read_measured(result_path(stage, folder)) for stage in runs[:3]], maps.SERVERS)
     assert facts == pytest.approx(mapped.figure.facts)
-    assert numbers.errors == pytest.approx(mapped.errors) and set(numbers.errors) == set(METRICS)
+    assert list(numbers.errors) == list(METRICS)
+    for quantity, errors in mapped.errors.items():
+        assert numbers.errors[quantity] == pytest.approx(errors)
     assert (folder / "map.html").exists() and (folder / "map.png").exists()

@@ -50,7 +50,8 @@ def test_known_costs_are_found_and_predict_every_run() -> None:
     costs = RpcCosts.fit(POINTS)
     for what, known in COST.items():
         assert costs.by_quantity[what] == pytest.approx(known, abs=1e-6)
-    assert prediction_errors(POINTS) == pytest.approx(dict.fromkeys(METRICS, 0.0), abs=1e-6)
+    for errors in prediction_errors(POINTS).values():
+        assert errors == pytest.approx([0.0] * len(POINTS), abs=1e-6)
     unseen = point(0.55, 900)
     assert costs.ratio("workers", unseen.packing) == pytest.approx(unseen.ratio("workers"))
 
@@ -58,7 +59,11 @@ def test_known_costs_are_found_and_predict_every_run() -> None:
 def test_no_cost_is_negative_and_errors_are_measured() -> None:
     crooked = [*POINTS, point(0.3, 1000, off=2.0)]
     assert all((costs >= 0).all() for costs in RpcCosts.fit(crooked).by_quantity.values())
-    assert all(0 < found < 1 for found in prediction_errors(crooked).values())
+    found = prediction_errors(crooked)
+    assert list(found) == list(METRICS) and all(len(errors) == len(crooked) for errors in found.values())
+    # The crooked one is predicted as if it were like the others.
+    assert all(max(errors) == errors[-1] == pytest.approx(0.5 * point(0.3, 1000, off=2.0).ratio(quantity))
+               for quantity, errors in found.items())  # fmt: skip
 
 
 def test_change_is_a_part_of_what_it_is_without() -> None:
@@ -87,7 +92,7 @@ def test_the_map_has_every_place_and_the_measured_runs(monkeypatch: pytest.Monke
     found = draw_map(runs, 2, [maps.Marker("mine", 0.42, 700.0)])
     packets, servers, *_ = found.figure.panels
     assert packets.title == "packets to the servers, counted"
-    assert servers.title == "servers' CPU, predicted to ±0%"
+    assert servers.title == "servers' CPU, predicted to ±0 points"
     surface, *dots = servers.series
     assert surface.z is not None and surface.z.shape == (len(KEYS_PER_STEP), len(SKEWS))
     for row, keys in enumerate(KEYS_PER_STEP):
