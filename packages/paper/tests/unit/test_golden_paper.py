@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -35,13 +36,20 @@ STAGES = [
 ]
 
 
-@pytest.fixture
-def folder(golden: GoldenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make the folder of finished stages: the golden run with other settings each."""
-    monkeypatch.setattr(maps, "pack_shape", lambda skew, keys, servers: packed(skew, keys))
+@pytest.fixture(scope="module")
+def folder(golden: GoldenRun, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Make the folder of finished stages, to which tests add: the golden run with other settings each."""
+    made = tmp_path_factory.mktemp("paper")
+    _make_stages(golden, made)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(maps, "pack_shape", lambda skew, keys, servers: packed(skew, keys))
+        yield made
+
+
+def _make_stages(golden: GoldenRun, folder: Path) -> None:
     write_report(golden.folder, golden.record, golden.summary)
     for stage in STAGES:
-        target = result_path(stage, tmp_path)
+        target = result_path(stage, folder)
         target.parent.mkdir(parents=True)
         if not stage.is_run:
             measured(6).write_parquet(target)
@@ -56,7 +64,6 @@ def folder(golden: GoldenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         elif kind == "scale":
             record.config["workers"] = int(numbers[0])
         record.write(target)
-    return tmp_path
 
 
 def test_the_report_has_every_figure_and_table_and_says_what_the_answer_says(folder: Path) -> None:
