@@ -95,9 +95,7 @@ def _age(curve: TrainingCurve) -> float | None:
     return None if ages is None else ages.p50 * curve.result.steps_per_s / 1e3
 
 
-def _by_hits(
-    quantity: str, numbers: OptimiserNumbers, change_of: Callable[[OffloadChanges], float]
-) -> Table:
+def _by_hits(quantity: str, numbers: OptimiserNumbers, change_of: Callable[[OffloadChanges], float]) -> Table:
     changes = {(_budget(each.budget), each.hit_share): each.worth for each in numbers.points}
     shares = sorted({share for _, share in changes})
     return make_table(
