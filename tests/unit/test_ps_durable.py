@@ -192,6 +192,17 @@ def test_a_full_disk_is_waited_for_and_nothing_is_kept_by_halves(file: PsFile) -
     assert (list(durable.notes()), durable.parts()) == ([], {"cells 0 0": b"z"})
 
 
+def test_a_checkpoint_that_fails_changes_nothing(file: PsFile) -> None:
+    durable = file.open("never")
+    durable.checkpoint([("cells 0 0", b"old")])
+    durable.append(b"note")
+    with pytest.raises(DurabilityError, match=mentions("ps.db", "checkpoint")):
+        durable.checkpoint([("cells 0 0", b"new"), ("cells 0 0", b"again")])
+    durable.append(b"another")
+    again = file.open("never")
+    assert (list(again.notes()), again.parts()) == ([b"note", b"another"], {"cells 0 0": b"old"})
+
+
 def test_a_journal_ends_in_a_checkpoint(file: PsFile) -> None:
     durable = file.open("never", 1000)
     durable.append(b"x" * 999)
