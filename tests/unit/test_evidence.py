@@ -121,7 +121,9 @@ PAGE = """\
 
 <!-- end -->
 
-As [12 frames](results/frames.json#w1:sent) show.
+As [12 frames](results/frames.json#w1:sent) show, their size changes by
+[-51 %](results/frame-sizes.json#w1:sent) [-55, -48]
+and their time by [-51](results/frame-sizes.json#w1:sent) % [-55, -48].
 
 <!-- not measured -->
 
@@ -129,7 +131,12 @@ As [12 frames](results/frames.json#w1:sent) show.
 |---|---|
 | version | 4 |
 """
-FRAMES = {"frames": result(table(("w1", 12.0)))}
+FRAMES = {
+    "frames": result(table(("w1", 12.0))),
+    "frame-sizes": result(
+        table(("w1", Measured(value=-51.2, low=-55.1, high=-47.8)), form="{:+.0f}", quantity="sizes")
+    ),
+}
 
 
 def test_a_page_that_equals_its_results_has_no_fault() -> None:
@@ -154,6 +161,11 @@ def edits() -> Iterator[tuple[str, str, str]]:
     )
     yield "<!-- result frames -->", "", "line"
     yield "[12 frames]", "[13 frames]", "12"
+    yield "[-51 %]", "[-52 %]", "-51"
+    for interval in "[-55, -48]\n", "% [-55, -48].":
+        yield interval, interval.replace("55", "54"), "[-55, -48]"
+        yield interval, interval.replace(" [-55, -48]", "").replace("[-55, -48]", ""), "[-55, -48]"
+    yield "[-55, -48]\n", "in the mean of three [-55, -48]\n", "[-55, -48]"
     yield "#w1:sent", "#w2:sent", "w2:sent"
 
 
@@ -189,7 +201,8 @@ def test_a_broken_file_is_refused_by_name(cells: str, tmp_path: Path) -> None:
 
 
 def test_a_file_of_a_result_holds_all_of_it(tmp_path: Path) -> None:
-    write_result("frames", FRAMES["frames"], tmp_path)
+    for name, each in FRAMES.items():
+        write_result(name, each, tmp_path)
     assert read_results(tmp_path) == FRAMES
 
 

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from foundation.checkout import ROOT
-from tools.evidence.result import EvidenceError, Measured, Result, cell_text
+from tools.evidence.result import Cell, EvidenceError, Measured, Result, cell_text
 
 _MARKED = re.compile(r"(?P<begin><!-- result (?P<name>[\w-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 _NOT_MEASURED = "<!-- not measured -->"
@@ -23,6 +23,7 @@ _RULE = re.compile(r"\|[-:| ]+\|")
 _LINK = re.compile(
     r"(?<!`)\[(?P<text>[^\]]+)\]\((?P<path>[^)#\s]*results/(?P<name>[\w-]+)\.json)(?:#(?P<cells>[^)]*))?\)"
 )
+_INTERVAL = re.compile(r"(?:\s+[^\s\[\]]+)?\s+(?P<interval>\[[^\]]*\])(?!\()")
 
 
 def pages(root: Path = ROOT) -> list[Path]:
@@ -64,31 +65,43 @@ def unmarked_tables(text: str) -> Iterator[int]:
 
 
 def wrong_links(text: str, results: Mapping[str, Result]) -> Iterator[str]:
-    """Yield the links to results whose text lacks a number that they name.
+    """Yield the links to results whose text lacks a number that they name, or its interval.
 
     A link `[2.9 times](results/NAME.json#ROW:COLUMN)` names cells, separated by commas and with `-` for each
-    letter that is neither letter nor digit; its text has to have the value of each.
+    letter that is neither letter nor digit; its text has to have the value of each. Where a cell has an
+    interval, it follows the link, as in `[-51 %](...) [-55, -48]` or, after a unit, `[2](...) µs [-1, 4]`.
     """
     for match in _LINK.finditer(text):
         if (result := results.get(match["name"])) is None:
             yield f"{match['path']}: expected the name of a file of results/"
             continue
-        values = _values(result)
-        for cell in filter(None, (match["cells"] or "").split(",")):
-            if cell not in values:
-                yield f"{match['path']}: no cell {cell}"
-            elif values[cell] not in match["text"]:
-                yield f"{match['path']}#{cell}: {values[cell]!r} is not in {match['text']!r}"
+        cells = _cells(result)
+        for name in filter(None, (match["cells"] or "").split(",")):
+            if name not in cells:
+                yield f"{match['path']}: no cell {name}"
+                continue
+            value, interval = cells[name]
+            if value not in match["text"]:
+                yield f"{match['path']}#{name}: {value!r} is not in {match['text']!r}"
+            shown = _INTERVAL.match(text, match.end())
+            if interval and (shown is None or shown["interval"] != interval):
+                yield f"{match['path']}#{name}: {interval!r} does not follow {match['text']!r}"
 
 
-def _values(result: Result) -> dict[str, str]:
-    """Return the text of each value, without its interval, by the name that links give it."""
-    values = {}
-    for row in result.table.rows:
-        for column, cell in zip(result.table.columns, row.cells, strict=True):
-            value = cell.value if isinstance(cell, Measured) else cell
-            values[f"{_slug(row.name)}:{_slug(column.name)}"] = cell_text(value, row.form or column.form)
-    return values
+def _cells(result: Result) -> dict[str, tuple[str, str]]:
+    """Return the text of each value and of its interval, by the name that links give it."""
+    return {
+        f"{_slug(row.name)}:{_slug(column.name)}": _value_and_interval(cell, row.form or column.form)
+        for row in result.table.rows
+        for column, cell in zip(result.table.columns, row.cells, strict=True)
+    }
+
+
+def _value_and_interval(cell: Cell, form: str) -> tuple[str, str]:
+    if not isinstance(cell, Measured):
+        return cell_text(cell, form), ""
+    value = cell_text(cell.value, form)
+    return value, cell_text(cell, form).removeprefix(value).lstrip()
 
 
 def _slug(name: str) -> str:
