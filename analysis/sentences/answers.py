@@ -186,7 +186,8 @@ def _on_bmv2(bmv2: OnBmv2, has_slow_agents: bool) -> str:
         )
     text += "."
     if bmv2.loses:
-        text += f" Offload loses here{'' if has_slow_agents else ', because BMv2 is the bottleneck'}."
+        reason = "" if has_slow_agents else ", probably because BMv2 is the bottleneck"
+        text += f" Offload loses here{reason}."
     return f"{text} softswitch, the default target, runs the same program faster."
 
 
