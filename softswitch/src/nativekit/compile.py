@@ -16,6 +16,8 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from numba.core import event as numba_event
+from numba.core.caching import FunctionCache
+from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic as numba_intrinsic
 
 from nativekit import notices
@@ -53,6 +55,19 @@ class _CompilationListener(numba_event.Listener):
         notices.end(_name_of(event), time.monotonic() - self._starts_s.pop())
 
 
+class _CodeCache(FunctionCache):
+    """The machine code of an entry point on disk.
+
+    Before it loads any, numba's own class prepares a compilation, which takes half a second of a process. A
+    compilation prepares itself, too (`CompilerBase`), and loaded code needs only numba's runtime.
+    """
+
+    def load_overload(self: Any, sig: Any, target_context: Any) -> Any:  # of numba, without type hints
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
+
 def _name_of(event: Any) -> str:
     function = event.data["dispatcher"].py_func
     return f"{function.__module__}.{function.__name__}"
@@ -82,11 +97,11 @@ def cached_entry_point(function: F, package: Path, sources: Iterable[Path]) -> F
     previous_folder = _numba.config.CACHE_DIR
     _numba.config.CACHE_DIR = str(cache_of(package) / f"compiled-{digest}{bounds_suffix}")
     try:
-        return cast(
-            F, _numba.njit(nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)(function)
-        )
+        dispatcher = _numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+        dispatcher._cache = cast(Function, _CodeCache)(function)
     finally:
         _numba.config.CACHE_DIR = previous_folder
+    return cast(F, dispatcher)
 
 
 def intrinsic(function: Callable[..., Generated]) -> Compiled:

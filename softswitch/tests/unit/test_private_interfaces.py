@@ -19,6 +19,7 @@ import pytest
 import tomli
 from llvmlite import ir
 from numba import types
+from numba.core.caching import FunctionCache, NullCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.datamodel import models
@@ -26,7 +27,7 @@ from numba.core.typed_passes import NativeLowering
 from numba.core.typing import templates
 from packaging.requirements import Requirement
 
-from nativekit import callees, generic, reference
+from nativekit import callees, compile, generic, reference
 from nativekit.compile import cached_entry_point, compiled
 from softswitch.jit import MachineCode
 from softswitch.kernel import compiler
@@ -139,6 +140,7 @@ def test_names_are_there() -> None:
 
 
 OVERRIDDEN: list[tuple[type, type, tuple[str, ...]]] = [
+    (compile._CodeCache, FunctionCache, ("load_overload",)),
     (callees._CalleeLibrary, JITCodeLibrary, ("_optimize_final_module", "_finalize_final_module")),
     (callees._CalleeLowering, NativeLowering, ("run_pass",)),
     (callees.CalleeCompiler, CompilerBase, ("define_pipelines",)),
@@ -170,6 +172,16 @@ def test_overridden_methods_take_the_same_arguments() -> None:
             if callable(inherited) and name != "__init__":
                 expected = [*signature(inherited).parameters]
                 assert [*signature(getattr(ours, name)).parameters] == expected, f"{base}.{name}: {VERSIONS}"
+
+
+# ---- machine code that is loaded without what compiles (nativekit/compile.py)
+
+
+def test_a_cache_has_what_loading_uses() -> None:
+    for name in ("_guard_against_spurious_io_errors", "_load_overload"):
+        assert hasattr(FunctionCache, name), f"FunctionCache.{name}: {VERSIONS}"
+    dispatcher = compiled(lambda: 1)
+    assert isinstance(vars(dispatcher)["_cache"], NullCache), f"Dispatcher._cache: {VERSIONS}"
 
 
 # ---- what numba's compiler gives to a pass (nativekit/callees.py)

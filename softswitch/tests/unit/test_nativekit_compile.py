@@ -1,0 +1,67 @@
+"""Entry points in a process that compiles nothing: their machine code is loaded, and what compiles is not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+MODULE = """
+from pathlib import Path
+
+from nativekit.compile import cached_entry_point, compiled
+
+HERE = Path(__file__).parent
+
+
+@compiled
+def halved(number):
+    return number / 2
+
+
+def sum_of_halves(numbers, out):
+    total = 0.0
+    for number in numbers:
+        total += halved(number)
+    out[0] = total
+    return total
+
+
+sum_of_halves = cached_entry_point(sum_of_halves, HERE, [Path(__file__)])
+"""
+
+CALLS = """
+import json, sys
+
+import numpy as np
+
+from made import sum_of_halves
+
+numbers, out = np.arange(5), np.zeros(1)
+found = [sum_of_halves(numbers, out), out[0], len(sum_of_halves.stats.cache_misses)]
+can_compile = "numba.np.linalg" in sys.modules
+narrow = sum_of_halves(numbers.astype(np.int32), out)  # of this type there is no machine code yet
+print(json.dumps({"found": found, "can_compile": can_compile, "narrow": narrow}))
+"""
+
+
+def call(folder: Path) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", CALLS], cwd=folder, capture_output=True, text=True, check=True
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def test_machine_code_is_loaded_without_what_compiles_and_more_can_be_compiled(tmp_path: Path) -> None:
+    (tmp_path / "made.py").write_text(MODULE)
+    (tmp_path / "__pycache__").mkdir()
+    first = call(tmp_path)
+    assert first == {"found": [5.0, 5.0, 1], "can_compile": True, "narrow": 5.0}
+    [folder] = (tmp_path / "__pycache__").glob("compiled-*")
+    for file in folder.glob("*.2.nbc"):  # the machine code for int32
+        file.unlink()
+    second = call(tmp_path)
+    assert second == {"found": [5.0, 5.0, 0], "can_compile": False, "narrow": 5.0}
