@@ -2,7 +2,7 @@
 
 Numba optimises each function with all its callees and emits machine code for it, though only entry points
 are called from Python. Skipping this for callees reduces the switch's compile time to some 60 %. This module
-uses numba's classes beyond `CompilerBase`, in the form that they have from numba 0.61 to 0.68.
+uses numba's classes beyond `CompilerBase`, in the form that they have from numba 0.63 to 0.68.
 """
 
 from __future__ import annotations
