@@ -164,7 +164,7 @@ def edits() -> Iterator[tuple[str, str, str]]:
     yield "[-51 %]", "[-52 %]", "-51"
     for interval in "[-55, -48]\n", "% [-55, -48].":
         yield interval, interval.replace("55", "54"), "[-55, -48]"
-        yield interval, interval.replace(" [-55, -48]", "").replace("[-55, -48]", ""), "[-55, -48]"
+        yield interval, interval.replace("[-55, -48]", ""), "[-55, -48]"
     yield "[-55, -48]\n", "in the mean of three [-55, -48]\n", "[-55, -48]"
     yield "#w1:sent", "#w2:sent", "w2:sent"
 

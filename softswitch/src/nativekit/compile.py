@@ -58,8 +58,9 @@ class _CompilationListener(numba_event.Listener):
 class _CodeCache(FunctionCache):
     """The machine code of an entry point on disk.
 
-    Before it loads any, numba's own class prepares a compilation, which takes half a second of a process. A
-    compilation prepares itself, too (`CompilerBase`), and loaded code needs only numba's runtime.
+    Numba's own class refreshes its context before it loads code, as for a compilation, which costs a process
+    0.5 s of CPU time. Loaded code needs only numba's runtime; a compilation (`CompilerBase`) refreshes the
+    context itself.
     """
 
     def load_overload(self: Any, sig: Any, target_context: Any) -> Any:  # of numba, without type hints
