@@ -1,24 +1,15 @@
-"""Access logs for tests: generated files of each format, and MovieLens-100k from a package of the index."""
+"""Access logs for tests: generated files of each format."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from foundation.logs.access.block import read_options
 from foundation.logs.access.formats.oracle_general import RECORD
 from foundation.logs.access.steps import KEY, PULL, Steps, read_steps
-from nativekit.cache import user_cache
-
-RECBOLE = "recbole==1.2.1"
-TORCHREC = "torchrec==1.9.2"
-_MOVIELENS = "recbole/dataset_example/ml-100k/ml-100k.inter"
 
 
 def read(
@@ -55,28 +46,6 @@ def oracle_general(objects: Sequence[int], times: Sequence[int] | None = None) -
     is_again = np.diff(records["object"][order]) == 0
     records["next"][order[:-1][is_again]] = order[1:][is_again]
     return records.tobytes()
-
-
-def movielens() -> Path:
-    """Return MovieLens-100k of the package recbole; skip the test without an index."""
-    return file_of_package(RECBOLE, _MOVIELENS)
-
-
-def file_of_package(package: str, name: str) -> Path:
-    """Return a file of a wheel, downloaded once without dependencies; skip the test without an index."""
-    folder = user_cache() / "tests" / package
-    file = folder / name
-    if not file.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        done = subprocess.run(
-            [*pip, "--no-deps", "--dest", folder, package], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            pytest.skip(f"no package index has {package}: {done.stderr.strip().splitlines()[-1]}")
-        with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
-            wheel.extract(name, folder)
-    return file
 
 
 _USERS, _ITEMS = range(1, 41), range(1_000, 1_060)

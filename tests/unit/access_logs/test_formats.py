@@ -21,7 +21,8 @@ from foundation.logs.access.dims_by_key import DimsByKey
 from foundation.logs.access.registry import open_log
 from foundation.logs.access.steps import Steps
 from switch_harness.wording import mentions, says
-from tests.harness.access_logs import accesses_by_table, keys_by_step, movielens, oracle_general, read
+from tests.harness.access_logs import accesses_by_table, keys_by_step, oracle_general, read
+from tests.harness.wheels import movielens
 
 CRITEO = "\t".join(["1", *map(str, range(12)), "", *(f"{at:08x}" for at in range(25)), ""]) + "\n"
 

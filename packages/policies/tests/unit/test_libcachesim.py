@@ -15,7 +15,8 @@ from hotline_policies.log import PolicyLog
 from hotline_policies.miss_ratio.curve import miss_ratios
 from hotline_policies.policy import Policy
 from hotline_policies.rules import BY_NAME, frequency, future, recency
-from tests.harness.access_logs import movielens, oracle_general, read
+from tests.harness.access_logs import oracle_general, read
+from tests.harness.wheels import movielens
 
 libcachesim = pytest.importorskip("libcachesim", reason="there is no wheel of it for this Python")
 

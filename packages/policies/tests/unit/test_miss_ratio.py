@@ -22,8 +22,9 @@ from hotline_policies.miss_ratio.output import torchrec_of
 from hotline_policies.miss_ratio.reuse import reuse_histograms
 from switch_harness.effort import examples
 from switch_harness.wording import says
-from tests.harness.access_logs import TORCHREC, file_of_package, movielens, read
+from tests.harness.access_logs import read
 from tests.harness.cli import invoke, json_of
+from tests.harness.wheels import TORCHREC, file_of_wheel, movielens
 
 
 def plain_histogram(accesses: Sequence[int], keys: int) -> list[int]:
@@ -158,7 +159,7 @@ def test_torchrecs_own_class(tmp_path: Path) -> None:
 
 
 def class_of_torchrec(file: str, name: str) -> ast.ClassDef:
-    tree = ast.parse(file_of_package(TORCHREC, f"torchrec/distributed/{file}").read_text())
+    tree = ast.parse(file_of_wheel(TORCHREC, f"torchrec/distributed/{file}").read_text())
     [found] = [each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name]
     return found
 
