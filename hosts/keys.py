@@ -101,6 +101,8 @@ class KeySpace:
 
     def first_values(self, positions: NDArray[np.integer]) -> Indices:
         """Return the place of each row's first value in the value space [n]."""
+        if len(self.ranges) == 1:
+            return positions.astype(np.int64) * self.ranges[0].dim
         table, indices = key_ranges(self), self._range_indices(positions)
         values_before = table.first_value - table.first * table.dim
         result: Indices = values_before[indices] + positions * table.dim[indices]
@@ -114,14 +116,12 @@ class KeySpace:
 
     def value_places(self, positions: NDArray[np.integer]) -> Indices:
         """Return the places of all values of these rows [n], one row after the other."""
-        first, dims = self.first_values(positions), self.dims_at(positions)
-        if self.dims == (1,):
-            return first
-        return places_of_rows(first, dims)
+        first = self.first_values(positions)
+        if len(self.ranges) == 1:
+            return np.add.outer(first, np.arange(self.ranges[0].dim)).ravel()
+        return places_of_rows(first, self.dims_at(positions))
 
     def _range_indices(self, positions: NDArray[np.integer]) -> Indices:
-        if len(self.ranges) == 1:
-            return np.zeros(len(positions), np.int64)
         return np.searchsorted([each.first for each in self.ranges], positions, side="right") - 1
 
 

@@ -35,6 +35,9 @@ class WorkerLedger:
 
     def close(self) -> None:
         answered, space = self._answered, self._ledger.space
-        of_values = answered.repeat(space.dims_at(self._positions))
-        self._ledger.sums[space.value_places(self._positions[answered])] += self._deltas[of_values]
-        self._ledger.lanes += int(answered.sum())
+        positions, deltas = self._positions, self._deltas
+        if not answered.all():
+            deltas = deltas[answered.repeat(space.dims_at(positions))]
+            positions = positions[answered]
+        self._ledger.sums[space.value_places(positions)] += deltas
+        self._ledger.lanes += len(positions)
