@@ -166,12 +166,21 @@ class Parts:
             raise ValueError(
                 f"{self._name}: expected the columns {sorted(self._schema)}, got {sorted(columns)}"
             )
-        rows = pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in self._schema.items())
+        # `pl.DataFrame` repeats one value by a query of its own for each column.
+        arrays = {name: column for name, column in columns.items() if _has_rows(column)}
+        values = {name: pl.lit(column) for name, column in columns.items() if name not in arrays}
+        rows = pl.DataFrame(arrays).select(
+            values.get(name, pl.col(name)).cast(kind).alias(name) for name, kind in self._schema.items()
+        )
         if not rows.height:
             return
         with atomic_path(self._directory / f"{self._name}-{self._next_number}.parquet") as partial:
             rows.write_parquet(partial)
         self._next_number += 1
+
+
+def _has_rows(column: Column) -> bool:
+    return hasattr(column, "__len__") and not isinstance(column, str)
 
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
