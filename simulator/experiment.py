@@ -34,6 +34,7 @@ from foundation.logs.parts import atomic_path
 from hosts.workload.trace import Trace
 from simulator.accounting import account
 from simulator.config import SimulationConfig
+from simulator.logs import CountedRpcs, SimulatedLogs
 from simulator.session import SimulatedSession, open_session
 from simulator.warm import warm
 
@@ -76,7 +77,11 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
 
 
 async def _open_calibrated(
-    config: SimulationConfig, data: Trace | None, run: Path, reporter: Reporter
+    config: SimulationConfig,
+    data: Trace | None,
+    run: Path,
+    reporter: Reporter,
+    logs: type[SimulatedLogs] = SimulatedLogs,
 ) -> SimulatedSession:
     """Return a session whose arms have their hot sets, and whose record has their capacities."""
     record = RunRecord(
@@ -95,7 +100,7 @@ async def _open_calibrated(
     parameters = trace.space.size if config.data is not None else config.workload.parameters
     record.workload = dict(describe(trace, training, parameters, config.is_lockstep, config.optimiser))
     with reporter.phase("network"):
-        session = open_session(config, run, record, reporter, trace, training)
+        session = open_session(config, run, record, reporter, trace, training, logs)
     await prepare(design(config.design), session, trace)
     await _calibrate(session)
     return session
@@ -134,7 +139,8 @@ def simulated_capacities(
 ) -> dict[str, float]:
     """Return the capacity of each measured arm in steps/s, without a measurement at a load."""
     with _run_folder(config, hot_set) as run:
-        return dict(asyncio.run(_open_calibrated(config, data, run, reporter)).record.capacity)
+        session = asyncio.run(_open_calibrated(config, data, run, reporter, CountedRpcs))
+    return dict(session.record.capacity)
 
 
 @contextmanager

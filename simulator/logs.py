@@ -80,5 +80,19 @@ class SimulatedLogs:
             log.send_updates({network.arm.job: network.stores[ps] for network in networks})
 
 
+class CountedRpcs(SimulatedLogs):
+    """The logs of a simulation of which only capacities are wanted: RPCs are counted, and not written."""
+
+    def write(
+        self,
+        block: BlockLog,
+        origin: Origin,
+        measured_from: Sequence[int],
+        operations: Sequence[Sequence[OperationRecord]],
+    ) -> None:
+        rows, _ = block.all_rows()
+        self.rpcs += len(rows)
+
+
 def _origin_of_rows(origin: Origin, worker: NDArray[np.int64], measured_from: NDArray[np.int64]) -> Origin:
     return replace(origin, worker=worker, measured_from=measured_from[worker - 1])
