@@ -33,18 +33,30 @@ def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
 
 
 def write_figure(figure: Figure, folder: Path) -> list[Path]:
+    from matplotlib import rc_context
+
     drawing, paths = draw(figure), [folder / f"{figure.name}.{suffix}" for suffix in SUFFIXES]
-    for path in paths:
-        with atomic_path(path) as partial:
-            if path.suffix == ".csv":
-                figure.table().write_csv(partial)
-            else:
-                # Without a date, so that the same data give the same file.
-                metadata = {"CreationDate": None} if path.suffix == ".pdf" else {}
-                drawing.savefig(partial, format=path.suffix[1:], dpi=_DPI, metadata=metadata)
-                # The layout of the first file fits the other one, too, and takes a third of the time.
-                drawing.set_layout_engine("none")
+    # Settings of the user must not replace the layout that is made for all files.
+    with rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
+        _fix_layout(drawing)
+        for path in paths:
+            with atomic_path(path) as partial:
+                if path.suffix == ".csv":
+                    figure.table().write_csv(partial)
+                else:
+                    # Without a date, so that the same data give the same file.
+                    metadata = {"CreationDate": None} if path.suffix == ".pdf" else {}
+                    drawing.savefig(partial, format=path.suffix[1:], dpi=_DPI, metadata=metadata)
     return paths
+
+
+def _fix_layout(drawing: Drawing) -> None:
+    """Lay a figure out once: with a layout engine, even with "none", `savefig` draws everything twice."""
+    engine = drawing.get_layout_engine()
+    assert engine is not None  # `draw` has given it one
+    drawing.set_dpi(_DPI)
+    engine.execute(drawing)
+    drawing.set_layout_engine(None)
 
 
 def draw(figure: Figure) -> Drawing:

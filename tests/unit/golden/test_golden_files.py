@@ -7,6 +7,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib import rc_context
+from matplotlib.backend_bases import RendererBase
+from matplotlib.figure import Figure as Drawing
+from matplotlib.image import imread
 from matplotlib.patches import Rectangle
 
 from analysis.figures.files import draw, write_figure
@@ -97,3 +101,28 @@ def test_what_cannot_be_drawn_or_written(golden: GoldenRun, tmp_path: Path) -> N
         invoke("figures", golden.folder, "-o", tmp_path / "file").stderr, "--output", "made", tmp_path
     )
     assert invoke("figures", golden.folder, "-o", "/proc/self").exit_code == 1
+
+
+def test_each_file_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes nearly all time of `hotline figures`."""
+    drawn: list[Drawing] = []
+    draw_once = Drawing.draw
+
+    def draw_and_count(self: Drawing, renderer: RendererBase) -> None:
+        drawn.append(self)
+        draw_once(self, renderer)
+
+    monkeypatch.setattr(Drawing, "draw", draw_and_count)
+    with rc_context({"figure.autolayout": True}):
+        write_figure(figure("lines", Panel("a", [Series("offload", X, Y, "#ff0000")])), tmp_path)
+    assert len(drawn) == 2
+
+
+def test_a_file_has_the_layout_of_its_labels(tmp_path: Path) -> None:
+    """Nothing is cut off at the edges of the picture, which are white, and the panel fills it."""
+    drawn = figure("lines", Panel("a panel", [Series("offload", X, 1e6 * Y, "#ff0000")]))
+    write_figure(drawn, tmp_path)
+    dark = imread(tmp_path / "fig-99.png")[:, :, :3].min(axis=2) < 0.9
+    assert not (dark[:3].any() or dark[-3:].any() or dark[:, :3].any() or dark[:, -3:].any())
+    rows, columns = np.flatnonzero(dark.any(axis=1)), np.flatnonzero(dark.any(axis=0))
+    assert np.ptp(rows) > 0.9 * len(dark) and np.ptp(columns) > 0.9 * dark.shape[1]
