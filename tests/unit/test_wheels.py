@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness import wheels
 from tests.harness.wheels import file_of_wheel
 
 FILES = {
@@ -29,17 +30,32 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_file_of_a_wheel_is_extracted_once(index: Path) -> None:
-    with zipfile.ZipFile(index / "sample-1.0-py3-none-any.whl", "w") as wheel:
+def write_wheel(folder: Path) -> Path:
+    file = folder / "sample-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as wheel:
         for name, text in FILES.items():
             wheel.writestr(name, text)
+    return file
+
+
+def test_a_file_of_a_wheel_is_extracted_once(index: Path) -> None:
+    wheel = write_wheel(index)
     file = file_of_wheel("sample==1.0", "sample/data")
     assert file.read_text() == "1 2 3"
     assert list(file.parent.iterdir()) == [file]
-    (index / "sample-1.0-py3-none-any.whl").unlink()
+    wheel.unlink()
     assert file_of_wheel("sample==1.0", "sample/data") == file  # needs no index again
 
 
 def test_without_an_index_the_test_fails(index: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        file_of_wheel("sample==1.0", "sample/data")
+
+
+def test_the_index_is_looked_for_from_the_machines_network(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_wheel(index)
+    monkeypatch.setattr(wheels, "on_the_machines_network", lambda: ["false"])
     with pytest.raises(subprocess.CalledProcessError):
         file_of_wheel("sample==1.0", "sample/data")
