@@ -8,8 +8,10 @@ a float of `uint64 + int64`.
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -28,6 +30,7 @@ from nativekit.llvm import Compiled, Function, Generated, Module
 F = TypeVar("F", bound=Function)
 
 _PACKAGE = Path(__file__).parent
+_folder_lock = threading.Lock()
 
 _numba: Module = numba
 _register_listener: Function = numba_event.register
@@ -95,14 +98,22 @@ def cached_entry_point(function: F, package: Path, sources: Iterable[Path]) -> F
     files = sorted({*sources, *_PACKAGE.glob("*.py")})
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
     bounds_suffix = "-checked" if _numba.config.BOUNDSCHECK else ""
-    previous_folder = _numba.config.CACHE_DIR
-    _numba.config.CACHE_DIR = str(cache_of(package) / f"compiled-{digest}{bounds_suffix}")
-    try:
-        dispatcher = _numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+    dispatcher = _numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+    with _cache_folder(cache_of(package) / f"compiled-{digest}{bounds_suffix}"):
         dispatcher._cache = cast(Function, _CodeCache)(function)
-    finally:
-        _numba.config.CACHE_DIR = previous_folder
     return cast(F, dispatcher)
+
+
+@contextmanager
+def _cache_folder(folder: Path) -> Iterator[None]:
+    """Set numba's cache folder, which is one for all threads, for functions that are decorated meanwhile."""
+    with _folder_lock:
+        previous_folder = _numba.config.CACHE_DIR
+        _numba.config.CACHE_DIR = str(folder)
+        try:
+            yield
+        finally:
+            _numba.config.CACHE_DIR = previous_folder
 
 
 def intrinsic(function: Callable[..., Generated]) -> Compiled:

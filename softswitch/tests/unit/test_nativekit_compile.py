@@ -5,8 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from typing import Any
+
+import pytest
+
+from nativekit import compile as compiling
+from nativekit.compile import cached_entry_point
 
 MODULE = """
 from pathlib import Path
@@ -65,3 +73,26 @@ def test_machine_code_is_loaded_without_what_compiles_and_more_can_be_compiled(t
         file.unlink()
     second = call(tmp_path)
     assert second == {"found": [5.0, 5.0, 0], "can_compile": False, "narrow": 5.0}
+
+
+def test_threads_do_not_exchange_cache_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba's cache folder is a global setting, so that code could land in the working directory."""
+    both_make_a_cache, make = Barrier(2), compiling._CodeCache
+
+    def make_beside_another(function: Any) -> Any:
+        with suppress(BrokenBarrierError):  # the other thread waits outside, as it should
+            both_make_a_cache.wait(timeout=0.2)
+        return make(function)
+
+    monkeypatch.setattr(compiling, "_CodeCache", make_beside_another)
+    packages = [tmp_path / name for name in ("one", "two")]
+    for package in packages:
+        (package / "__pycache__").mkdir(parents=True)
+
+    def entry_point(package: Path) -> Any:
+        return cached_entry_point(lambda number: number + 1, package, [Path(__file__)])
+
+    with ThreadPoolExecutor(2) as threads:
+        entry_points = list(threads.map(entry_point, packages))
+    for package, made in zip(packages, entry_points, strict=True):
+        assert Path(made.stats.cache_path).is_relative_to(package)
