@@ -77,7 +77,8 @@ def test_machine_code_is_loaded_without_what_compiles_and_more_can_be_compiled(t
 
 def test_threads_do_not_exchange_cache_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numba's cache folder is a global setting, so that code could land in the working directory."""
-    both_make_a_cache, make = Barrier(2), compiling._CodeCache
+    both_make_a_cache = Barrier(2)
+    make: Any = compiling._CodeCache  # of numba, without type hints
 
     def make_beside_another(function: Any) -> Any:
         with suppress(BrokenBarrierError):  # the other thread waits outside, as it should
