@@ -34,7 +34,6 @@ from foundation.logs.parts import atomic_path
 from hosts.workload.trace import Trace
 from simulator.accounting import account
 from simulator.config import SimulationConfig
-from simulator.logs import CountedRpcs, SimulatedLogs
 from simulator.session import SimulatedSession, open_session
 from simulator.warm import warm
 
@@ -81,7 +80,7 @@ async def _open_calibrated(
     data: Trace | None,
     run: Path,
     reporter: Reporter,
-    logs: type[SimulatedLogs] = SimulatedLogs,
+    wants_logs: bool = True,
 ) -> SimulatedSession:
     """Return a session whose arms have their hot sets, and whose record has their capacities."""
     record = RunRecord(
@@ -100,7 +99,7 @@ async def _open_calibrated(
     parameters = trace.space.size if config.data is not None else config.workload.parameters
     record.workload = dict(describe(trace, training, parameters, config.is_lockstep, config.optimiser))
     with reporter.phase("network"):
-        session = open_session(config, run, record, reporter, trace, training, logs)
+        session = open_session(config, run, record, reporter, trace, training, wants_logs)
     await prepare(design(config.design), session, trace)
     await _calibrate(session)
     return session
@@ -139,7 +138,7 @@ def simulated_capacities(
 ) -> dict[str, float]:
     """Return the capacity of each measured arm in steps/s, without a measurement at a load."""
     with _run_folder(config, hot_set) as run:
-        session = asyncio.run(_open_calibrated(config, data, run, reporter, CountedRpcs))
+        session = asyncio.run(_open_calibrated(config, data, run, reporter, wants_logs=False))
     return dict(session.record.capacity)
 
 

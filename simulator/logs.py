@@ -41,7 +41,10 @@ class BlockLog:
 
 
 class SimulatedLogs:
-    def __init__(self, parts: Path, servers: int) -> None:
+    """Logs in the folder `parts`; if they are not wanted, RPCs are counted, and no block is written."""
+
+    def __init__(self, parts: Path, servers: int, is_wanted: bool = True) -> None:
+        self._is_wanted = is_wanted
         self._workers = WorkerLogs(parts, _ALL_WORKERS, _UNIX_MINUS_VIRTUAL_NS)
         self._servers = [PsLogs(parts, ps, _UNIX_MINUS_VIRTUAL_NS) for ps in range(servers)]
         self._parts = parts
@@ -59,6 +62,8 @@ class SimulatedLogs:
         first_measured = np.array(measured_from)
         rows, worker = block.all_rows()
         self.rpcs += len(rows)
+        if not self._is_wanted:
+            return
         self._workers.write_rpcs(rows, _origin_of_rows(origin, worker, first_measured))
         worker_numbers = np.arange(1, len(operations) + 1)
         worker = np.repeat(worker_numbers, [len(worker_operations) for worker_operations in operations])
@@ -78,20 +83,6 @@ class SimulatedLogs:
                     log.write_connections(connection_records)
             # Without a log collector, this writes the update counts to a file.
             log.send_updates({network.arm.job: network.stores[ps] for network in networks})
-
-
-class CountedRpcs(SimulatedLogs):
-    """The logs of a simulation of which only capacities are wanted: RPCs are counted, and not written."""
-
-    def write(
-        self,
-        block: BlockLog,
-        origin: Origin,
-        measured_from: Sequence[int],
-        operations: Sequence[Sequence[OperationRecord]],
-    ) -> None:
-        rows, _ = block.all_rows()
-        self.rpcs += len(rows)
 
 
 def _origin_of_rows(origin: Origin, worker: NDArray[np.int64], measured_from: NDArray[np.int64]) -> Origin:

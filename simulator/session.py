@@ -196,7 +196,7 @@ def open_session(
     reporter: Reporter,
     trace: Trace,
     training: Hyperparameters | None,
-    logs: type[SimulatedLogs] = SimulatedLogs,
+    wants_logs: bool = True,
 ) -> SimulatedSession:
     """Build a network for each arm; `training` is None for a model that is not trained."""
     unmeasured_arms = [arm for arm in config.every_arm if not arm.is_measured]
@@ -211,7 +211,7 @@ def open_session(
         },
         trace=trace,
         models=[_make_model(config, training, trace.space) for _ in range(config.workers)],
-        logs=logs(run / "parts", config.servers),
+        logs=SimulatedLogs(run / "parts", config.servers, wants_logs),
     )
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from experiment.phases.workload import generate_trace
 from foundation.logs.access.block import ReadOptions
 from foundation.protocol.addressing import MAX_HOSTS
+from hosts.worker.logs import WorkerLogs
 from hosts.workload.files import deal, load
 from hotline_answers.cluster_answer.ask import ClusterAnswer, answer, capacities, capacity_with
 from hotline_answers.cluster_answer.capacity import MAX_ERROR
@@ -50,6 +51,14 @@ def test_the_capacity_with_a_hot_set_needs_no_simulation_without() -> None:
     workload = workload_for(config, None, quiet_reporter())
     both = capacities(config, workload, 500, quiet_reporter())
     assert capacity_with(config, workload, 500, quiet_reporter()) == both[1] != both[0]
+
+
+def test_simulations_for_a_capacity_write_no_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = config_for(Cluster(workers=2, servers=1, keys_per_step=100, top_k=500))
+    workload = workload_for(config, None, quiet_reporter())
+    for write in ("write_rpcs", "write_operations"):
+        monkeypatch.setattr(WorkerLogs, write, None)
+    assert capacity_with(config, workload, 500, quiet_reporter()) > 0
 
 
 def test_samples_change_no_capacity() -> None:
