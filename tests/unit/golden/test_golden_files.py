@@ -118,8 +118,8 @@ def test_each_file_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert len(drawn) == 2
 
 
-def test_a_file_has_the_layout_of_its_labels(tmp_path: Path) -> None:
-    """Nothing is cut off at the edges of the picture, which are white, and the panel fills it."""
+def test_labels_are_inside_the_picture_which_the_panel_fills(tmp_path: Path) -> None:
+    """The edges of the picture are white, so that no label is cut off."""
     drawn = figure("lines", Panel("a panel", [Series("offload", X, 1e6 * Y, "#ff0000")]))
     write_figure(drawn, tmp_path)
     dark = imread(tmp_path / "fig-99.png")[:, :, :3].min(axis=2) < 0.9
