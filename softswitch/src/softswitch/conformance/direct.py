@@ -19,7 +19,7 @@ from softswitch import ir
 from softswitch.kernel import bpf, control
 from softswitch.kernel.arena import MAILBOX
 from softswitch.kernel.pipeline import KernelPipeline
-from softswitch.kernel.program import Builder, Code
+from softswitch.kernel.program import Builder, Code, cached_code
 from softswitch.llvmir import I64, byte_offset, integer, resize, word
 from softswitch.memory.layout import Layout
 from softswitch.memory.output import read_records
@@ -40,6 +40,11 @@ _IGNORED_FRAME = bytes(64)  # for BPF_PROG_TEST_RUN; the program reads the mailb
 
 
 def build_direct(program: ir.Program, layout: Layout, priority_queues: int = 1) -> Code:
+    options = {"frame": "mailbox", "priority queues": priority_queues}
+    return cached_code(program, options, lambda: _build(program, layout, priority_queues))
+
+
+def _build(program: ir.Program, layout: Layout, priority_queues: int) -> Code:
     builder = Builder("direct", _XDP_DROP, reads_clock=False)
     builder.add_program(program, layout, priority_queues)
     b, base = builder.b, builder.base

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
+from pathlib import Path
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -12,7 +14,8 @@ CPU = "v3"
 FEATURES = "+allows-misaligned-mem-access"
 STACK_BYTES = 1 << 15
 """Size of the stack that LLVM may use: far more than BPF has (`spills`)."""
-VERSION = f"{llvmlite.__version__} {CPU} {FEATURES} {STACK_BYTES}"
+VERSION = f"{llvmlite.__version__} {hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]}"
+"""Object code depends on its source and on this: LLVM's version, and the text of this module."""
 
 
 def target_machine() -> llvm.TargetMachine:
