@@ -13,12 +13,14 @@ import pytest
 from finsy.proto import p4r
 
 from softswitch.compiled import CompiledPipeline
+from softswitch.conformance import direct
 from softswitch.conformance.direct import DirectPipeline
 from softswitch.interpreter import InterpretedPipeline
 from switch_harness.dataplane_state import exact
 from switch_harness.entity_dataplane import check_dataplane
 from switch_harness.entity_model import P4INFO, EntityModel, Key, Metered, OneShot, entity
 from switch_harness.faults import Fault, faulty
+from switch_harness.kernel import without_packets
 from switch_harness.p4runtime import (
     DELETE,
     ENTITIES,
@@ -171,7 +173,9 @@ def test_each_call_fails_in_turn_in_the_kernel(
     offset: int,
     caplog: pytest.LogCaptureFixture,
     kernel_datapath: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(direct, "build_direct", without_packets(direct.build_direct))
     fail_each_call(make, fault, atomicity, batch, offset, caplog)
 
 

@@ -21,6 +21,7 @@ from softswitch import ir, libc
 from softswitch.compiled import CompiledPipeline
 from softswitch.datapath import SwitchPorts
 from softswitch.errors import KernelError
+from softswitch.kernel import front
 from softswitch.kernel import pins as pins_module
 from softswitch.kernel.pins import Pins, unpin
 from softswitch.p4runtime import journal
@@ -29,7 +30,7 @@ from softswitch.p4runtime.messages import adopt
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.p4runtime.status import Refusal
 from switch_harness.effort import seeds, steps
-from switch_harness.kernel import OnLoopback
+from switch_harness.kernel import OnLoopback, without_packets
 from switch_harness.p4runtime import ENTITIES, Clock, Control, config, controlled, read, write
 from switch_harness.p4runtime_draws import EVERYTHING, draw, serialized
 from switch_harness.wording import mentions, says_in_one_line
@@ -43,6 +44,11 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     unmap()
     if (tmp_path / "pins").exists():
         unpin(tmp_path / "pins")
+
+
+@pytest.fixture(autouse=True)
+def no_packets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "build_front", without_packets(front.build_front))
 
 
 class Killed(BaseException):
