@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from finsy.proto import p4i, p4r
@@ -9,9 +10,15 @@ from finsy.proto import p4i, p4r
 from softswitch.conformance import client
 
 
+@cache
+def _serialized_config(program: Path) -> bytes:
+    return client.pipeline_config(program).SerializeToString()
+
+
 def read_p4info(program: Path) -> p4i.P4Info:
-    return p4i.P4Info.FromString(client.read_p4info(program).SerializeToString())
+    return pipeline_config(program).p4info
 
 
 def pipeline_config(program: Path) -> p4r.ForwardingPipelineConfig:
-    return p4r.ForwardingPipelineConfig.FromString(client.pipeline_config(program).SerializeToString())
+    """Return a new message. The files are read once, because P4Info takes long to parse as text."""
+    return p4r.ForwardingPipelineConfig.FromString(_serialized_config(program))
