@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from softswitch.errors import NESTED_TOO_DEEPLY, ProgramError
 from softswitch.load.json_text import parse_json
 from softswitch.load.legacy import modernize
-from softswitch.load.program_shape import PROGRAM
-from softswitch.load.schema import check
+from softswitch.load.program_shape import check_program
+from softswitch.load.schema import check_document
 from softswitch.load.scope import Json
 
 
@@ -19,7 +19,7 @@ def read_document(data: bytes | str) -> Json:
     if not isinstance(document, dict) or "header_types" not in document or "pipelines" not in document:
         raise ProgramError("not a BMv2 program: `header_types` and `pipelines` expected at the top")
     with malformed_refused():
-        check(document, PROGRAM, "")
+        check_document(document, check_program)
         modernize(document)
     return document
 

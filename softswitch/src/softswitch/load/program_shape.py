@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from softswitch.load.schema import (
     SOURCE_INFO,
+    Check,
     Shape,
-    check,
     count,
     flag,
     header_field,
     hexstr,
     integer,
+    make_check,
     mismatch,
     name,
     one_of,
@@ -25,95 +26,124 @@ _PRIMITIVE = {"op": str, "parameters?": [typed_value], "source_info?": SOURCE_IN
 _FIELD_LIST = {"name?": str, "id": integer, "elements?": [typed_value]}
 
 
-def _check_hash_input(value: object, place: str) -> None:
-    typed_value(value, place)
+_check_bit_width = make_check({"bitwidth": count})
+
+
+def _check_hash_input(value: object) -> None:
+    typed_value(value)
     assert isinstance(value, dict)
     if value["type"] == "hexstr":
-        check(value, {"bitwidth": count}, place)
+        _check_bit_width(value)
 
 
 _HASH = {"algo": str, "input": [_check_hash_input]}
+_check_type_key = make_check({"type": str})
+_check_union_stack = make_check({"value": (str, str)})
+_check_header = make_check({"value": one_of(dict, str)})
 
 
-def _check_extract(value: object, place: str) -> None:
-    check(value, {"type": str}, place)
+def _check_extract(value: object) -> None:
+    _check_type_key(value)
     assert isinstance(value, dict)
-    shape = (str, str) if value["type"] == "union_stack" else one_of(dict, str)
-    check(value, {"value": shape}, place)
+    (_check_union_stack if value["type"] == "union_stack" else _check_header)(value)
 
 
-_PARSER_OPERATIONS: dict[str, Shape] = {
+_PARSER_OPERATIONS: dict[str, tuple[Shape, ...]] = {
     "extract": (_check_extract,), "extract_VL": (_check_extract, typed_value),
     "set": (typed_value, typed_value), "verify": (typed_value, one_of(count, typed_value)),
     "primitive": (_PRIMITIVE,), "shift": (count,), "advance": (typed_value,),
 }  # fmt: skip
+_PARSER_OPERATION_CHECKS = {op: make_check({"parameters": shape}) for op, shape in _PARSER_OPERATIONS.items()}
+_check_any_operation = make_check({"op": str, "parameters": list})
 
 
-def _check_parser_operation(value: object, place: str) -> None:
-    check(value, {"op": str, "parameters": list}, place)
+def _check_parser_operation(value: object) -> None:
+    _check_any_operation(value)
     assert isinstance(value, dict)
-    if value["op"] in _PARSER_OPERATIONS:
-        check(value["parameters"], _PARSER_OPERATIONS[value["op"]], f"{place}.parameters")
+    if (check := _PARSER_OPERATION_CHECKS.get(value["op"])) is not None:
+        check(value)
 
 
-def _check_transition(value: object, place: str) -> None:
-    check(value, {"type?": str, "value?": str, "mask?": hexstr, "next_state?": str}, place)
+_check_any_transition = make_check({"type?": str, "value?": str, "mask?": hexstr, "next_state?": str})
+_check_number = make_check({"value": hexstr})
+_check_value_set = make_check({"value": str})
+
+
+def _check_transition(value: object) -> None:
+    _check_any_transition(value)
     assert isinstance(value, dict)
     if (value.get("type") or "hexstr") == "hexstr" and value.get("value") != "default":
-        check(value, {"value": hexstr}, place)
+        _check_number(value)
     elif value.get("type") == "parse_vset":
-        check(value, {"value": str}, place)
+        _check_value_set(value)
 
 
-_ENTRY_MATCHES: dict[str, Shape] = {
-    "exact": {"key": hexstr},
-    "optional": {"key": hexstr, "mask?": hexstr},
-    "valid": {"key": flag},
-    "lpm": {"key": hexstr, "prefix_length": count},
-    "ternary": {"key": hexstr, "mask": hexstr},
-    "range": {"start": hexstr, "end": hexstr},
+_ENTRY_MATCHES: dict[str, Check] = {
+    "exact": make_check({"key": hexstr}),
+    "optional": make_check({"key": hexstr, "mask?": hexstr}),
+    "valid": make_check({"key": flag}),
+    "lpm": make_check({"key": hexstr, "prefix_length": count}),
+    "ternary": make_check({"key": hexstr, "mask": hexstr}),
+    "range": make_check({"start": hexstr, "end": hexstr}),
 }
+_check_match_kind = make_check({"match_type": str})
 
 
-def _check_entry_match(value: object, place: str) -> None:
-    check(value, {"match_type": str}, place)
+def _check_entry_match(value: object) -> None:
+    _check_match_kind(value)
     assert isinstance(value, dict)
-    check(value, _ENTRY_MATCHES.get(value["match_type"], {}), place)
+    if (check := _ENTRY_MATCHES.get(value["match_type"])) is not None:
+        check(value)
 
 
-def _check_key_part(value: object, place: str) -> None:
-    check(value, {"match_type": str, "name?": str, "mask?": hexstr}, place)
+_check_any_key_part = make_check({"match_type": str, "name?": str, "mask?": hexstr})
+_check_validity_target = make_check({"target": str})
+_check_target = make_check({"target": one_of(dict, (str, str))})
+
+
+def _check_key_part(value: object) -> None:
+    _check_any_key_part(value)
     assert isinstance(value, dict)
-    check(value, {"target": str if value["match_type"] == "valid" else one_of(dict, (str, str))}, place)
+    (_check_validity_target if value["match_type"] == "valid" else _check_target)(value)
 
 
-def _check_match_type(value: object, place: str) -> None:
+def _check_match_type(value: object) -> None:
     if value not in ("exact", "lpm", "ternary", "range"):
-        raise mismatch("exact, lpm, ternary or range", value, place)
+        raise mismatch("exact, lpm, ternary or range", value)
 
 
-def _check_next_tables(value: object, place: str) -> None:
-    check(value, dict, place)
+_check_object = make_check(dict)
+
+
+def _check_next_tables(value: object) -> None:
+    _check_object(value)
     assert isinstance(value, dict)
-    check(value, {f"{action}?": str for action in value}, place)  # as `?` allows null
+    make_check({f"{action}?": str for action in value})(value)  # as `?` allows null
 
 
-def _check_meter(value: object, place: str) -> None:
-    check(value, {"name": str, "id?": integer, "size?": count, "type": str, "is_direct?": flag}, place)
+_check_any_meter = make_check({"name": str, "id?": integer, "size?": count, "type": str, "is_direct?": flag})
+_check_result_target = make_check({"result_target": (str, str)})
+
+
+def _check_meter(value: object) -> None:
+    _check_any_meter(value)
     assert isinstance(value, dict)
     if value.get("is_direct"):
-        check(value, {"result_target": (str, str)}, place)
+        _check_result_target(value)
 
 
-def _check_checksum(value: object, place: str) -> None:
-    shape = {
-        "type": str, "name?": str, "id?": integer, "target": (str, str), "update?": flag, "verify?": flag,
-        "if_cond?": operation,
-    }  # fmt: skip
-    check(value, shape, place)
+_check_any_checksum = make_check({
+    "type": str, "name?": str, "id?": integer, "target": (str, str), "update?": flag, "verify?": flag,
+    "if_cond?": operation,
+})  # fmt: skip
+_check_calculation = make_check({"calculation": str})
+
+
+def _check_checksum(value: object) -> None:
+    _check_any_checksum(value)
     assert isinstance(value, dict)
     if value["type"] != "ipv4":
-        check(value, {"calculation": str}, place)
+        _check_calculation(value)
 
 
 _INVOCATION = {"action_id": integer, "action_data": [hexstr]}
@@ -141,7 +171,7 @@ _STATE = {
     "name": str, "id?": integer, "parser_ops?": [_check_parser_operation], "transition_key?": [typed_value],
     "transitions?": [_check_transition],
 }  # fmt: skip
-PROGRAM = {
+check_program = make_check({
     "__meta__?": {"version?": (integer, integer)},
     "header_types?": [{"name": str, "id?": integer, "fields": [header_field], "max_length?": count}],
     "headers?": [{"name": str, "id": integer, "header_type": str, "metadata?": flag}],
@@ -170,4 +200,4 @@ PROGRAM = {
     "checksums?": [_check_checksum],
     "learn_lists?": [_FIELD_LIST],
     "field_lists?": [_FIELD_LIST],
-}  # fmt: skip
+})  # fmt: skip

@@ -1,7 +1,8 @@
 """Check the types of a BMv2 JSON's parts, so that an error names the place and what was expected there.
 
 A shape is a type, `[shape]` for a list of any length, a tuple for a list of that length, a dict for an object
-with these keys (optional keys end in `?`), or a function that checks the value.
+with these keys (optional keys end in `?`), or a `Check`. `make_check` turns it into functions once, because a
+program has thousands of parts.
 """
 
 from __future__ import annotations
@@ -12,81 +13,135 @@ from typing import Any
 from softswitch.errors import ProgramError
 
 Shape = Any  # a type, or nested lists, tuples and dicts of shapes
+Check = Callable[[object], None]
+"""A function that raises `ShapeMismatch` unless the value has a shape."""
 _MAX_SHOWN_CHARACTERS = 60  # of a value in an error
 _TYPE_NAMES: dict[type, str] = {str: "a string", list: "a list", dict: "an object"}
 
 
-def check(value: object, shape: Shape, place: str) -> None:
+class ShapeMismatch(Exception):
+    """A part that lacks its shape; the checks around it put their keys and positions before its place."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem, self.place = problem, ""
+
+    def within(self, step: str) -> ShapeMismatch:
+        self.place = step + self.place
+        return self
+
+
+def check_document(document: object, check: Check) -> None:
+    """Raise ProgramError, with the place of the first part that does not have its shape."""
+    try:
+        check(document)
+    except ShapeMismatch as error:
+        raise ProgramError(f"{error.place.removeprefix('.') or 'program'}: {error.problem}") from None
+
+
+def make_check(shape: Shape) -> Check:
     if isinstance(shape, dict):
-        _check_type(value, dict, place)
-        assert isinstance(value, dict)
-        for key, element_shape in shape.items():
-            _check_key(value, key, element_shape, place)
-    elif isinstance(shape, list):
-        _check_type(value, list, place)
-        assert isinstance(value, list)
+        return _make_object_check(shape)
+    if isinstance(shape, list):
+        return _make_list_check(make_check(shape[0]))
+    if isinstance(shape, tuple):
+        return _make_tuple_check([make_check(element) for element in shape])
+    if isinstance(shape, type):
+        return _make_type_check(shape)
+    check: Check = shape
+    return check
+
+
+def _make_type_check(kind: type) -> Check:
+    def check_type(value: object) -> None:
+        if not isinstance(value, kind):
+            raise mismatch(_TYPE_NAMES[kind], value)
+
+    return check_type
+
+
+def _make_object_check(shape: dict[str, Shape]) -> Check:
+    checks = [(key.removesuffix("?"), key.endswith("?"), make_check(value)) for key, value in shape.items()]
+
+    def check_object(value: object) -> None:
+        if not isinstance(value, dict):
+            raise mismatch("an object", value)
+        for name, is_optional, check in checks:
+            if name not in value:
+                if not is_optional:
+                    raise ShapeMismatch(f"expected `{name}`, there is none")
+                continue
+            element = value[name]
+            if element is None and is_optional:
+                continue
+            try:
+                check(element)
+            except ShapeMismatch as error:
+                raise error.within(f".{name}") from None
+
+    return check_object
+
+
+def _make_list_check(check: Check) -> Check:
+    def check_list(value: object) -> None:
+        if not isinstance(value, list):
+            raise mismatch("a list", value)
         for index, element in enumerate(value):
-            check(element, shape[0], f"{place}[{index}]")
-    elif isinstance(shape, tuple):
-        if not isinstance(value, list) or len(value) != len(shape):
-            raise mismatch(f"a list of {len(shape)}", value, place)
-        for index, (element, element_shape) in enumerate(zip(value, shape, strict=True)):
-            check(element, element_shape, f"{place}[{index}]")
-    elif isinstance(shape, type):
-        _check_type(value, shape, place)
-    else:
-        shape(value, place)
+            try:
+                check(element)
+            except ShapeMismatch as error:
+                raise error.within(f"[{index}]") from None
+
+    return check_list
 
 
-def _check_key(value: dict[str, object], key: str, shape: Shape, place: str) -> None:
-    name = key.removesuffix("?")
-    key_place = f"{place}.{name}" if place else name
-    if name in value:
-        if not (key.endswith("?") and value[name] is None):
-            check(value[name], shape, key_place)
-    elif name == key:
-        raise ProgramError(f"{place or 'program'}: expected `{name}`, there is none")
+def _make_tuple_check(checks: list[Check]) -> Check:
+    def check_tuple(value: object) -> None:
+        if not isinstance(value, list) or len(value) != len(checks):
+            raise mismatch(f"a list of {len(checks)}", value)
+        for index, (element, check) in enumerate(zip(value, checks, strict=True)):
+            try:
+                check(element)
+            except ShapeMismatch as error:
+                raise error.within(f"[{index}]") from None
+
+    return check_tuple
 
 
-def _check_type(value: object, kind: type, place: str) -> None:
-    if not isinstance(value, kind):
-        raise mismatch(_TYPE_NAMES[kind], value, place)
-
-
-def mismatch(expected: str, value: object, place: str) -> ProgramError:
+def mismatch(expected: str, value: object) -> ShapeMismatch:
     text = repr(value)
     if len(text) > _MAX_SHOWN_CHARACTERS:
         text = text[: _MAX_SHOWN_CHARACTERS - 3] + "..."
-    return ProgramError(f"{place}: expected {expected}, got {text}")
+    return ShapeMismatch(f"expected {expected}, got {text}")
 
 
-def integer(value: object, place: str) -> None:
+def integer(value: object) -> None:
     """Check a number of 32 bits; as in BMv2, false is 0 and true 1."""
     if not isinstance(value, int) or not -(1 << 31) <= value < 1 << 31:
-        raise mismatch("an integer of 32 bits", value, place)
+        raise mismatch("an integer of 32 bits", value)
 
 
-def count(value: object, place: str) -> None:
+def count(value: object) -> None:
     if not isinstance(value, int) or not 0 <= value < 1 << 31:
-        raise mismatch("an integer from 0 to 2147483647", value, place)
+        raise mismatch("an integer from 0 to 2147483647", value)
 
 
-def flag(value: object, place: str) -> None:
+def flag(value: object) -> None:
     """Check a truth value; as in BMv2, that is any number, or null."""
     if value is not None and not isinstance(value, int | float):
-        raise mismatch("true or false", value, place)
+        raise mismatch("true or false", value)
 
 
-def name(value: object, place: str) -> None:
+def name(value: object) -> None:
     """Check a text that is used only in messages; it may be a number."""
     if value is not None and not isinstance(value, str | int | float):
-        raise mismatch("a string", value, place)
+        raise mismatch("a string", value)
 
 
-def _check_position(value: object, place: str) -> None:
+def _check_position(value: object) -> None:
     # BMv2 accepts floats, too.
     if not isinstance(value, int | float) or not 0 <= value < 1 << 32:
-        raise mismatch("an integer from 0 to 4294967295", value, place)
+        raise mismatch("an integer from 0 to 4294967295", value)
 
 
 SOURCE_INFO = {
@@ -97,84 +152,96 @@ SOURCE_INFO = {
 }
 
 
-def _check_width(value: object, place: str) -> None:
-    count(value, place)
+def _check_width(value: object) -> None:
+    count(value)
     if value == 0:
-        raise mismatch("a width above 0", value, place)
+        raise mismatch("a width above 0", value)
 
 
-def hexstr(value: object, place: str) -> None:
+def hexstr(value: object) -> None:
     if not isinstance(value, str):
-        raise mismatch("a hexadecimal number", value, place)
+        raise mismatch("a hexadecimal number", value)
     try:
         int(value, 16)
     except ValueError:
-        raise mismatch("a hexadecimal number", value, place) from None
+        raise mismatch("a hexadecimal number", value) from None
 
 
-def one_of(*shapes: Shape) -> Callable[[object, str], None]:
-    """Return a shape that accepts what any of the shapes accepts; its errors are those of the last."""
+def one_of(*shapes: Shape) -> Check:
+    """Return a check that accepts what any of the shapes accepts; its errors are those of the last."""
+    *checks, last_check = map(make_check, shapes)
 
-    def check_any(value: object, place: str) -> None:
-        for shape in shapes[:-1]:
+    def check_any(value: object) -> None:
+        for check in checks:
             try:
-                return check(value, shape, place)
-            except ProgramError:
+                return check(value)
+            except ShapeMismatch:
                 continue
-        check(value, shapes[-1], place)
+        last_check(value)
 
     return check_any
 
 
-def header_field(value: object, place: str) -> None:
-    if not isinstance(value, list) or not 2 <= len(value) <= 4:
-        raise mismatch("[name, width, signed]", value, place)
-    check(value[0], str, f"{place}[0]")
-    if value[1] != "*":
-        count(value[1], f"{place}[1]")
-    for index, element in enumerate(value[2:], 2):
-        flag(element, f"{place}[{index}]")
+def _check_field_width(value: object) -> None:
+    if value != "*":
+        count(value)
+
+
+_HEADER_FIELDS = {
+    length: make_check((str, _check_field_width, flag, flag)[:length]) for length in range(2, 5)
+}
+
+
+def header_field(value: object) -> None:
+    if not isinstance(value, list) or len(value) not in _HEADER_FIELDS:
+        raise mismatch("[name, width, signed]", value)
+    _HEADER_FIELDS[len(value)](value)
+
+
+def typed_value(value: object) -> None:
+    """Check a `{type, value}` object, and the operands of an expression, none of which may be null."""
+    _check_type_key(value)
+    assert isinstance(value, dict)
+    if (check := _VALUES.get(value["type"])) is not None:
+        check(value)
+
+
+def _check_vector(value: object) -> None:
+    if value != {}:  # p4c prints an empty vector as an object
+        _check_typed_values(value)
 
 
 _UNARY_OPERATORS = ("~", "not", "d2b", "b2d", "valid", "valid_union", "last_stack_index", "size")
 
 
-def typed_value(value: object, place: str) -> None:
-    """Check a `{type, value}` object, and the operands of an expression, none of which may be null."""
-    check(value, {"type": str}, place)
-    assert isinstance(value, dict)
-    kind = value["type"]
-    if kind == "expression":
-        check(value, {"value": operation}, place)
-    elif kind in _VALUE_SHAPES:
-        check(value, {"value": _VALUE_SHAPES[kind]}, place)
-
-
-def _check_vector(value: object, place: str) -> None:
-    if value != {}:  # p4c prints an empty vector as an object
-        check(value, [typed_value], place)
-
-
-def operation(value: object, place: str) -> None:
+def operation(value: object) -> None:
     if isinstance(value, dict) and "op" not in value:
-        return typed_value(value, place)
-    check(value, {"op": str}, place)
+        return typed_value(value)
+    _check_operator(value)
     assert isinstance(value, dict)
     op = value["op"]
     if op in ("access_field", "access_union_header"):
-        check(value, {"left": typed_value, "right": count}, place)
+        _check_access(value)
     elif op in _UNARY_OPERATORS or (op in ("+", "-") and value.get("left") is None):
-        check(value, {"left?": dict, "right": typed_value}, place)
+        _check_unary(value)
     elif op == "?":
-        check(value, {"cond": typed_value, "left": typed_value, "right": typed_value}, place)
+        _check_ternary(value)
     else:
-        check(value, {"left": typed_value, "right": typed_value}, place)
+        _check_binary(value)
 
 
+_check_type_key = make_check({"type": str})
+_check_typed_values = make_check([typed_value])
+_check_operator = make_check({"op": str})
+_check_access = make_check({"left": typed_value, "right": count})
+_check_unary = make_check({"left?": dict, "right": typed_value})
+_check_ternary = make_check({"cond": typed_value, "left": typed_value, "right": typed_value})
+_check_binary = make_check({"left": typed_value, "right": typed_value})
 _VALUE_SHAPES: dict[str, Shape] = {
     "field": (str, str), "hexstr": hexstr, "bool": flag, "header": str, "header_stack": str,
     "header_union": str, "header_union_stack": str, "stack_field": (str, str),
     "union_stack_field": (str, str, str), "lookahead": (count, _check_width), "local": count,
     "runtime_data": count, "calculation": str, "meter_array": str, "counter_array": str,
-    "register_array": str, "string": str, "parameters_vector": _check_vector,
+    "register_array": str, "string": str, "parameters_vector": _check_vector, "expression": operation,
 }  # fmt: skip
+_VALUES = {kind: make_check({"value": shape}) for kind, shape in _VALUE_SHAPES.items()}

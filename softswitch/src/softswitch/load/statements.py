@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from softswitch import ir
 from softswitch.errors import ProgramError, UnsupportedConstruct, add_location
@@ -72,11 +73,16 @@ def load_statement(scope: Scope, item: Json, parameters: list[int], fallback: st
         raise UnsupportedConstruct(f"primitive `{item['op']}`", location)
     arguments = (_Primitives(scope, location, parameters), *item["parameters"])
     try:
-        inspect.signature(load_primitive).bind(*arguments)
+        _signature(load_primitive).bind(*arguments)
     except TypeError as error:
         raise ProgramError(f"{location}: primitive `{item['op']}`: {error}") from None
     with add_location(location):
         return load_primitive(*arguments)
+
+
+@cache
+def _signature(load_primitive: Callable[..., list[ir.Statement]]) -> inspect.Signature:
+    return inspect.signature(load_primitive)
 
 
 class _Primitives:
