@@ -111,16 +111,19 @@ OMISSIONS: dict[str, Callable[[Json], None]] = {
 @pytest.mark.parametrize("name", sorted(CONSTRUCTS))
 def test_interpreted_alike(name: str, omission: str) -> None:
     text, complete = json.loads(text_of(name)), compiled(name)
+    OMISSIONS[omission](text)
+    written = json.dumps(text)
+    is_changed = written != rewritten(name)
     try:
-        OMISSIONS[omission](text)
-        reduced = load_program(json.dumps(text))
+        reduced = load_program(written) if is_changed else loaded_rewritten(name)
     except ProgramError as error:
         # Without IDs, BMv2 cannot find an action either if several have its name.
         assert "expected one action" in str(error)
         return
     if reduced != complete:  # equal programs are interpreted alike
         run_alike(name, InterpretedPipeline(complete), InterpretedPipeline(reduced))
-    assert names_in_commands(json.dumps(text)) == names_of_program(name)
+    names = names_in_commands(written) if is_changed else names_of_rewritten(name)
+    assert names == names_of_program(name)
 
 
 @cache
@@ -129,8 +132,24 @@ def text_of(name: str) -> str:
 
 
 @cache
+def rewritten(name: str) -> str:
+    """Return what a change that has nothing to change in a program writes."""
+    return json.dumps(json.loads(text_of(name)))
+
+
+@cache
+def loaded_rewritten(name: str) -> ir.Program:
+    return load_program(rewritten(name))
+
+
+@cache
 def names_of_program(name: str) -> dict[str, object]:
     return names_in_commands(text_of(name))
+
+
+@cache
+def names_of_rewritten(name: str) -> dict[str, object]:
+    return names_in_commands(rewritten(name))
 
 
 def names_in_commands(text: str) -> dict[str, object]:
@@ -217,8 +236,13 @@ def without_lines(name: str) -> Json:
 
 
 @cache
+def written_without_lines(name: str) -> str:
+    return json.dumps(without_lines(name))
+
+
+@cache
 def loaded_without_lines(name: str) -> ir.Program:
-    return load_program(json.dumps(without_lines(name)))
+    return load_program(written_without_lines(name))
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
@@ -226,11 +250,12 @@ def test_programs_of_other_generations_are_the_same(generation: str) -> None:
     """Not only for these frames: the loaded programs are equal, and so is the code that is made of them."""
     changed = 0
     for name in CONSTRUCTS:
-        text = without_lines(name)
-        before = json.dumps(text)
+        text = json.loads(written_without_lines(name))
         GENERATIONS[generation](text)
-        changed += json.dumps(text) != before
-        assert load_program(json.dumps(text)) == loaded_without_lines(name), name
+        written = json.dumps(text)
+        if written != written_without_lines(name):
+            changed += 1
+            assert load_program(written) == loaded_without_lines(name), name
     assert changed
 
 
