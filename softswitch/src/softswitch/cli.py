@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from softswitch.p4runtime.access import make_policy
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports.impairment import parse_impairment
 from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_rate
-from softswitch.running import run
 from softswitch.settings import (
     HOOKS,
     TCX,
@@ -31,6 +31,11 @@ from softswitch.settings import (
     parse_options_by_port,
 )
 from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES
+
+
+def run(settings: Settings) -> None:
+    # Imported late, because it takes 0.7 s, for which --help and errors need not wait.
+    import_module("softswitch.running").run(settings)
 
 
 @click.command(

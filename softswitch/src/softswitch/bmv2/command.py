@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import grpc
@@ -15,7 +16,6 @@ from softswitch.bmv2.options import GRPC, GRPC_ADDRESS, TARGET_OPTIONS, THRIFT_P
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.access import make_policy
 from softswitch.p4runtime.tls import load_credentials
-from softswitch.running import run
 from softswitch.settings import FrameTransport, Settings, parse_interface, parse_options_by_port
 from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES
 
@@ -44,7 +44,8 @@ def _run_switch(name: str, values: argparse.Namespace) -> None:
     _start_logs(values)
     for line in values.warnings:
         print(f"{name}: {line}", file=sys.stderr, flush=True)
-    run(settings)
+    # Imported late, because it takes 0.7 s, for which --version and errors need not wait.
+    import_module("softswitch.running").run(settings)
 
 
 def settings_of(name: str, values: argparse.Namespace) -> Settings:
