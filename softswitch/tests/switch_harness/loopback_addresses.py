@@ -1,10 +1,12 @@
-"""Print at how many loopback addresses a switch that listens at an ADDRESS serves its user."""
+"""Print at how many loopback addresses a switch that listens at each ADDRESS serves its user, as JSON."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -30,13 +32,21 @@ async def count_served(port: int) -> int:
     return served
 
 
-async def main(listening: str) -> None:
+async def listen(address: str) -> int | str:
+    """Return the number of addresses, or why the switch cannot listen."""
     with closing(FakePorts()) as ports:
         server = P4RuntimeServer[Any](DEVICE, ports, InterpretedPipeline)
-        port = await server.start(f"{listening}:0")
-        print(await count_served(port))
-        await server.stop()
+        try:
+            return await count_served(await server.start(f"{address}:0"))
+        except Exception as error:  # the other addresses are still to come
+            return repr(error)
+        finally:
+            await server.stop()
+
+
+async def main(addresses: Sequence[str]) -> None:
+    print(json.dumps({address: await listen(address) for address in addresses}))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(sys.argv[1:]))
