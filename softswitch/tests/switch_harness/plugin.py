@@ -16,9 +16,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from softswitch.errors import Bmv2NotFound
-from softswitch.kernel.probe import probe
-from softswitch.load import load_program
-from softswitch.p4runtime import loaded_config
 from softswitch.processes import BMV2_PROGRAM, BMV2_VARIABLE, NO_BMV2, installed_bmv2
 from switch_harness import durations
 from switch_harness.effort import FAST_SHARE, SOAK_TIMES
@@ -148,6 +145,9 @@ def programs_loaded_once() -> Iterator[None]:
 
     A program cannot change. Tests of the loader call it themselves.
     """
+    from softswitch.load import load_program  # imported late, as what collects tests does not need it
+    from softswitch.p4runtime import loaded_config
+
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(loaded_config, "load_program", lru_cache(_PROGRAMS)(load_program))
         yield
@@ -156,6 +156,8 @@ def programs_loaded_once() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def kernel_datapath() -> None:
     """Skip tests where the kernel cannot be the datapath."""
+    from softswitch.kernel.probe import probe  # imported late, as it takes 0.2 s of each session
+
     if (unable := probe()) is not None:
         pytest.skip(f"the kernel cannot be the datapath: {unable}")
 
