@@ -65,10 +65,14 @@ _BINARY_OPERATIONS: dict[ir.Op, Callable[[int, int], int]] = {
 
 def evaluate(packet: Packet, expression: ir.Expression) -> int:
     """Return the value of an expression; booleans are 0 and 1."""
-    match expression:
+    match expression:  # the most frequent kinds come first
+        case ir.FieldRef():
+            return packet.get(expression)
         case ir.Constant(value):
             return value
-        case ir.FieldRef() | ir.ElementField():
+        case ir.Binary(op, left, right):
+            return _evaluate_binary(packet, op, left, right)
+        case ir.ElementField():
             ref = field_at(packet, expression)
             return packet.get(ref) if ref else 0
         case ir.IsValid(header):
@@ -84,16 +88,19 @@ def evaluate(packet: Packet, expression: ir.Expression) -> int:
             return int(not evaluate(packet, operand))
         case ir.Unary(_, operand):
             return ~evaluate(packet, operand)
-        case ir.Binary(ir.Op.BOOL_AND, left, right):
-            return int(bool(evaluate(packet, left)) and bool(evaluate(packet, right)))
-        case ir.Binary(ir.Op.BOOL_OR, left, right):
-            return int(bool(evaluate(packet, left)) or bool(evaluate(packet, right)))
-        case ir.Binary(op, left, right):
-            return int(_BINARY_OPERATIONS[op](evaluate(packet, left), evaluate(packet, right)))
         case ir.Cast(fit, operand, width):
             return _fit_value(fit, evaluate(packet, operand), width)
         case ir.Ternary(condition, left, right):
             return evaluate(packet, left if evaluate(packet, condition) else right)
+
+
+def _evaluate_binary(packet: Packet, op: ir.Op, left: ir.Expression, right: ir.Expression) -> int:
+    left_value = evaluate(packet, left)
+    if op is ir.Op.BOOL_AND:
+        return int(bool(left_value) and bool(evaluate(packet, right)))
+    if op is ir.Op.BOOL_OR:
+        return int(bool(left_value) or bool(evaluate(packet, right)))
+    return int(_BINARY_OPERATIONS[op](left_value, evaluate(packet, right)))
 
 
 def _fit_value(fit: ir.Fit, value: int, width: int) -> int:

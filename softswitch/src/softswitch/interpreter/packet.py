@@ -87,7 +87,8 @@ class Packet:
 
     def set_bits(self, ref: ir.FieldRef, bits: int) -> None:
         """Store a bit pattern, whose top bit is a signed field's sign."""
-        field_type, width = self.program.headers[ref.header].fields[ref.field], self.width(ref)
+        field_type = self.program.headers[ref.header].fields[ref.field]
+        width = self.varbits[ref.header] if field_type.varbit else field_type.width
         value = bits & ((1 << width) - 1)
         is_negative = field_type.signed and value >> (width - 1)
         self.fields[ref.header][ref.field] = value - (1 << width) if is_negative else value
