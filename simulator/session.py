@@ -18,7 +18,15 @@ from analysis.record import ProgramUse, ServerUse
 from experiment.designs import initial_rows
 from experiment.phases.workload import table_optimisers
 from experiment.progress import Reporter
-from experiment.session import START_AHEAD_NS, BlockResult, MachineCounters, OnProgress, PlannedBlock, Session
+from experiment.session import (
+    HOT_SET_FILE,
+    START_AHEAD_NS,
+    BlockResult,
+    MachineCounters,
+    OnProgress,
+    PlannedBlock,
+    Session,
+)
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from foundation.protocol.header import LANES
@@ -199,7 +207,9 @@ def open_session(
     wants_logs: bool = True,
 ) -> SimulatedSession:
     """Build a network for each arm; `training` is None for a model that is not trained."""
-    unmeasured_arms = [arm for arm in config.every_arm if not arm.is_measured]
+    # Arms that are not measured only profile, for runs that are not given a hot set.
+    has_hot_set = (run / HOT_SET_FILE).exists()
+    unmeasured_arms = [arm for arm in config.every_arm if not (arm.is_measured or has_hot_set)]
     return SimulatedSession(
         config=config,
         run=run,
