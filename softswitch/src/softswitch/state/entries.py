@@ -80,8 +80,10 @@ class Entries:
 
     def _install_const_entries(self) -> None:
         ops: list[list[int]] = []
+        with self._memory.locked():
+            for name in self._program.tables:
+                self._store_default(name, self._default_words(name, None))
         for name, table in self._program.tables.items():
-            self.set_default(name, None)
             for entry in table.const_entries:
                 words = match_words(self._layout.tables[name], entry.key, entry.priority)
                 data = data_words(self._program, entry.invocation)
@@ -193,19 +195,26 @@ class Entries:
         return table_full(self._program.tables[entry.table])
 
     def set_default(self, table: str, action: EntryAction | None) -> None:
-        table_definition, layout = self._program.tables[table], self._layout.tables[table]
-        check_default(table_definition, action)
-        if action is not None:
-            words = self._action_words(table, action)
-        elif table_definition.default is not None and table_definition.profile is None:
-            words = data_words(self._program, table_definition.default)
-        else:
-            # 0 refers to no member or group of the profile.
-            words = [0 if table_definition.profile is not None else NO_ACTION]
-        offset = layout.default + layout.parameters
+        check_default(self._program.tables[table], action)
+        words = self._default_words(table, action)
         with self._memory.locked():
-            self._memory.store(layout.default + layout.action, words[:1])
-            self._memory.store(offset, words[1:])
+            self._store_default(table, words)
+
+    def _default_words(self, table: str, action: EntryAction | None) -> list[int]:
+        """Return the words of an action, or of the program's default action, as a default record has them."""
+        table_definition = self._program.tables[table]
+        if action is not None:
+            return self._action_words(table, action)
+        if table_definition.default is not None and table_definition.profile is None:
+            return data_words(self._program, table_definition.default)
+        # 0 refers to no member or group of the profile.
+        return [0 if table_definition.profile is not None else NO_ACTION]
+
+    def _store_default(self, table: str, words: list[int]) -> None:  # the lock must be held
+        layout = self._layout.tables[table]
+        self._memory.store(layout.default + layout.action, words[:1])
+        if len(words) > 1:
+            self._memory.store(layout.default + layout.parameters, words[1:])
 
     # -- finding entries: encoded before the lock is taken, looked up by compiled code while it is held
 
