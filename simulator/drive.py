@@ -100,10 +100,10 @@ def _wake_driver(
         clock.now += hosts.finish_ns + client.is_push * hosts.push_ns
         end_ns = hosts.end_ns
     driver.wake(now)
-    client.is_operating = not client.idle
-    resume_ns = clock.now + end_ns + (0 if client.idle else _begin_cost_ns(network, w, hosts))
-    # A driver without a deadline is woken again at once.
-    until = NEVER if driver.finished else driver.deadline() or now
+    is_operating = client.is_operating = not client.idle
+    resume_ns = clock.now + end_ns + (_begin_cost_ns(network, w, hosts) if is_operating else 0)
+    # A driver is woken when its operation ends, or at its deadline; without a deadline, again at once.
+    until = NEVER if is_operating or driver.finished else driver.deadline() or now
     resume(network.pinned_ref, w, resume_ns, max(until, resume_ns))
     return driver.finished
 

@@ -95,7 +95,7 @@ class Trainer:
     def wake(self, now: int) -> None:
         """Continue the block if its next operation is due; call this when answers have come, too."""
         self._client.wake(now)
-        while self._client.idle and self._due <= now and not self.finished:
+        while self._due <= now and not self.finished and self._client.idle:
             # Updates that a restart of the switch has lost are pushed again before the next step.
             if self._client.has_unreplayed:
                 self._client.replay()
