@@ -289,15 +289,20 @@ class RowEncoder:
 
     def update(self, update: Update) -> p4r.Update:
         """Return the P4Runtime update of a row. A DELETE names the entry and has no action."""
+        message = p4r.Update()
+        self.fill(message, update)
+        return message
+
+    def fill(self, message: p4r.Update, update: Update) -> None:
+        """Set the fields of an empty message, such as a new one of a request, to those of an update."""
         row, is_deleted = update.row, update.change is Change.DELETE
-        message = p4r.Update(type=update.change.value)
+        message.type = update.change.value
         if isinstance(row, GroupRow):
             group = message.entity.packet_replication_engine_entry.multicast_group_entry
             group.multicast_group_id = row.group
             group.replicas.extend(map(_encode_replica, () if is_deleted else row.replicas))
         else:
             self._fill_table_entry(message.entity.table_entry, row.entry(), is_deleted)
-        return message
 
     def _fill_table_entry(self, message: p4r.TableEntry, entry: TableEntry, is_deleted: bool) -> None:
         message.table_id, field_ids = self._tables[entry.table]

@@ -105,17 +105,21 @@ def compiled_config(design: Design, buffered: bool = False) -> CompiledConfig:
 class RowWriter:
     def __init__(self, control: ControlledPipeline[Any]) -> None:  # a pipeline of any kind
         self._control = control
-        self._encode = RowEncoder(control.config.p4info).update
+        self._encoder = RowEncoder(control.config.p4info)
         # Schedules of faults write the same few rows many times.
-        self._encode_cached = lru_cache(_CACHED_UPDATES)(self._encode)
+        self._encode_cached = lru_cache(_CACHED_UPDATES)(self._encoder.update)
 
     def insert(self, rows: Iterable[TableRow]) -> None:
         self.write(Update(Change.INSERT, row) for row in rows)
 
     def write(self, updates: Iterable[Update]) -> None:
         updates = list(updates)
-        encode = self._encode_cached if len(updates) <= _SMALL_WRITE else self._encode
-        message = p4r.WriteRequest(updates=map(encode, updates))
+        message = p4r.WriteRequest()
+        if len(updates) <= _SMALL_WRITE:
+            message.updates.extend(map(self._encode_cached, updates))
+        else:
+            for update in updates:
+                self._encoder.fill(message.updates.add(), update)
         results = self._control.write_bytes(Request(message.SerializeToString()))
         for update, refusal in zip(updates, results, strict=True):
             if refusal is not None:
