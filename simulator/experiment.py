@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -88,7 +89,7 @@ async def _open_calibrated(
         recorded_design=RecordedDesign.of(design(config.design)),
         config=config.model_dump(mode="json"),
         machine=dict(describe_machine()),
-        versions={"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
+        versions=dict(_versions()),
         placement={},
         seeds={"workload": config.seed, "order": config.seed, "faults": config.seed},
         jobs={arm.name: arm.job for arm in config.every_arm},
@@ -103,6 +104,11 @@ async def _open_calibrated(
     await prepare(design(config.design), session, trace)
     await _calibrate(session)
     return session
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
 
 
 async def _calibrate(session: SimulatedSession) -> None:
