@@ -8,7 +8,7 @@ unless a fault of the step says otherwise.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
 from itertools import chain, combinations, islice, permutations
@@ -33,6 +33,7 @@ class PacketFault(Enum):
     RESTARTED = "the switch loses its state"
 
 
+_ATOMS = frozenset({bool, int, str, type(None)})
 _RESTART = "the switch restarts"
 _MAX_ROUNDS = 30  # of sending again, after which a host that is not done waits for ever
 
@@ -48,20 +49,31 @@ Successors = Iterator[tuple[str, JudgedSystem]]
 
 def freeze(data: Any) -> Hashable:
     """Return a value that is equal for equal data, and hashable."""
-    if isinstance(data, int):
-        return data
-    if isinstance(data, dict):
-        return tuple(sorted((key, freeze(value)) for key, value in data.items()))
-    if type(data) is list or type(data) is tuple:
-        return tuple(map(freeze, data))
+    kind = type(data)
+    if kind is list or kind is tuple:
+        return _frozen_items(data)
+    if kind is dict:
+        return tuple(sorted(zip(data, _frozen_items(data.values()), strict=True)))
     if is_dataclass(data):
-        return tuple(map(freeze, vars(data).values()))
-    result: Hashable = frozenset(data) if isinstance(data, set) else data
+        return _frozen_items(vars(data).values())
+    result: Hashable = frozenset(data) if kind is set else data
     return result
 
 
-def copy_of(data: Any) -> Any:
-    return pickle.loads(pickle.dumps(data, pickle.HIGHEST_PROTOCOL))
+def _frozen_items(items: Iterable[Any]) -> tuple[Hashable, ...]:
+    # Most items are atoms, and a call for each of them would take most of the time.
+    return tuple([item if type(item) in _ATOMS else freeze(item) for item in items])
+
+
+class Copies:
+    """Makes copies of a system as it is now, which is pickled once for all of them."""
+
+    def __init__(self, system: JudgedSystem) -> None:
+        self._pickled = pickle.dumps(system, pickle.HIGHEST_PROTOCOL)
+
+    def new(self) -> JudgedSystem:
+        copy: JudgedSystem = pickle.loads(self._pickled)
+        return copy
 
 
 class Judge:
@@ -84,7 +96,7 @@ class Judge:
                 if key in seen:
                     continue
                 seen.add(key)
-                violations = list(self.violations(state.system))
+                violations = list(self.violations(state.system, key))
                 for violation in violations:
                     shortest = found.setdefault(violation, [state])
                     if shortest[0] is not state and len(shortest[0].steps) == len(state.steps):
@@ -117,38 +129,40 @@ class Judge:
 
     def _steps(self, system: JudgedSystem) -> Successors:
         protocol, faults, workers = self.protocol, self.faults, range(self.protocol.workers)
+        copies = Copies(system)
         for host, part in enumerate(system.hosts):
             for packet in protocol.sendable(host, part) if _death(host) not in system.happened else ():
                 is_copy = packet.is_single and packet.name in system.happened
                 if PacketFault.COPIED in faults or not (packet.is_late or is_copy):
-                    after = copy_of(system)
+                    after = copies.new()
                     after.happened |= {packet.name} if packet.is_single else set()
                     text = "late " * packet.is_late + "copied " * is_copy + packet.name
                     yield from self._send(text, after, protocol.at_switch(after, packet.packet))
         for event in protocol.events(system):
-            after = copy_of(system)
+            after = copies.new()
             yield from self._send(event, after, protocol.events(after)[event]() or [])
         for index, (text, frame) in enumerate(system.held_up):
-            after = copy_of(system)
+            after = copies.new()
             del after.held_up[index]
             yield from self._deliver(f"[{text} at the server]", after, [frame])
         faults_of_processes = [_death(worker) for worker in workers] * (PacketFault.KILLED in faults)
         if system.happened.isdisjoint(faults_of_processes):
             for name in faults_of_processes:
-                after = copy_of(system)
+                after = copies.new()
                 after.happened.add(name)
                 yield name, after
         if PacketFault.RESTARTED in faults and _RESTART not in system.happened:
-            after = copy_of(system)
+            after = copies.new()
             after.happened.add(_RESTART)
             protocol.restart_switch(after)
             yield _RESTART, after
 
     def _send(self, text: str, system: JudgedSystem, frames: Sequence[SentFrame]) -> Successors:
         """Yield the systems after frames were sent: also that in which those to the server are held up."""
+        # `system` is the caller's own copy, which it hands over.
         to_server = [(text, frame) for frame in frames if frame.destination == SERVER]
         if to_server and PacketFault.DELAYED in self.faults:
-            after = copy_of(system)
+            after = Copies(system).new()
             after.held_up = sorted(after.held_up + to_server, key=repr)
             yield f"{text} (held up)", after
         yield from self._deliver(text, system, frames)
@@ -158,8 +172,10 @@ class Judge:
         answers = [each for each in self._answers(system, frames) if _death(each[0]) not in system.happened]
         receivers = sorted({host for host, _ in answers})
         max_lost = len(receivers) if PacketFault.LOST in self.faults else 0
-        for lost_to in chain.from_iterable(combinations(receivers, n) for n in range(max_lost + 1)):
-            after = copy_of(system)
+        losses = list(chain.from_iterable(combinations(receivers, n) for n in range(max_lost + 1)))
+        copies = Copies(system) if len(losses) > 1 else None
+        for lost_to in losses:
+            after = system if copies is None else copies.new()
             for host, packet in answers:
                 if host not in lost_to:
                     self.protocol.at_host(after, host, packet)
@@ -174,7 +190,8 @@ class Judge:
             answers += self.protocol.at_server(system, frame.packet) if is_to_server else [frame]
         return answers
 
-    def violations(self, system: JudgedSystem) -> Iterator[Violation]:
+    def violations(self, system: JudgedSystem, key: Hashable = None) -> Iterator[Violation]:
+        """Yield the violations of a state; `key` is the frozen system, if the caller has it."""
         found = list(self.protocol.violations(system))
         yield from found
         if not set(found) <= {Violation.PARTIAL}:
@@ -183,10 +200,10 @@ class Judge:
             if not system.held_up and self.protocol.has_leak(system):
                 yield Violation.LEAKED
         elif system.happened.isdisjoint(map(_death, range(self.protocol.workers))):
-            key = freeze(system)
+            key = freeze(system) if key is None else key
             if key not in self._can_end:
-                orders = permutations(range(len(system.hosts)))
-                self._can_end[key] = any(self._ends(copy_of(system), order) for order in orders)
+                copies, orders = Copies(system), permutations(range(len(system.hosts)))
+                self._can_end[key] = any(self._ends(copies.new(), order) for order in orders)
             if not self._can_end[key]:
                 yield Violation.STALLED
 
