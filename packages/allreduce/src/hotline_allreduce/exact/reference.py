@@ -1,14 +1,16 @@
-"""Correctly rounded sums by exact rationals, which the design is checked against."""
+"""Correctly rounded sums by exact integers and rationals, which the design is checked against."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-_MANTISSA_BITS, _MIN_POWER = 24, -149
+_MANTISSA_BITS, _MIN_POWER, _MAX_EXPONENT = 24, -149, 128
+_UNITS = 2**-_MIN_POWER  # in 1; every finite float32 is a whole number of units
 
 
 def correctly_rounded_sum(addends: Sequence[np.float32] | NDArray[np.float32]) -> np.float32:
@@ -17,28 +19,33 @@ def correctly_rounded_sum(addends: Sequence[np.float32] | NDArray[np.float32]) -
     The sum is NaN if an addend is, or if there are infinities of both signs, and -0 only if all addends are.
     """
     values = [float(addend) for addend in addends]
-    not_finite = {value for value in values if not np.isfinite(value)}
+    not_finite = {value for value in values if not math.isfinite(value)}
     if not_finite:
         return np.float32(not_finite.pop() if len(not_finite) == 1 else np.nan)
-    if all(value == 0 and np.signbit(value) for value in values):
+    if all(value == 0 and math.copysign(1, value) < 0 for value in values):
         return np.float32(-0.0)
-    return round_to_float32(sum(map(Fraction, values), Fraction(0)))
+    # A float64 has the exponents that a float32 needs after this exact multiplication.
+    return round_to_float32(Fraction(sum(int(value * _UNITS) for value in values), _UNITS))
 
 
 def round_to_float32(number: Fraction) -> np.float32:
     if number == 0:
         return np.float32(0)
-    power = _floor_of_log2(abs(number)) - _MANTISSA_BITS + 1
-    unit = Fraction(2) ** max(power, _MIN_POWER)
-    nearest = round(number / unit) * unit  # ties to even
-    if abs(nearest) >= Fraction(2) ** 128:
-        return np.float32(np.inf if number > 0 else -np.inf)
-    return np.float32(float(nearest))
+    power = max(_floor_of_log2(abs(number)) - _MANTISSA_BITS + 1, _MIN_POWER)
+    mantissa = round(_times_power_of_2(number, -power))  # ties to even
+    if abs(mantissa).bit_length() + power > _MAX_EXPONENT:
+        return np.float32(math.copysign(np.inf, mantissa))
+    return np.float32(math.ldexp(mantissa, power))
 
 
 def _floor_of_log2(number: Fraction) -> int:
     estimate = number.numerator.bit_length() - number.denominator.bit_length()
-    return estimate if number >= Fraction(2) ** estimate else estimate - 1
+    return estimate if _times_power_of_2(number, -estimate) >= 1 else estimate - 1
+
+
+def _times_power_of_2(number: Fraction, power: int) -> Fraction:
+    numerator, denominator = number.numerator << max(power, 0), number.denominator << max(-power, 0)
+    return Fraction(numerator, denominator)
 
 
 def correctly_rounded_sums(
