@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TypedDict
 
 from foundation.designs import hotset, none
@@ -84,6 +85,8 @@ class _Program(TypedDict):
     register_arrays: list[_Register]
 
 
+@cache
 def _register_bytes(design: Design) -> dict[str, int]:
+    # A page's numbers need it for eight designs, of which the programs have megabytes of JSON.
     program: _Program = json.loads(design.program.read_bytes())
     return {each["name"]: each["size"] * each["bitwidth"] // 8 for each in program["register_arrays"]}

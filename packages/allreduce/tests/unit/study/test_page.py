@@ -8,6 +8,7 @@ import math
 import re
 import signal
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,7 @@ def fake_result(point: StudyPoint) -> AllReduceResult | AllReduceTrainingResult 
     )  # fmt: skip
 
 
+@cache
 def numbers(plan: AllReducePlan = SMALL) -> AllReduceNumbers:
     return numbers_of(plan, Results({point.name: fake_result(point) for point in points_of(plan)}))
 
