@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 
 from controller.tables import CPU_PORT
 from foundation.protocol.header import WINDOW_BITS, Op
+from hotline_tofino import model
 from hotline_tofino.model import (
     LANES,
     ModelError,
@@ -92,12 +93,17 @@ def test_headers_of_the_cpu_have_the_chips_order() -> None:
     assert from_twin(CPU_PORT, bytes([0b0000_0001, 0b1000_0000, 7])) == PortFrame(64, bytes([0, 3, 7]))
 
 
-def test_a_missing_file_is_one_line_of_error(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hotline_tofino.model", "--seeds", "1", "--frames", "1"]
-    done = subprocess.run([*command, tmp_path / "harness", tmp_path], capture_output=True, text=True)
-    assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.startswith(f"tofino: {tmp_path}/pipe/asm/context.json: expected the output of bfas: ")
-    assert done.stderr.count("\n") == 1
+def test_a_missing_file_is_one_line_of_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--seeds", "1", "--frames", "1", str(tmp_path / "harness"), str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", [model.__file__, *arguments])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(model.__file__, run_name="__main__")
+    # Python prints such a code on standard error, and exits with 1.
+    message = ended.value.code
+    assert isinstance(message, str) and "\n" not in message and capsys.readouterr() == ("", "")
+    assert message.startswith(f"tofino: {tmp_path}/pipe/asm/context.json: expected the output of bfas: ")
 
 
 def test_a_program_that_is_no_harness_is_refused(comparison: TwinComparison, tmp_path: Path) -> None:
