@@ -13,7 +13,7 @@ from foundation.protocol.codec import Keys, Values
 from foundation.protocol.header import LANES, QUAD
 from foundation.protocol.rows import RowRanges
 from hosts.hotset.ps.store import HotsetStore
-from hosts.keys import KeySpace
+from hosts.keys import KeySpace, places_of_rows
 from simulator.switch_state import SwitchStateOps
 from softswitch.compiled import CompiledPipeline
 
@@ -37,26 +37,19 @@ def _release_to_switch(store: HotsetStore, keys: Keys) -> None:
 
 def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotParam], KeySpace], Values]:
     """Return a function that reads entries' rows in the registers `register`_a to `register`_d of banks."""
+    names = [f"{INGRESS}bank_{bank:02d}.{register}_{letter}" for bank in range(LANES) for letter in "abcd"]
 
     def read_values(pipeline: CompiledPipeline, entries: Iterable[HotParam], space: KeySpace) -> Values:
         result = np.zeros(space.n_values, np.uint32)
-        params_by_bank: dict[int, list[HotParam]] = {}
-        for param in entries:
-            for bank in param.banks:
-                params_by_bank.setdefault(bank, []).append(param)
-        for bank, params in params_by_bank.items():
-            slots = np.array([param.slot for param in params])
-            keys = np.array([param.key for param in params], np.uint64)
-            first = space.first_values(space.positions(keys))
-            first += np.array([(bank - param.bank) * QUAD for param in params])
-            is_wide = np.array([param.dim > 1 for param in params])
-            for value in range(QUAD):
-                # A row of one value has the first register only.
-                rows = np.flatnonzero(is_wide | (value == 0))
-                if len(rows):
-                    name = f"{INGRESS}bank_{bank:02d}.{register}_{'abcd'[value]}"
-                    cells = pipeline.cells.read_register(name, 0, int(slots[rows].max()) + 1)
-                    result[first[rows] + value] = np.array(cells, np.uint32)[slots[rows]]
+        params = list(entries)
+        if not params:
+            return result
+        keys = np.array([param.key for param in params], np.uint64)
+        banks, slots, dims = np.array([(param.bank, param.slot, param.dim) for param in params]).T
+        # The values of a row are in consecutive registers.
+        places = places_of_rows(space.first_values(space.positions(keys)), dims)
+        registers = places_of_rows(banks * QUAD, dims)
+        result[places] = pipeline.cells.read_register_cells(names, registers, slots.repeat(dims))
         return result
 
     return read_values

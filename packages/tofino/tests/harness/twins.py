@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from google.protobuf import text_format
+from numpy.typing import NDArray
 
 from controller.status import LaneEvent, RpcOutcome
 from foundation.designs.interface import Arm
 from foundation.protocol.codec import Values
-from foundation.protocol.header import LANES
+from foundation.protocol.header import LANES, QUAD
 from hosts.keys import KeySpace
 from simulator.faults.switch import compile_small
 from simulator.faults.testbed import SimulatedTestbed
 from simulator.simulated_switch import CompiledConfig
 from simulator.switch_state import Entry
 from softswitch.compiled import CompiledPipeline
+from softswitch.memory.rows import Words
 from softswitch.p4runtime.messages import p4i
 from softswitch.pipeline import ActionCall, CounterValue, EntryWrite
 from tests.harness import testnet
@@ -65,8 +68,15 @@ class _Values:
         self._pipeline = pipeline
         self.cells = self
 
-    def read_register(self, name: str, first: int, end: int) -> list[int]:
-        return [cell >> _WORD_BITS for cell in self._pipeline.cells.read_register(name, first, end)]
+    def read_register_cells(
+        self, names: Sequence[str], registers: NDArray[np.int64], indexes: NDArray[np.int64]
+    ) -> Words:
+        # The twin has the first register of each bank only, and rows of one value.
+        banks, values = np.divmod(registers, QUAD)
+        assert not values.any()
+        cells = self._pipeline.cells.read_register_cells(names[::QUAD], banks, indexes)
+        result: Words = cells >> np.uint64(_WORD_BITS)
+        return result
 
 
 def twin_testbed(arm: Arm, twin: CompiledConfig) -> SimulatedTestbed:

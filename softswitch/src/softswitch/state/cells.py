@@ -11,6 +11,7 @@ import numpy.typing as npt
 from softswitch import ir
 from softswitch.checks import check_counter, check_index, check_meter, check_value, check_value_set
 from softswitch.memory.layout import COUNTER_WORDS, METER_WORDS, CellArray, Layout
+from softswitch.memory.rows import Words
 from softswitch.memory.words import WORD, WORD_BYTES, split_words
 from softswitch.pipeline import CounterValue, MeterConfig
 from softswitch.state.memory import Memory
@@ -92,6 +93,26 @@ class Cells:
         for cell, word in np.argwhere(words[:, 1:]).tolist():  # in most states few
             values[cell] |= int(words[cell, word + 1]) << WORD * (word + 1)
         return values
+
+    def read_register_cells(
+        self, names: Sequence[str], registers: npt.NDArray[np.int64], indexes: npt.NDArray[np.int64]
+    ) -> Words:
+        """Return cell `indexes[i]` of the register `names[registers[i]]` for all i; of up to 64 bits each."""
+        numbers = [self._registers[name] for name in names]
+        definitions = [self._program.registers[number] for number in numbers]
+        first, step = np.array([self._layout.registers[number] for number in numbers]).T
+        size = np.array([self._layout.register_bytes(each.width) for each in definitions])
+        n_cells = np.array([each.size for each in definitions])
+        for i in np.flatnonzero((indexes < 0) | (indexes >= n_cells[registers])).tolist():
+            check_index(names[registers[i]], int(indexes[i]), int(n_cells[registers[i]]))
+        words, octets = np.divmod(first[registers] + step[registers] * indexes, WORD_BYTES)
+        # Shifted left, then right, a word has the bits of the cell only.
+        above = (8 * (WORD_BYTES - size[registers] - octets)).astype(np.uint64)
+        other_bits = (8 * (WORD_BYTES - size[registers])).astype(np.uint64)
+        with self._memory.locked():
+            values = self._memory.words[words]
+        result: Words = values << above >> other_bits
+        return result
 
     def _read(self, cells: CellArray, size: int, start: int, stop: int) -> npt.NDArray[np.uint8]:
         """Return the bytes of cells `start` to `stop` - 1 [cell, byte]; each cell is read atomically."""

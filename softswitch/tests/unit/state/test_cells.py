@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from softswitch import ir
@@ -50,6 +51,20 @@ def test_meters(state: State, cells: Cells) -> None:
     cells.write_meter("slow", 1, MeterConfig(1_000_000, 1, 1_000_000, 2))
     cells.write_meter("fast", 1, None)
     assert state.words(state.layout.meters[0], 45) == [0] * 9 + [1, one, 2, 2, 0, one, 1, 1, 0] + [0] * 27
+
+
+def test_cells_of_many_registers(cells: Cells) -> None:
+    names = [f"r{width}" for width in WIDTHS if width <= 64]
+    for number, name in enumerate(names):
+        cells.fill_register(name, 1)
+        cells.write_register(name, number % 3, (1 << int(name[1:])) - 1 - (number > 0))
+    registers, indexes = (each.ravel() for each in np.indices((len(names), 3)))
+    read = cells.read_register_cells(names, registers, indexes)
+    assert read.tolist() == [value for name in names for value in cells.read_register(name, 0, 3)]
+    assert read.max() == (1 << 64) - 2
+    for index in (-1, 3):
+        with pytest.raises(StateError, match=mentions("r8", 0, 2, index)):
+            cells.read_register_cells(names, np.array([0, 1]), np.array([2, index]))
 
 
 @pytest.mark.parametrize(("width", "size"), list(zip(WIDTHS, BYTES, strict=True)))
