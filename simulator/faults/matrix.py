@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -75,10 +75,10 @@ MATRIX_ROWS: tuple[MatrixRow, ...] = tuple(
 DESIGNS = tuple(dict.fromkeys(ARMS[arm].design for _, arm in MATRIX_ROWS))
 
 
-def warm_faults(name: str) -> None:
-    """Compile what schedules of faults of a design run, by playing one of each fault."""
+def warm_faults(name: str, faults: Collection[str] = FAULTS) -> None:
+    """Compile what schedules of these faults of a design run, by playing one of each."""
     arm = next(arm for _, arm in MATRIX_ROWS if ARMS[arm].design == name)
-    for fault in faults_of(design(name)):
+    for fault in (each for each in faults_of(design(name)) if each in faults):
         play_schedule(cached_testbed(arm), draw_faults(fault, arm, seed=0))
 
 
@@ -93,7 +93,8 @@ def play_rows(
     """Play `schedules` schedules of each row; raise `ClusterError` if no process can play them."""
     for name in dict.fromkeys(ARMS[arm].design for _, arm in rows):
         check_design(name, RunKind.FAULTS)
-        warm_faults(name)  # once, and not in each process
+        # Compile once, and not in each process.
+        warm_faults(name, {fault for fault, arm in rows if ARMS[arm].design == name})
     tasks = [
         (fault, arm, first_seed + start, min(_SCHEDULES_PER_TASK, schedules - start))
         for start in range(0, schedules, _SCHEDULES_PER_TASK)

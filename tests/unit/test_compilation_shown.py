@@ -65,7 +65,7 @@ def test_faults_are_compiled_once_and_not_in_each_process(monkeypatch: pytest.Mo
         order.append(f"{len(tasks)} tasks")
         return []
 
-    monkeypatch.setattr(matrix, "warm_faults", order.append)
+    monkeypatch.setattr(matrix, "warm_faults", lambda name, faults: order.append(name))
     monkeypatch.setattr(matrix, "run_in_parallel", run_in_parallel)
     rows = [("loss", arm) for arm in ARMS]
     matrix.play_rows(rows, 500, 1, None, 2, lambda done, total: None)
