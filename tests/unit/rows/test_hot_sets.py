@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +72,18 @@ def test_other_dims_are_padded(dim: int) -> None:
     assert memory_of(3, dim) == memory_of_rows(np.full(3, padded_dim(dim)))
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function that builds the file of these options once."""
+    return cache(partial(build, tmp_path_factory.mktemp("built")))
+
+
 @pytest.mark.parametrize("in_job", OPTIONS)
 @pytest.mark.parametrize("in_file", OPTIONS)
-def test_only_a_set_of_the_jobs_dims_is_loaded(tmp_path: Path, in_file: str, in_job: str) -> None:
-    hot_set, ranges = choice.read(build(tmp_path, in_file)), OPTIONS[in_job]
+def test_only_a_set_of_the_jobs_dims_is_loaded(
+    built: Callable[[str], Path], in_file: str, in_job: str
+) -> None:
+    hot_set, ranges = choice.read(built(in_file)), OPTIONS[in_job]
     if in_file == in_job:
         choice.check_dims(hot_set, ranges, "hot.parquet", "job 4")
         return
