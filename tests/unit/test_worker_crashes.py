@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import numpy as np
@@ -199,6 +200,13 @@ def prepared(
     return worker, prepare(worker)
 
 
+@cache
+def compile_step(prepare: Prepare, ranges: RowRanges) -> None:
+    with TemporaryDirectory() as folder:
+        _, step = prepared(Path(folder) / "warm", 0, prepare, ranges)
+        step.call()
+
+
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Path:
     """Folder of the files as a killed worker left them."""
@@ -213,8 +221,7 @@ def elsewhere(tmp_path: Path) -> Path:
 def test_after_each_instruction_the_files_count_each_row_once(
     tmp_path: Path, elsewhere: Path, prepare: Prepare, seed: int, ranges: RowRanges
 ) -> None:
-    _, step = prepared(tmp_path / "warm", seed, prepare, ranges)  # so that the function is compiled
-    step.call()
+    compile_step(prepare, ranges)
     worker, step = prepared(tmp_path / "killed", seed, prepare, ranges, size=9 + 4 * seed)
     states = machine_states(step.functions, step.call, worker.files)
     assert len(states) > 1, "expected changes of the files, found none"
