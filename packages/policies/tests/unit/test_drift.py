@@ -20,15 +20,18 @@ SHAPE = Shape("small", 20_000, 400, 0.5, 100, 4)
 WITHOUT_DRIFT = LogSpec(SHAPE, 2_000)
 
 
-def written(spec: LogSpec, folder: Path) -> tuple[PolicyLog, pl.DataFrame]:
-    parts = write_parts(spec, folder, lambda done, total: None)
-    log = prepare(parts, folder, 0.5, ReadOptions(), lambda done, total: None)
-    return log, pl.concat(pl.read_parquet(part) for part in parts)
+def written(spec: LogSpec, folder: Path) -> list[Path]:
+    return write_parts(spec, folder, lambda done, total: None)
+
+
+def prepared(spec: LogSpec, folder: Path) -> PolicyLog:
+    return prepare(written(spec, folder), folder, 0.5, ReadOptions(), lambda done, total: None)
 
 
 def test_a_log_that_stays_has_the_shape_and_no_drift(tmp_path: Path) -> None:
-    log, rows = written(WITHOUT_DRIFT, tmp_path)
-    assert (log.steps, rows["worker"].unique().sort().to_list()) == (2_000, [1, 2, 3, 4])
+    log = prepared(WITHOUT_DRIFT, tmp_path)
+    workers = pl.read_parquet(tmp_path / "*.parquet")["worker"]
+    assert (log.steps, workers.unique().sort().to_list()) == (2_000, [1, 2, 3, 4])
     counts = np.sort(np.bincount(log.accesses))[::-1]
     assert counts[:400].sum() / counts.sum() == pytest.approx(0.5, abs=0.03)
     assert len(log.accesses) / log.steps == pytest.approx(100, rel=0.05)
@@ -36,7 +39,7 @@ def test_a_log_that_stays_has_the_shape_and_no_drift(tmp_path: Path) -> None:
 
 
 def test_a_half_life_is_found_again(tmp_path: Path) -> None:
-    log, _ = written(replace(WITHOUT_DRIFT, half_life=1_000), tmp_path)
+    log = prepared(replace(WITHOUT_DRIFT, half_life=1_000), tmp_path)
     assert half_life(log) == pytest.approx(1_000, rel=0.2)
     assert half_lives_by_table(log) == []
 
@@ -46,8 +49,8 @@ def test_half_lives_by_table(tmp_path: Path) -> None:
     frames = []
     for name, steps in (("stays", None), ("drifts", 400)):
         (tmp_path / name).mkdir()
-        _, rows = written(replace(WITHOUT_DRIFT, half_life=steps), tmp_path / name)
-        frames.append(rows.with_columns(table=pl.lit(name)))
+        parts = written(replace(WITHOUT_DRIFT, half_life=steps), tmp_path / name)
+        frames.append(pl.read_parquet(parts).with_columns(table=pl.lit(name)))
     file, arrays = tmp_path / "log.parquet", tmp_path / "arrays"
     arrays.mkdir()
     pl.concat(frames).sort("iteration", "worker", maintain_order=True).write_parquet(file)
@@ -58,7 +61,7 @@ def test_half_lives_by_table(tmp_path: Path) -> None:
 
 
 def test_at_a_shift_half_of_the_hottest_change(tmp_path: Path) -> None:
-    log, _ = written(replace(WITHOUT_DRIFT, shift_at=1_000), tmp_path)
+    log = prepared(replace(WITHOUT_DRIFT, shift_at=1_000), tmp_path)
     halves = [
         np.bincount(part, minlength=len(log.keys)) for part in np.split(log.accesses, [log.training_accesses])
     ]
