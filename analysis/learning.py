@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from analysis.record import AnalysisError, Block
 from analysis.statistics import ALPHA, Comparison, comparison_of_logarithms
@@ -102,6 +101,8 @@ def _half_width(log_losses: Mapping[str, float], arm: Arm, baseline: Arm, alpha:
     if not degrees_of_freedom:
         return None
     sum_of_squares = sum(float(np.var(values)) * len(values) for values in losses.values())
+    from scipy.special import stdtrit  # here, as in `analysis.statistics`
+
     # The difference of two trainings has twice the variance of one.
     return float(stdtrit(degrees_of_freedom, 1 - alpha / 2)) * sqrt(2 * sum_of_squares / degrees_of_freedom)
 
