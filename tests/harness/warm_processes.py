@@ -2,7 +2,7 @@
 
 `python -m tests.harness.warm_processes FD PADDING` is that process: a fork server as that of a run's agents
 (`hosts.fork_server`), which also has the modules of the runner. It is started when it is needed for the first
-time, and ends with the tests. A process has the environment and the folder of that time.
+time, and ends with the tests. A process has the environment and the folder of that time, and given variables.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
 from importlib import import_module
@@ -40,7 +40,8 @@ _START_TIMEOUT_S = 300.0
 _TICK_S = 0.05
 _READ_BYTES = 1 << 16
 _RUNNER_MODULES = ("hotline.cli.run", "hotline.runs", "topologies.experiment", "topologies.lifecycle")
-"""All but Mininet's, which may not be installed."""
+_WITH_VARIABLES = "tests.harness.with_variables"
+_MININET = "topologies.mininet_api"  # its modules take as long as many of the runner's; may not be installed
 
 
 class WarmProcess:
@@ -185,9 +186,16 @@ _server = cache(_Server)
 
 
 def warm_process(
-    module: str, *arguments: str, stdin: Stream = None, stdout: Stream = None, stderr: Stream = None
+    module: str,
+    *arguments: str,
+    stdin: Stream = None,
+    stdout: Stream = None,
+    stderr: Stream = None,
+    variables: Mapping[str, str] | None = None,
 ) -> WarmProcess:
-    """Start `python -m MODULE ARGUMENTS` as a session leader."""
+    """Start `python -m MODULE ARGUMENTS` as a session leader, with these environment variables, too."""
+    if variables:
+        module, arguments = _WITH_VARIABLES, (json.dumps(dict(variables)), module, *arguments)
     return WarmProcess(_server(), module, arguments, stdin, stdout, stderr)
 
 
@@ -206,6 +214,8 @@ def _open_stream(stream: Stream, number: int) -> tuple[int, IO[str] | None]:
 def _serve(fd: int) -> None:
     for module in _RUNNER_MODULES:
         import_module(module)
+    with suppress(ImportError):
+        import_module(_MININET)
     # Polars starts one that waits; the fork server counts those that come later.
     assert len(os.listdir("/proc/self/task")) <= 2, "an import has started threads, which forks lack"
     for name in _WITHOUT_THREADS:  # the libraries have read them

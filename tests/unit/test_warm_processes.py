@@ -30,6 +30,13 @@ def test_it_writes_and_ends_as_a_new_process(arguments: tuple[str, ...], text: s
         assert (*warm.communicate(), warm.returncode) == (new.stdout, new.stderr, new.returncode)
 
 
+def test_it_has_variables(tmp_path: Path) -> None:
+    (tmp_path / "found.py").write_text("import os, sys; print(os.environ['GIVEN'], *sys.argv[1:], __name__)")
+    variables = {"GIVEN": "a = b", "PYTHONPATH": str(tmp_path)}
+    with warm_process("found", "--x", "y z", stdout=PIPE, stderr=PIPE, variables=variables) as process:
+        assert process.communicate() == ("a = b --x y z __main__\n", "") and process.returncode == 0
+
+
 def test_it_is_waited_for_and_killed() -> None:
     with warm_process(MODULE, stdin=PIPE) as first, warm_process(MODULE, stdin=PIPE) as second:
         assert first.pid == os.getsid(first.pid) != second.pid

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from packages.machines.tests.namespaced import PLAINTEXT, SMALL_WORKLOAD, Cable, NamespacedCluster, cluster
+from tests.harness.warm_processes import WarmProcess
 
 MININET, DIRECT, VXLAN, MACHINES = "mininet", "direct", "vxlan", "machines"
 CABLES = [Cable("beta", "eth1", "alpha", "eth1"), Cable("gamma", "eth1", "alpha", "eth2")]
@@ -107,7 +108,7 @@ def measure_starts(agents: int, rounds: int, show: Show) -> Samples:
 @contextmanager
 def _run(
     folder: Path, machines: NamespacedCluster, kind: str, values: Mapping[str, object]
-) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+) -> Iterator[tuple[subprocess.Popen[bytes] | WarmProcess, Path]]:
     """Start a run on Mininet or on the machines; yield its process and its log."""
     if kind != MININET:
         with machines.run(tables=TABLES.get(kind, PLAINTEXT), **values) as run:
@@ -129,7 +130,7 @@ def _run(
         process.wait()
 
 
-def _until_profile(process: subprocess.Popen[bytes], log: Path) -> float:
+def _until_profile(process: subprocess.Popen[bytes] | WarmProcess, log: Path) -> float:
     """Return the time from now until the profile begins, and interrupt the run then."""
     begin_s = time.monotonic()
     while (found := re.search(r"^profile: ([\d.]+) s$", log.read_text(), re.MULTILINE)) is None:

@@ -20,6 +20,7 @@ import trustme
 
 from foundation.checkout import source_folders
 from switch_harness.waiting import wait_for
+from tests.harness.warm_processes import WarmProcess, warm_process
 
 ROOT = Path(__file__).parents[3]
 HEAD = "192.0.2.254"
@@ -133,7 +134,7 @@ class Cable(NamedTuple):
 class MachinesRun:
     """A run of `hotline run MACHINES=`, in a process of its own."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | WarmProcess
     runs: Path
     log: Path
 
@@ -184,6 +185,21 @@ class NamespacedCluster:
         command = [sys.executable, "-m", "hotline.cli", "run", f"CONFIG={config}", *variables]
         with _process(command, log, self.environment) as process:
             yield MachinesRun(process, self.folder / "runs", log)
+
+    @contextmanager
+    def warm_run(self, *, tables: str = PLAINTEXT, **settings: object) -> Iterator[MachinesRun]:
+        """Start a run as `run` does, but without the imports of a new process."""
+        config, log = self.config(tables=tables, **settings), self.folder / "run.log"
+        with log.open("w") as output:
+            process = warm_process(
+                "hotline.cli", "run", f"CONFIG={config}",
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, variables=self.environment,
+            )  # fmt: skip
+        try:
+            yield MachinesRun(process, self.folder / "runs", log)
+        finally:
+            process.kill()
+            process.wait()
 
     def remains(self) -> dict[str, set[str]]:
         """Return what runs have left: processes, interfaces and namespaces of each machine that is up."""

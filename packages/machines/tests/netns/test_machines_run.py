@@ -135,7 +135,7 @@ SCRIPTED: dict[str, object] = {**SMALL_SCRIPT, "workers": 1, "loads": None, "emp
 
 
 def test_a_script_trains_on_its_machine(machines: NamespacedCluster, tmp_path: Path) -> None:
-    with machines.run(tables="", script=script(tmp_path), **SCRIPTED) as run:
+    with machines.warm_run(tables="", script=script(tmp_path), **SCRIPTED) as run:
         assert run.wait() == 0, run.output
     record = json.loads((run.folder / "run.json").read_text())
     accounting = record["accounting"]
