@@ -24,7 +24,7 @@ from hosts.worker.client import BaseClient
 from hosts.worker.replay import UNDO_WORDS, ReplayLog
 from nativekit.llvm import Compiled
 from nativekit.plain import plain
-from nativekit.records import Records, as_records, one_record, records, zeros
+from nativekit.records import Records, as_records, one_record, records
 from nativekit.reference import pinned_ref, row
 from simulator.costs import (
     HostCosts,
@@ -38,6 +38,7 @@ from simulator.costs import (
 )
 from simulator.events import push_event as compiled_push_event
 from simulator.loop import MARGIN, wake_agent
+from simulator.memory import sparse_zeros
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.state import (
     ABSENT,
@@ -268,7 +269,7 @@ def _stack(arrays: Sequence[Any]) -> Any:  # arrays or records of any type
     """Stack arrays, or records, of one kind along a new first axis; shorter ones are padded with zeros."""
     first = arrays[0]
     shape = tuple(np.max([each.shape for each in arrays], axis=0).astype(int)) if first.shape else ()
-    stacked: NDArray[Any] = zeros((len(arrays), *shape), first.dtype)
+    stacked = sparse_zeros((len(arrays), *shape), first.dtype)
     for k, each in enumerate(arrays):
         # Pages of zeros take no memory until they are written.
         if not first.shape or np.frombuffer(each, np.uint8).any():
@@ -306,7 +307,7 @@ def _make_header(
 
 
 def frames_for(n: int) -> Records[Frame]:
-    array: Records[Frame] = records(n, FRAME)
+    array: Records[Frame] = as_records(sparse_zeros((n,), FRAME))
     return array
 
 
