@@ -142,7 +142,10 @@ def quiet_reporter() -> Reporter:
 def simulated_capacities(
     config: SimulationConfig, data: Trace | None, reporter: Reporter, hot_set: Path
 ) -> dict[str, float]:
-    """Return the capacity of each measured arm in steps/s, without a measurement at a load."""
+    """Return the capacity of each measured arm in steps/s, without a measurement at a load.
+
+    The design is not checked: a caller simulates it many times, after a `temporary_run`, which checks it.
+    """
     with _run_folder(config, hot_set) as run:
         session = asyncio.run(_open_calibrated(config, data, run, reporter, wants_logs=False))
     return dict(session.record.capacity)
@@ -150,7 +153,6 @@ def simulated_capacities(
 
 @contextmanager
 def _run_folder(config: SimulationConfig, hot_set: Path | None, scratch: str | None = None) -> Iterator[Path]:
-    check_design(config.design, RunKind.SIMULATED, hosts_of(config))
     with TemporaryDirectory(prefix="hotline-", dir=scratch) as folder:
         run = Path(folder)
         (run / "parts").mkdir()
@@ -168,6 +170,7 @@ def temporary_run(
     scratch: str | None = None,
     hot_set: Path | None = None,
 ) -> Iterator[TemporaryRun]:
+    check_design(config.design, RunKind.SIMULATED, hosts_of(config))
     with _run_folder(config, hot_set, scratch) as run:
         record = asyncio.run(simulate(config, data, run, reporter))
         yield TemporaryRun(run, record, summarise(run, record))
