@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -39,24 +39,89 @@ _MAX_GUESSED_COLUMNS = 8
 """Columns without a header beyond which a guess would be as good as none."""
 
 
-@dataclass(frozen=True, slots=True)
 class ColumnProfile:
-    """What the first rows show of a column."""
+    """What the first rows show of a column. Most guesses need few of the properties, so each is lazy."""
 
-    name: str
-    values: int  # cells that are not empty
-    distinct: int
-    is_list: bool = False
-    is_integer: bool = False
-    is_number: bool = False
-    is_time: bool = False  # dates, or Unix times
-    is_operation: bool = False
-    is_ascending: bool = False  # numbers or dates, of which none is below the one before, and two differ
-    is_consecutive: bool = False  # integers, each 1 above the one before
+    def __init__(self, column: pl.Series, is_list: bool = False) -> None:
+        self.name, self.is_list = column.name, is_list
+        self._cells = column.drop_nulls()
+        self.values = len(self._cells)
+        """Number of cells that are not empty."""
 
     @property
     def lower_name(self) -> str:
         return re.sub(r"[-. ]+", "_", self.name.strip().lower())
+
+    @property
+    def _has_lists(self) -> bool:
+        return self.is_list or isinstance(self._cells.dtype, pl.List | pl.Array)
+
+    @property
+    def _has_scalars(self) -> bool:
+        kind = self._cells.dtype
+        return not (self._has_lists or kind in (pl.Object, pl.Null) or kind.is_nested())
+
+    @cached_property
+    def distinct(self) -> int:
+        if self._has_lists:
+            return self.values
+        return self._cells.n_unique() if self._has_scalars else 0
+
+    @cached_property
+    def _numbers(self) -> pl.Series | None:
+        """The cells that are numbers; None unless most are."""
+        if not self._has_scalars or self._cells.dtype.is_temporal():
+            return None
+        numbers = NUMBER.convert(self._cells).drop_nulls()
+        return numbers if 2 * len(numbers) > self.values else None
+
+    @cached_property
+    def _dates(self) -> pl.Series | None:
+        """The cells that are dates; None unless most are."""
+        if not self._has_scalars or self.is_number:
+            return None
+        is_temporal = self._cells.dtype.is_temporal()
+        dates = DATETIME.convert(self._cells if is_temporal else self._cells.cast(pl.String)).drop_nulls()
+        return dates if 2 * len(dates) > self.values else None
+
+    @property
+    def is_number(self) -> bool:
+        return self._numbers is not None
+
+    @cached_property
+    def is_integer(self) -> bool:
+        return self._numbers is not None and bool((self._numbers == self._numbers.floor()).all())
+
+    @cached_property
+    def is_time(self) -> bool:
+        """Whether the cells are dates, or Unix times."""
+        if self._numbers is None:
+            return self._dates is not None
+        smallest, largest = float(self._numbers.min()), float(self._numbers.max())  # type: ignore[arg-type]  # not null
+        return any(unit * _EPOCHS_S[0] <= smallest and largest < unit * _EPOCHS_S[1] for unit in _EPOCH_UNITS)
+
+    @cached_property
+    def is_operation(self) -> bool:
+        if not self._has_scalars or self.is_number or self.is_time:
+            return False
+        texts = set(self._cells.unique().cast(pl.String).str.to_lowercase().to_list())
+        return bool(texts) and texts <= OPERATIONS.keys()
+
+    @cached_property
+    def is_ascending(self) -> bool:
+        """Whether no number or date is below the one before, and two differ."""
+        ordered = self._dates if self._numbers is None else self._numbers
+        return ordered is not None and _is_ascending(ordered)
+
+    @cached_property
+    def is_consecutive(self) -> bool:
+        """Whether the cells are integers, each 1 above the one before."""
+        return (
+            self._numbers is not None
+            and self.is_integer
+            and self.values >= _MIN_ROWS
+            and bool((self._numbers.diff().drop_nulls() == 1).all())
+        )
 
     @property
     def differs_in_each_row(self) -> bool:
@@ -65,44 +130,6 @@ class ColumnProfile:
     @property
     def is_constant(self) -> bool:
         return self.values >= _MIN_ROWS and self.distinct == 1
-
-
-def profile(values: pl.Series, is_list: bool = False) -> ColumnProfile:
-    values = values.drop_nulls()
-    if is_list or isinstance(values.dtype, pl.List | pl.Array):
-        return ColumnProfile(values.name, len(values), len(values), is_list=is_list)
-    if values.dtype in (pl.Object, pl.Null) or values.dtype.is_nested():
-        return ColumnProfile(values.name, len(values), 0)
-    distinct = values.n_unique()
-    numbers = (values.clear() if values.dtype.is_temporal() else NUMBER.convert(values)).drop_nulls()
-    if 2 * len(numbers) <= len(values):
-        dates = values if values.dtype.is_temporal() else values.cast(pl.String)
-        instants = DATETIME.convert(dates).drop_nulls()
-        is_time = len(values) > 0 and 2 * len(instants) > len(values)
-        texts = set(values.unique().cast(pl.String).str.to_lowercase().to_list()) if not is_time else set()
-        return ColumnProfile(
-            values.name,
-            len(values),
-            distinct,
-            is_time=is_time,
-            is_operation=bool(texts) and texts <= OPERATIONS.keys(),
-            is_ascending=is_time and _is_ascending(instants),
-        )
-    is_integer = bool((numbers == numbers.floor()).all())
-    smallest, largest = float(numbers.min()), float(numbers.max())  # type: ignore[arg-type]  # not null
-    is_epoch = any(unit * _EPOCHS_S[0] <= smallest and largest < unit * _EPOCHS_S[1] for unit in _EPOCH_UNITS)
-    return ColumnProfile(
-        values.name,
-        len(values),
-        distinct,
-        is_integer=is_integer,
-        is_number=True,
-        is_time=is_epoch,
-        is_ascending=_is_ascending(numbers),
-        is_consecutive=is_integer
-        and len(values) >= _MIN_ROWS
-        and bool((numbers.diff().drop_nulls() == 1).all()),
-    )
 
 
 def _is_ascending(numbers: pl.Series) -> bool:

@@ -10,7 +10,7 @@ import polars as pl
 
 from foundation.errors import DataError
 from foundation.logs.access.columns import LISTED, AccessColumns, join_names
-from foundation.logs.access.guess import guess_from_names, guess_from_values, profile
+from foundation.logs.access.guess import ColumnProfile, guess_from_names, guess_from_values
 
 
 def resolve(
@@ -37,7 +37,7 @@ def resolve(
             f"{location}: expected a column to have a role, or to be ignored, got both for {min(both)!r}"
         )
     excluded = {*requested.others.values(), *requested.ignore}
-    profiles = [profile(sample[name], name in lists) for name in names]
+    profiles = [ColumnProfile(sample[name], name in lists) for name in names]
     guessed_keys, guessed_others = (
         guess_from_names(profiles, excluded) if has_header else guess_from_values(profiles, excluded, sample)
     )

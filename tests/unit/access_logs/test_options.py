@@ -15,7 +15,7 @@ from foundation.errors import DataError
 from foundation.logs.access import rows as row_conversion
 from foundation.logs.access.columns import add_columns, parse_columns
 from foundation.logs.access.dialect import SAMPLE_LINES
-from foundation.logs.access.guess import profile
+from foundation.logs.access.guess import ColumnProfile
 from foundation.logs.access.kinds import INTEGER_KEY, TEXT_KEY, WHOLE_FLOAT_KEY, Kind, kind_of_keys
 from foundation.logs.access.steps import Steps
 from switch_harness.wording import mentions, says, says_in_one_line
@@ -234,7 +234,7 @@ def test_a_zip_archive_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_values_that_are_times(values: list[str], is_time: bool) -> None:
-    assert profile(pl.Series("t", values)).is_time == is_time
+    assert ColumnProfile(pl.Series("t", values)).is_time == is_time
 
 
 @pytest.mark.parametrize(
