@@ -17,6 +17,10 @@ def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
+    return write_log(tmp_path)
+
+
+def write_log(folder: Path) -> Path:
     """Write 200 steps of 20 keys of 400: ten hot keys are in every other step, other ten from step 150 on."""
     chance = np.random.default_rng(1)
     rows = []
@@ -24,6 +28,6 @@ def log(tmp_path: Path) -> Path:
         hot = np.arange(10) + (0 if step < 150 else 50)
         cold = chance.choice(np.arange(100, 400), 15, replace=False)
         rows += [(step, 1, int(key)) for key in {*hot[step % 2 :: 2].tolist(), *cold.tolist()}]
-    path = tmp_path / "log.parquet"
+    path = folder / "log.parquet"
     pl.DataFrame(rows, ["iteration", "worker", "key"], orient="row").write_parquet(path)
     return path

@@ -16,6 +16,7 @@ from hotline_policies import study as studies
 from hotline_policies.replay import replay as real_replay
 from hotline_policies.rules import BY_NAME
 from hotline_policies.settings import WRITES_PER_S, StudySettings
+from packages.policies.tests.unit.conftest import write_log
 from switch_harness.wording import says
 from tests.harness.browser import browser, opened
 from tests.harness.cli import invoke, json_of
@@ -34,9 +35,16 @@ def share(report: dict[str, Any], policy: str, size: int) -> float:
     return float(found["hits"] / found["updates"])
 
 
-def test_all_of_it(log: Path, tmp_path: Path) -> None:
-    into = tmp_path / "out"
-    report = studied(log, "--sizes", SIZES, "--period-s", 0.04, "--into", into)
+@pytest.fixture(scope="module")
+def whole_study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Compare all policies, with the page and its figures; return the output's folder and the report."""
+    folder = tmp_path_factory.mktemp("whole")
+    into = folder / "out"
+    return into, studied(write_log(folder), "--sizes", SIZES, "--period-s", 0.04, "--into", into)
+
+
+def test_all_of_it(whole_study: tuple[Path, dict[str, Any]]) -> None:
+    into, report = whole_study
     assert {(each["policy"], each["size"]) for each in report["outcomes"]} == {
         (name, size) for name in BY_NAME for size in (5, 10, 50)
     }
@@ -226,9 +234,10 @@ def test_a_bad_log_leaves_nothing(tmp_path: Path) -> None:
         *(pytest.param(*each, marks=pytest.mark.soak) for each in ((1280, "dark"), (390, "dark"))),
     ],
 )
-def test_nothing_is_cut_off_and_no_script_fails(log: Path, tmp_path: Path, width: int, scheme: str) -> None:
-    into = tmp_path / "out"
-    assert policies(log, "--sizes", SIZES, "--into", into).exit_code == 0
+def test_nothing_is_cut_off_and_no_script_fails(
+    whole_study: tuple[Path, dict[str, Any]], width: int, scheme: str
+) -> None:
+    into, _ = whole_study
     with (
         browser() as started,
         opened(started, into / "report.html", width, scheme) as (shown, errors),
