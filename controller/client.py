@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import TypeVar, cast
@@ -16,7 +16,7 @@ import finsy as fy
 import grpc
 from finsy import p4client
 from finsy.gnmiclient import GNMIClientError
-from finsy.p4schema import P4BitsType, P4Register
+from finsy.p4schema import P4BitsType, P4Register, P4SchemaCache
 from finsy.proto import p4i
 from pydantic import Field
 from typing_extensions import Self
@@ -44,6 +44,8 @@ _EXCLUSIVE_ELECTION_ID = 1 << 127
 _MAX_ELECTIONS = 5
 _MAX_SHOWN_CHARACTERS = 120  # of the list of tables in an error
 _PACKET_QUEUE_LENGTH = 4096
+_SCHEMAS = P4SchemaCache()  # type: ignore[no-untyped-call]
+"""Schemas of programs, of which finsy would make one for each connection."""
 _DEFAULT_WIRE_VERSION = "1"  # of programs whose p4info names no version
 
 # finsy gives every RPC 10 s and has no option for it: on a busy machine a pipeline takes longer to compile.
@@ -298,7 +300,8 @@ class SwitchClient:
                 device_id=self._device_id,
                 initial_election_id=election_id,
             )
-            switch = fy.Switch("hotline", self.address, options)
+            with _shared_schemas():
+                switch = fy.Switch("hotline", self.address, options)
             await self._enter_switch(
                 switch, timeout_s, "connection" if p4blob is None else "commit of the pipeline"
             )
@@ -316,7 +319,8 @@ class SwitchClient:
         raise NotPrimary(f"switch {self.address}: another controller keeps taking the primary role")
 
     async def _enter_switch(self, switch: fy.Switch, timeout_s: float, operation: str) -> None:
-        enter_task = asyncio.ensure_future(switch.__aenter__())
+        with _shared_schemas():  # the tasks of the connection have this context, too
+            enter_task = asyncio.ensure_future(switch.__aenter__())
         try:
             done, _ = await asyncio.wait([enter_task], timeout=timeout_s)
         finally:
@@ -380,10 +384,16 @@ def _find_wire_version(schema: fy.P4Schema, design: Design) -> str | None:
     return schema.p4info.pkg_info.version or _DEFAULT_WIRE_VERSION
 
 
+def _shared_schemas() -> AbstractContextManager[object]:
+    """Let finsy share schemas, unless the caller already does."""
+    return _SCHEMAS if P4SchemaCache.current() is None else nullcontext()
+
+
 @cache
 def schema_of(design: Design) -> fy.P4Schema:
     try:
-        return fy.P4Schema(design.p4info)
+        with _shared_schemas():
+            return fy.P4Schema(design.p4info)
     except OSError as error:
         raise PipelineError(
             f"{design.p4info}: cannot be read: {error.strerror}; `make p4` builds it"
