@@ -13,6 +13,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 PATIENCE_MS = 1e3 * 600
 """Time until a step fails, instead of Playwright's 30 s, which a busy machine exceeds."""
+_ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-gpu-compositing", "--disable-software-rasterizer")
+"""Root has no sandbox. Without a card, Chromium would compute what a card does, also for pages in 2D."""
 NAMES = ("chromium", "google-chrome", "google-chrome-stable", "chrome", "chromium-browser")
 
 
@@ -30,8 +32,7 @@ def browser() -> Iterator[Browser]:
             pytest.fail("no browser: `make test` installs Debian's package chromium")
         pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed")
     with sync_playwright() as driver:
-        # Root has no sandbox.
-        started = driver.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=PATIENCE_MS)
+        started = driver.chromium.launch(executable_path=path, args=_ARGUMENTS, timeout=PATIENCE_MS)
         try:
             yield started
         finally:
