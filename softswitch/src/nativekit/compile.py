@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -95,13 +96,17 @@ def cached_entry_point(function: F, package: Path, sources: Iterable[Path]) -> F
     """Return a function that Python calls, whose machine code is cached in the package at `package`."""
     # Numba notices only changes of the function's own file. So the cache folder's name contains a digest
     # of all sources and of this package, and states whether indices are checked (NUMBA_BOUNDSCHECK).
-    files = sorted({*sources, *_PACKAGE.glob("*.py")})
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    digest = _digest_of(tuple(sorted({*sources, *_PACKAGE.glob("*.py")})))
     bounds_suffix = "-checked" if _numba.config.BOUNDSCHECK else ""
     dispatcher = _numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     with _cache_folder(cache_of(package) / f"compiled-{digest}{bounds_suffix}"):
         dispatcher._cache = cast(Function, _CodeCache)(function)
     return cast(F, dispatcher)
+
+
+@cache
+def _digest_of(files: tuple[Path, ...]) -> str:  # once: many functions of a process have the same sources
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 @contextmanager
