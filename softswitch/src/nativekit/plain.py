@@ -14,6 +14,7 @@ from numba.core.dispatcher import Dispatcher
 
 from nativekit.generic import Generic
 from nativekit.llvm import Compiled, Function
+from nativekit.reference import unwrap_ref
 
 F = TypeVar("F", bound=Function)
 
@@ -32,7 +33,7 @@ def plain(function: F, replacements: Mapping[Compiled, Function] | None = None) 
     @functools.wraps(body)
     def call(*args: object) -> object:
         with np.errstate(over="ignore"):
-            return body(*args)
+            return body(*map(unwrap_ref, args))
 
     return cast(F, call)
 

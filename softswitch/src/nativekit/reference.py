@@ -8,15 +8,15 @@ that begins with `state = as_ref(state)` reads only the fields it uses; the rest
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from llvmlite import ir
+from numba import _dispatcher, types
 from numba import extending as _extending
 from numba import typeof as _typeof
-from numba import types
 from numba.core import cgutils as _cgutils
 from numba.core.datamodel import models
 from numba.core.typing import templates
@@ -41,6 +41,7 @@ cgutils: Module = _cgutils
 extending: Module = _extending
 make_array: Compiled = _make_array
 typeof: Compiled = _typeof
+fingerprint_of: Function = _dispatcher.compute_fingerprint  # numba has no public one
 T = TypeVar("T")
 WriteWords = Callable[[object, Octets], int]
 
@@ -203,11 +204,35 @@ def unwrap_ref(state_or_ref: T) -> T:
 class _PinnedRef:
     def __init__(self, state: object, write: WriteWords) -> None:
         self.state = state  # keeps its arrays alive
-        needed_bytes = write(state, np.zeros(0, np.uint8))  # nothing fits, so nothing is written
-        self._words = np.zeros(needed_bytes, np.uint8)
+        layout = _layout_of(state, write)
+        self._words = np.zeros(layout.needed_bytes, np.uint8)
         write(state, self._words)
         self.address: int = self._words.ctypes.data
-        self._numba_type_ = Reference(typeof(state))
+        self._numba_type_ = layout.kind
+
+
+class _Layout(NamedTuple):
+    kind: Reference
+    needed_bytes: int
+
+
+_layouts: dict[tuple[bytes, tuple[type, ...]], _Layout] = {}
+
+
+def _layout_of(state: object, write: WriteWords) -> _Layout:
+    # To derive a type takes a millisecond. Numba's fingerprint has the names of classes only.
+    key = fingerprint_of(state), tuple(_classes_in(state))
+    if key not in _layouts:
+        needed_bytes = write(state, np.zeros(0, np.uint8))  # nothing fits, so nothing is written
+        _layouts[key] = _Layout(Reference(typeof(state)), needed_bytes)
+    return _layouts[key]
+
+
+def _classes_in(value: object) -> Iterator[type]:
+    if isinstance(value, tuple):
+        yield type(value)
+        for part in value:
+            yield from _classes_in(part)
 
 
 def _unbox_address(kind: Reference, pinned_ref_object: Value, c: Context) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from numba.core.errors import TypingError
 from nativekit.compile import compiled, inlined, int64
 from nativekit.plain import plain
 from nativekit.records import record, records
-from nativekit.reference import as_ref, pinned_ref, write_words
+from nativekit.reference import as_ref, pinned_ref, typeof, write_words
 from switch_harness.native import uncached
 from switch_harness.wording import mentions
 
@@ -92,6 +92,21 @@ def test_arrays_that_are_lent_stay_as_long_as_that_does() -> None:
     del given
     gc.collect()
     assert grid() is None
+
+
+def test_a_reference_has_the_type_of_its_tuple() -> None:
+    """Also if classes have equal names, or types of elements are made where others were that are freed."""
+    for k in range(60):
+        kind = np.dtype([("first", "i8"), (f"of_{k % 7}", "i4" if k % 2 else "f8")])
+        fields = [("rows", Any)] if k % 3 else [("rows", Any), ("scale", float)]
+        make: Any = NamedTuple
+        made = make("made", fields)
+        state = made(np.zeros(2, kind), *[0.5] * (len(fields) - 1))
+        found = pinned_ref(state, lambda state, place: 8)
+        assert cast(Any, found)._numba_type_.pointee == typeof(state)
+        del kind, fields, made, state, found
+        if k % 10 == 0:
+            gc.collect()
 
 
 def test_a_field_that_is_not_there_is_an_error() -> None:
