@@ -18,10 +18,11 @@ from foundation.import_graph import files_needed_by
 from nativekit.compile import cached_entry_point
 from nativekit.generic import Generic, modules_of
 from nativekit.llvm import Compiled, Function, Signature
-from nativekit.reference import as_ref, unwrap_ref
+from nativekit.reference import as_ref, pinned_ref, unwrap_ref, write_words
 
 F = TypeVar("F", bound=Function)
 T = TypeVar("T", bound=NamedTuple)
+S = TypeVar("S")  # a `NamedTuple`, perhaps described by a protocol
 
 _HERE = Path(__file__).parent
 
@@ -66,6 +67,16 @@ def entry_points(generics: T, names: Sequence[str], state_classes: StateClasses)
     return make(**{name: _make_entry_point(getattr(generics, name), state_classes) for name in names})
 
 
+def pinning(state_classes: StateClasses) -> Callable[[S], S]:
+    """Return a function that makes references to states, which entry points take without unboxing them."""
+    write = loop(state_classes)(write_words)
+
+    def pinned(state: S) -> S:
+        return pinned_ref(state, write)
+
+    return pinned
+
+
 def _make_entry_point(generic: Generic, state_classes: StateClasses) -> Loop:
     # The cache on disk finds machine code by its qualified name; `nativekit.plain` replaces `body` here.
     names = {**_call_body.__globals__, "body": generic}
@@ -105,3 +116,7 @@ class Loop:
                 self.py_func, self._package, sources(self.py_func.__module__, *sorted(modules))
             )
         return self._compiled[classes]
+
+
+pinned = pinning(lambda _state: ())
+"""Returns a reference to a tuple that is no state of a design."""

@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from foundation.compiled import pinned
 from foundation.designs.interface import Design
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
+from hosts.ps.machine import pinned as pinned_server
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset, open_udp
@@ -46,13 +48,13 @@ def measure_rpc_cost(design: Design, window: int, steps: int, timeout_s: float =
         client: BaseClient = agents_of(design).client(
             Caller(_JOB, _WORKER, _EPOCH), _N_PS, space, time.monotonic_ns, window
         )
-        udp = make_udp(clock_offset())
+        udp = pinned(make_udp(clock_offset()))
         peers = [server_address, worker_address]
-        wire = make_wire(worker_socket.fileno(), peers, commands=_NO_FILE, signals=_NO_FILE)
+        wire = pinned(make_wire(worker_socket.fileno(), peers, commands=_NO_FILE, signals=_NO_FILE))
 
         def run_operation() -> bool:
             deadline_ns = time.monotonic_ns() + int(timeout_s * 1e9)
-            return operate(client.state, udp, wire, deadline_ns) == ENDED
+            return operate(client.reference, udp, wire, deadline_ns) == ENDED
 
         with _server_thread(design, space, server_socket.fileno(), [worker_address]) as cpu_s:
             if not _run_step(client, run_operation):  # the first step is not measured
@@ -86,12 +88,12 @@ def _server_thread(
     design: Design, space: KeySpace, fd: int, workers: list[Address]
 ) -> Iterator[Callable[[], float]]:
     """Run a server at a socket in a thread; yield a function that returns the thread's CPU time in s."""
-    state = agents_of(design).server(_PS, _N_PS, space, [_JOB])
-    service, udp = make_service(), make_udp(clock_offset())
+    state = pinned_server(agents_of(design).server(_PS, _N_PS, space, [_JOB]))
+    service, udp = pinned(make_service()), pinned(make_udp(clock_offset()))
     stop = threading.Event()
     with closing(select.epoll()) as poll:
         poll.register(fd, select.EPOLLIN)
-        sources = make_sources(poll.fileno(), workers)
+        sources = pinned(make_sources(poll.fileno(), workers))
 
         def serve_until_stopped() -> None:
             while not stop.is_set():

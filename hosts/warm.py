@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from foundation.compiled import pinned
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import rpcs
@@ -13,6 +14,7 @@ from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.model import LogisticRegression
 from hosts.ps.machine import COMPILED
+from hosts.ps.machine import pinned as pinned_server
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.server import RpcServer
 from hosts.ps.service import make_service
@@ -53,7 +55,7 @@ def warm_worker(name: str = DEFAULT) -> None:
     client.push(NO_ITERATION, positions, deltas, ledger.open(positions, deltas))
     ledger.close()
     wire = make_wire(_NO_FILE, [("127.0.0.1", 1)], commands=_NO_FILE, signals=_NO_FILE)
-    operate(client.state, make_udp(clock_offset_ns=0), wire, _PAST_NS)
+    operate(client.reference, pinned(make_udp(clock_offset_ns=0)), pinned(wire), _PAST_NS)
 
 
 def warm_ps(name: str = DEFAULT) -> None:
@@ -66,19 +68,21 @@ def warm_ps(name: str = DEFAULT) -> None:
         agents_of(run_design).warm_server(state)
     if run_design.is_durable:
         RpcServer(state, clock=lambda: 0).replay_journal(np.zeros(0, np.uint8), offset=0)
-    serve(state, make_service(), make_udp(clock_offset_ns=0), make_sources(_NO_FILE), _PAST_NS)
+    service, udp, sources = make_service(), make_udp(clock_offset_ns=0), make_sources(_NO_FILE)
+    serve(pinned_server(state), pinned(service), pinned(udp), pinned(sources), _PAST_NS)
 
 
 def warm_driven_ps(name: str = DEFAULT) -> None:
     """Warm up what Python calls of a PS whose loop it is, as in tests."""
     state = agents_of(design(name)).server(0, _N_PS, KeySpace(1), [0])
-    RpcServer(state, clock=lambda: 0).handle(b"", arrival=0, read=0)
+    server = RpcServer(state, clock=lambda: 0)
+    server.handle(b"", arrival=0, read=0)
     answer: Any = rpcs(1)  # the machine takes the first datagram of an array
-    COMPILED.stamp(state, answer, 0, 0)
-    COMPILED.wake(state, 0)
-    COMPILED.transmit(state, 0)
+    COMPILED.stamp(server.reference, answer, 0, 0)
+    COMPILED.wake(server.reference, 0)
+    COMPILED.transmit(server.reference, 0)
     if len(getattr(state, "requests", ())):  # of a PS that calls the switch
-        COMPILED.octets(state, 0)
+        COMPILED.octets(server.reference, 0)
 
 
 def warm_model() -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 
+from foundation.compiled import pinned
 from foundation.designs.interface import NEVER
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT, VERSION
 from hosts.agent import Commands, SignalPipe
@@ -70,6 +71,7 @@ class ServerSockets:
         self._udp = make_udp(clock_offset_ns)
         self._poll = select.epoll()
         self._sources = make_sources(self._poll.fileno(), peers)
+        self._references = pinned(service_time), pinned(self._udp), pinned(self._sources)
         self.connected_workers: set[Address] = set()
         self._reported_versions: set[tuple[int, Address]] = set()
         self._open_sockets: list[socket.socket] = []
@@ -164,8 +166,7 @@ class ServerSockets:
         return COMMAND if ready else TIMED_OUT
 
     def _run_loop(self, deadline_ns: int) -> int:
-        state = self._core.server.state
-        return self._serve(state, self._service_time, self._udp, self._sources, deadline_ns)
+        return self._serve(self._core.server.reference, *self._references, deadline_ns)
 
     def _handle_marked_datagrams(self) -> None:
         for k in range(self._sources.state.n_received):

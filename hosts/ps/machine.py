@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from foundation.compiled import entry_points, loop
+from foundation.compiled import entry_points, loop, pinning
 from foundation.designs.interface import SERVER_OPS, ServerOps, ServerState
 from foundation.protocol.rpc import Rpc
 from hosts.ps.journal import FROM_WORKER, NOTE_HEAD_BYTES, PADDING
@@ -62,6 +62,8 @@ def replay_journal(
 def _stamp(server: ServerState, answers: Records[Rpc], ps_proc: int, ps_queue: int) -> None:
     stamp(as_ref(server), answers[0], ps_proc, ps_queue)
 
+
+pinned = pinning(server_states)
 
 # Python passes a datagram as an array of one record, for which `ServerOps` has no type.
 _array_functions: dict[str, Any] = {"handle": _handle, "stamp": _stamp}

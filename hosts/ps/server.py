@@ -12,9 +12,10 @@ from foundation.designs.interface import COMMAND
 from foundation.protocol.header import offset_of
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.ps.journal import add_note
-from hosts.ps.machine import COMPILED, plain_machine, replay_journal
+from hosts.ps.machine import COMPILED, pinned, plain_machine, replay_journal
 from hosts.ps.rpcs import JobsState, grow_state
 from nativekit.plain import plain
+from nativekit.reference import unwrap_ref
 
 _JOB_AT = offset_of("job")
 
@@ -40,10 +41,18 @@ class RpcServer:
         self._clock = clock
         self._machine = plain_machine() if as_plain else COMPILED
         self._replay_journal = plain(replay_journal) if as_plain else replay_journal
+        self._reference: Any = None  # of any class of state
         self._request: Any = rpcs(1)  # machines take the first datagram of an array
         self._answer: Any = rpcs(1)  # one record, too
         self._request_bytes = self._request.view(np.uint8)
         self._answer_bytes = self._answer.view(np.uint8)
+
+    @property
+    def reference(self) -> Any:  # of the class of the state
+        """A reference to the current state, for entry points."""
+        if unwrap_ref(self._reference) is not self.state:
+            self._reference = pinned(self.state)
+        return self._reference
 
     @property
     def malformed(self) -> int:
@@ -65,12 +74,12 @@ class RpcServer:
         self.make_room(1)
         length = min(len(datagram), BUFFER_BYTES)
         self._request_bytes[:length] = np.frombuffer(datagram, np.uint8, length)
-        outcome = self._machine.handle(self.state, self._request, length, arrival, self._answer)
+        outcome = self._machine.handle(self.reference, self._request, length, arrival, self._answer)
         if outcome == COMMAND:  # without a Python part that handles commands
             self.count_misdirected()
         if outcome <= 0:  # NO_REPLY, COMMAND or FOREIGN; otherwise the length of the answer
             return None
-        self._machine.stamp(self.state, self._answer, self._clock() - read, read - arrival)
+        self._machine.stamp(self.reference, self._answer, self._clock() - read, read - arrival)
         octets = self._answer_bytes[:outcome].tobytes()
         return job_of(octets), octets
 
@@ -83,7 +92,7 @@ class RpcServer:
         while True:
             self.make_room(1)
             previous_offset = progress[0]
-            self._replay_journal(self.state, self._request, self._answer, notes, progress)
+            self._replay_journal(self.reference, self._request, self._answer, notes, progress)
             if progress[0] == previous_offset:
                 return int(progress[0]), int(progress[1])
 
@@ -103,7 +112,7 @@ class RpcServer:
 
     def make_room(self, datagrams: int) -> None:
         """Make room for that many datagrams of any callers; the notes must be persisted."""
-        if self._machine.needs_room(self.state, datagrams):
+        if self._machine.needs_room(self.reference, datagrams):
             self.state, connection_records = grow_state(self.state, datagrams)
             self._full_logs.append(connection_records)
 

@@ -15,11 +15,12 @@ from foundation.protocol.codec import MAX_U32, Caller, Keys, Values
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
 from hosts.keys import KeySpace
-from hosts.worker.machine import COMPILED, Machine
+from hosts.worker.machine import COMPILED, Machine, pinned
 from hosts.worker.replay import ReplayLog
 from hosts.worker.rpcs import RpcsHeader
 from hosts.worker.window import OperandState
 from nativekit.records import Records, records, with_arrays
+from nativekit.reference import unwrap_ref
 
 NO_ITERATION = 0  # iteration of an operation that is not part of a step
 
@@ -68,6 +69,7 @@ class BaseClient:
         self._n_pulled = 0
         self.further_values = 0
         """Number of values of the last pull's or push's rows, without the first one of each row."""
+        self._reference: Any = None  # of any class of state
         self._inbox: Any = rpcs(1)  # machines take the first datagram of an array
         self._inbox_bytes = self._inbox.view(np.uint8).data
         self.adopt(state)
@@ -77,6 +79,14 @@ class BaseClient:
         self.state = state
         self._header = state.header
         self._sent_bytes = state.sent.view(np.uint8).data
+
+    @property
+    def reference(self) -> ClientState:
+        """A reference to the current state, for entry points."""
+        if unwrap_ref(self._reference) is not self.state:
+            self._reference = pinned(self.state)
+        reference: ClientState = self._reference
+        return reference
 
     @property
     def idle(self) -> bool:
@@ -172,7 +182,7 @@ class BaseClient:
     def start_empty_rpc(self, ps: int) -> None:
         """Start an empty RPC to a PS (Pan et al. Fig. 9); the client must be idle."""
         self._check_numbers()
-        self._machine.start(self.state, EMPTY, NO_ITERATION, ps)
+        self._machine.start(self.reference, EMPTY, NO_ITERATION, ps)
 
     def hint(self, keys: Keys | None) -> None:
         """Replace the hints by these keys, which the switch holds, or clear them; most designs do nothing."""
@@ -188,43 +198,44 @@ class BaseClient:
     def replay(self) -> None:
         """Start to push the next unreplayed updates, if there are any; the client must be idle."""
         self._check_numbers()
-        n = self._machine.next_unreplayed(self.state)  # the first n positions and deltas of the state are set
+        # This sets the first n positions and deltas of the state.
+        n = self._machine.next_unreplayed(self.reference)
         if n:
             assert self.log is not None
             # In this order, a crash at any point leaves each update either to replay or known as unanswered.
             positions = self.state.positions[:n]
             answered = self.log.note(positions, self.state.deltas[: self._count_values(positions)])
-            self._machine.take_unreplayed(self.state, n)
+            self._machine.take_unreplayed(self.reference, n)
             self.log.mark_taken()
             self.state = with_arrays(self.state, answered=answered)
-            self._machine.start(self.state, PUSH, NO_ITERATION, n)
+            self._machine.start(self.reference, PUSH, NO_ITERATION, n)
 
     def transmit(self) -> tuple[memoryview, int] | None:
         """Return the next datagram to send, and its peer; None if there is none."""
-        slot = self._machine.transmit(self.state, self._clock())
+        slot = self._machine.transmit(self.reference, self._clock())
         if slot == NOTHING:
             return None
         start = slot * BUFFER_BYTES
-        datagram = self._sent_bytes[start : start + self._machine.octets(self.state, slot)]
-        return datagram, self._machine.peer(self.state, slot)
+        datagram = self._sent_bytes[start : start + self._machine.octets(self.reference, slot)]
+        return datagram, self._machine.peer(self.reference, slot)
 
     def receive(self, datagram: bytes | memoryview, arrival: int, read: int) -> None:
         """Handle a datagram that the kernel received at `arrival` and that was read at `read` (ns)."""
         self._make_room()
         length = min(len(datagram), BUFFER_BYTES)
         self._inbox_bytes[:length] = datagram[:length]
-        row = self._machine.receive(self.state, self._inbox, length, arrival, read)
+        row = self._machine.receive(self.reference, self._inbox, length, arrival, read)
         if row != NOTHING:
             self.state.log[row].w_proc = self._clock() - read  # processing time at the worker, ns
 
     def deadline(self) -> int | None:
         """Return when `wake` is due next, in ns, or None."""
-        due = self._machine.deadline(self.state)
+        due = self._machine.deadline(self.reference)
         return None if due == NEVER else due
 
     def wake(self, now: int) -> None:
         if now >= self._header.due:
-            self._machine.wake(self.state, now)
+            self._machine.wake(self.reference, now)
 
     def _start(self, op: int, iteration: int, positions: NDArray[np.integer]) -> None:
         size, max_keys = len(positions), len(self.state.positions)
@@ -232,7 +243,7 @@ class BaseClient:
             raise ValueError(f"expected an operation on at most {max_keys} rows, got {size}")
         self._check_numbers()
         self.state.positions[:size] = positions
-        self._machine.start(self.state, op, iteration, size)
+        self._machine.start(self.reference, op, iteration, size)
 
     def _check_numbers(self) -> None:
         header = self._header

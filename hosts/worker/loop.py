@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from foundation.compiled import pinned
 from foundation.designs.interface import WorkerState
 from foundation.logs.columns import RpcRow
 from hosts.agent import Commands, SignalPipe
@@ -50,6 +51,7 @@ class JobSocket:
     ) -> None:
         self._context = context
         self._wire = make_wire(sock.fileno(), peers, context.commands.fd, context.signals.fd)
+        self._udp_reference, self._wire_reference = pinned(context.udp), pinned(self._wire)
 
     def run(
         self, driver: Driver, client: BaseClient, report: Callable[[], None], swap_logs: Callable[[], None]
@@ -72,7 +74,7 @@ class JobSocket:
             deadline_ns = report_due
             if client.idle:
                 deadline_ns = min(deadline_ns, driver.deadline() or 0)  # without a deadline, at once
-            reason = self._context.operate(client.state, self._context.udp, self._wire, deadline_ns)
+            reason = self._operate(client, deadline_ns)
             if reason == LOG_FULL:
                 swap_logs()
             elif reason == INTERRUPTED:
@@ -85,7 +87,10 @@ class JobSocket:
     def drain_between_blocks(self, client: BaseClient) -> None:
         client.take_records(records(BURST, RpcRow))  # room in the log, for rows that are not written
         for _ in range(2):  # the loop sends before it receives: the second pass sends the answers
-            self._context.operate(client.state, self._context.udp, self._wire, _PAST_NS)
+            self._operate(client, _PAST_NS)
+
+    def _operate(self, client: BaseClient, deadline_ns: int) -> int:
+        return self._context.operate(client.reference, self._udp_reference, self._wire_reference, deadline_ns)
 
     def _handle_wakeup(self) -> None:
         commands, signals = self._context.commands, self._context.signals

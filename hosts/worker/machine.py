@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, TypeAlias, cast
 
-from foundation.compiled import entry_points, loop
+from foundation.compiled import entry_points, loop, pinning
 from foundation.designs.interface import WORKER_OPS, WorkerOps, WorkerState
 from foundation.protocol.rpc import Rpc
 from nativekit.generic import Generic
@@ -27,6 +27,8 @@ def worker_states(state: object) -> list[tuple[Generic, type]]:
 def _receive(state: WorkerState, inbox: Records[Rpc], length: int, arrival: int, read: int) -> int:
     return receive(as_ref(state), inbox[0], length, arrival, read)
 
+
+pinned = pinning(worker_states)
 
 # Python passes a datagram as an array of one record, for which `WorkerOps` has no type.
 _receive_record: Any = _receive

@@ -85,7 +85,7 @@ class PsHost:
     def wake(self) -> list[bytes]:
         now = time.monotonic_ns()
         self._core.wake(now)
-        self._core.server._machine.wake(self._core.server.state, now)
+        self._core.server._machine.wake(self._core.server.reference, now)
         return self._pending()
 
     def _hears(self, command: control.Control) -> bool:
@@ -104,9 +104,9 @@ class PsHost:
 
     def _collections(self) -> Iterator[bytes]:
         """Yield the RPCs of a collecting server's loop."""
-        state, machine = self._core.server.state, self._core.server._machine
-        while (slot := machine.transmit(state, time.monotonic_ns())) >= 0:
-            yield state.requests[slot].tobytes()[: machine.octets(state, slot)]
+        server = self._core.server
+        while (slot := server._machine.transmit(server.reference, time.monotonic_ns())) >= 0:
+            yield server.state.requests[slot].tobytes()[: server._machine.octets(server.reference, slot)]
 
     def _frame(self, port: int, destination: UdpEndpoint, datagram: bytes | bytearray | memoryview) -> bytes:
         source = UdpEndpoint(self.row.mac, self.row.addr, port)
@@ -180,11 +180,11 @@ def compile_agents(design: str) -> None:
     server.handle(b"", 0, 0, UdpEndpoint("", "", 0))
     server.stores[1].values(server.stores[1].locate(space.all()))
     server.stores[1].contents()
-    state, machine = server.server.state, server.server._machine
-    agents_of(find_design(design)).warm_server(state)
-    machine.wake(state, 0)
-    machine.transmit(state, 0)
-    machine.octets(state, 0)
+    agents_of(find_design(design)).warm_server(server.server.state)
+    reference, machine = server.server.reference, server.server._machine
+    machine.wake(reference, 0)
+    machine.transmit(reference, 0)
+    machine.octets(reference, 0)
 
 
 _code_of: dict[int, tuple[Program, MachineCode]] = {}  # by the id of a program, which is kept with it

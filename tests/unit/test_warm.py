@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from foundation.compiled import Loop
+from foundation.compiled import Loop, pinned
 from foundation.protocol import control
 from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command, Control
@@ -68,7 +68,7 @@ def run_a_worker(folder: Path) -> None:
         client.hint(space.keys(positions))
         client.push(3, positions, deltas, book.open(positions, deltas))
         book.close()
-        operate(client.state, make_udp(clock_offset()), wire, time.monotonic_ns())
+        operate(client.reference, pinned(make_udp(clock_offset())), pinned(wire), time.monotonic_ns())
         client.receive(b"", 0, time.monotonic_ns())
         client.wake(client.deadline() or 0)
     for end in (command, other):
@@ -102,5 +102,6 @@ def run_a_ps(folder: Path) -> None:
             core.receive_rpc_answer(bytes(push), 5)
             core.wake(core.deadline() or 0)
             core.server.make_room(CONNECTION_RECORDS)
-            serve(core.server.state, make_service(), make_udp(0), make_sources(-1), 0)
+            others = pinned(make_service()), pinned(make_udp(0)), pinned(make_sources(-1))
+            serve(core.server.reference, *others, 0)
     assert [entry.signatures for entry in PS] == signatures

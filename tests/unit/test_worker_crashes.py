@@ -109,7 +109,7 @@ def renew_during_a_push(worker: CrashingWorker) -> Step:
 def note_a_part(worker: CrashingWorker) -> Step:
     """Write the next part of the unreplayed updates into the log, after a part that is done."""
     prepare_replay(worker)
-    n = COMPILED.next_unreplayed(worker.client.state)
+    n = COMPILED.next_unreplayed(worker.client.reference)
     positions, deltas = unreplayed_rows(worker, n)
     return Step(partial(worker.log.note, positions, deltas), (replay._commit,), 0)
 
@@ -133,9 +133,9 @@ def take_an_answer_to_a_replay(worker: CrashingWorker) -> Step:
 def restore_after_a_kill_in_note(worker: CrashingWorker) -> Step:
     """Come back, after a kill that left part of a part among the unreplayed updates."""
     prepare_replay(worker)
-    n = COMPILED.next_unreplayed(worker.client.state)
+    n = COMPILED.next_unreplayed(worker.client.reference)
     worker.log.note(*unreplayed_rows(worker, n))
-    COMPILED.take_unreplayed(worker.client.state, n // 2)
+    COMPILED.take_unreplayed(worker.client.reference, n // 2)
     return Step(partial(worker.log.restore, worker.switch), (replay._restore,), 0)
 
 

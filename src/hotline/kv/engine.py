@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.compiled import pinned
 from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.protocol.codec import Caller
@@ -81,8 +82,8 @@ class Engine:
         )
         self._socket, self._servers = sock, servers
         self._answered_flags = np.zeros(self._max_chunk, np.bool_)
-        self._udp = make_udp(clock_offset())
-        self._wire = make_wire(sock.fileno(), servers, commands=_NO_FILE, signals=_NO_FILE)
+        self._udp = pinned(make_udp(clock_offset()))
+        self._wire = pinned(make_wire(sock.fileno(), servers, commands=_NO_FILE, signals=_NO_FILE))
         self._condition = threading.Condition()
         self._queue: deque[Operation] = deque()
         self._taken_count = self._done_count = 0
@@ -91,7 +92,7 @@ class Engine:
         self._error: HotlineError | None = None
         self._is_closing = False
         # Load or compile the machine code now, rather than in the first operation.
-        operate(self.client.state, self._udp, self._wire, _PAST_DEADLINE_NS)
+        self._operate(_PAST_DEADLINE_NS)
         self._thread = threading.Thread(target=self._run, name="hotline", daemon=True)
         self._thread.start()
 
@@ -326,7 +327,7 @@ class Engine:
         rows, last_progress_ns = -1, 0
         while not client.idle:
             now_ns = time.monotonic_ns()
-            reason = operate(client.state, self._udp, self._wire, now_ns + _TICK_NS)
+            reason = self._operate(now_ns + _TICK_NS)
             # Without the lock: an error that is set meanwhile is raised at the next tick.
             self._raise_if_ended()
             # The log has a row for each answered RPC: without new rows, no server answers.
@@ -339,6 +340,9 @@ class Engine:
                 self._swap_log()
         return client.rpcs_of_operation
 
+    def _operate(self, deadline_ns: int) -> int:
+        return operate(self.client.reference, self._udp, self._wire, deadline_ns)
+
     def _swap_log(self) -> None:
         if self.recorder is None:
             self.client.take_records(self.client.state.log)
@@ -348,7 +352,9 @@ class Engine:
     def _timeout_message(self) -> str:
         state = self.client.state
         is_slot_busy = cast(WindowState, state).slots["busy"]  # designs of scripts have a window
-        silent_servers = {COMPILED.peer(state, slot) for slot in np.flatnonzero(is_slot_busy).tolist()}
+        silent_servers = {
+            COMPILED.peer(self.client.reference, slot) for slot in np.flatnonzero(is_slot_busy).tolist()
+        }
         names = ", ".join(f"{ps} ({':'.join(map(str, self._servers[ps]))})" for ps in sorted(silent_servers))
         return (
             f"no answer for {SERVER_TIMEOUT_S:.0f} s from server {names}: it, or the switch before it, "

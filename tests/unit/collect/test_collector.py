@@ -67,8 +67,7 @@ class Bench:
 
     def advance(self, ns: int) -> None:
         self.now += ns
-        state, machine = self.ps.server.state, self.ps.server._machine
-        machine.wake(state, self.now)
+        self.ps.server._machine.wake(self.ps.server.reference, self.now)
         self.ps.wake(self.now)
         self.persist()
 
@@ -79,10 +78,10 @@ class Bench:
 
     def sent(self) -> list[bytes]:
         """Return the RPCs of collections that are to be sent now."""
-        state, machine = self.ps.server.state, self.ps.server._machine
+        server, machine = self.ps.server, self.ps.server._machine
         found = []
-        while (s := machine.transmit(state, self.now)) >= 0:
-            found.append(state.requests[s].tobytes()[: machine.octets(state, s)])
+        while (s := machine.transmit(server.reference, self.now)) >= 0:
+            found.append(server.state.requests[s].tobytes()[: machine.octets(server.reference, s)])
         return found
 
     def deliver(self, answer: bytes) -> None:

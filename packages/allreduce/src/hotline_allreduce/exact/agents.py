@@ -54,7 +54,7 @@ class ExactClient(WindowClient):
             )
         self.set_worker_count(workers)
         self._put_shards(shards, workers)
-        self._machine.start(self.state, FLOATS, NO_ITERATION, shards.shape[1])
+        self._machine.start(self.reference, FLOATS, NO_ITERATION, shards.shape[1])
 
     def _put_shards(self, shards: NDArray[np.float32], workers: int) -> None:
         count, n = shards.shape
