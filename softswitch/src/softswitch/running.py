@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 GRPC_LOGGER = "grpc._cython.cygrpc"
 _RPC_END_TIMEOUT_S = 1.0
-# Table entries are many long-lived objects: collect cycles rarely.
-GC_THRESHOLDS = (100_000, 50, 100)
 T = TypeVar("T")
 
 
@@ -75,7 +73,6 @@ async def serve(
             runtime.set_result(machine.runtime)
             loop.add_signal_handler(signal.SIGUSR1, machine.report)
             gc.freeze()  # objects of the start stay: never search them
-            gc.set_threshold(*GC_THRESHOLDS)
             host = first_address.rpartition(":")[0]
             summary = f"{pluralize(len(settings.ports), 'port')}, P4Runtime on {host}:{port}"
             print(f"softswitch: ready: {summary}", file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -14,10 +15,13 @@ SUBCOMMANDS: dict[str, str] = {
     "install-as": "softswitch.bmv2.install",
     "run-as": "softswitch.bmv2.command",
 }
+# Imports, programs and table entries are many long-lived objects: collect cycles rarely.
+GC_THRESHOLDS = (100_000, 50, 100)
 _PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 
 
 def main() -> None:
+    gc.set_threshold(*GC_THRESHOLDS)
     select_fast_protobuf()
     module = SUBCOMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
     if module is None:

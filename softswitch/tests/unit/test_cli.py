@@ -326,7 +326,7 @@ def test_calls_that_have_just_ended_are_waited_for_but_not_for_ever(
 ) -> None:
     """Cancelled with the loop, a call of gRPC's prints a traceback."""
     monkeypatch.setattr(life, "_RPC_END_TIMEOUT_S", 0.1 if cancelled else 60.0)
-    monkeypatch.setattr(life, "gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
+    monkeypatch.setattr(life, "gc", SimpleNamespace(freeze=lambda: None))
     server: Any = Ending(turns)
     machine: Any = SimpleNamespace(report=None, close=lambda: None, runtime=None)
     assert asyncio.run(life.serve(Settings(), server, lambda: machine))
