@@ -149,7 +149,7 @@ def programs_loaded_once() -> Iterator[None]:
     from softswitch.p4runtime import loaded_config
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(loaded_config, "load_program", lru_cache(_PROGRAMS)(load_program))
+        patched.setattr(loaded_config, "load_cached_program", lru_cache(_PROGRAMS)(load_program))
         yield
 
 

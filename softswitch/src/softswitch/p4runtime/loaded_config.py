@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from softswitch.errors import NESTED_TOO_DEEPLY, SwitchError
 from softswitch.ir import Program
-from softswitch.load import load_program
+from softswitch.load.cached import load_cached_program
 from softswitch.p4runtime.consistency import check
 from softswitch.p4runtime.device_config import extract_program
 from softswitch.p4runtime.fitting import fit_to_program
@@ -33,7 +33,7 @@ class LoadedConfig:
         check_complete(message)
         self.message = message
         try:
-            self.program = program or load_program(extract_program(message.p4_device_config))
+            self.program = program or load_cached_program(extract_program(message.p4_device_config))
             self._fitted_p4info = fit_to_program(message.p4info, self.program)
             self._register_widths = {register.name: register.width for register in self.program.registers}
             self.p4info = P4Info(self._fitted_p4info, self._register_widths)
