@@ -161,12 +161,15 @@ def _show_arguments(arguments: Sequence[str]) -> None:
 
 
 def main(fd: int, design: str) -> None:
+    _show_arguments([sys.executable, "-m", "hosts.fork_server", str(fd), design])
+    gc.disable()
     # Not above, since those that start this process import this module.
     from hosts.warm import warm
 
-    _show_arguments([sys.executable, "-m", "hosts.fork_server", str(fd), design])
     for module in _AGENTS:
         import_module(module)
+    gc.freeze()  # what was imported stays: never search it
+    gc.enable()
     threads_of_imports = _count_threads()
     warm(design)
     # Agents share the memory of what exists now, unless they write to it as the collector would.
