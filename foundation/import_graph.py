@@ -29,24 +29,21 @@ def files_needed_by(
     """
     folders = tuple(map(str, (*source_folders(root), *others)))
     files: dict[str, Path] = {}
-    pending_modules, seen_modules = list(modules), set[str]()
+    pending_modules, seen_modules = set(_with_packages(modules)), set[str]()
     while pending_modules:
-        new_modules = [
-            name for name in _module_and_packages(pending_modules.pop()) if name not in seen_modules
-        ]
-        seen_modules.update(new_modules)
-        for name in new_modules:
-            file = file_of(name, folders)
-            if file is not None:
-                files[name] = Path(file)
-                status = os.stat(file)
-                pending_modules += _imports_of(file, status.st_mtime_ns, status.st_size)
+        name = pending_modules.pop()
+        seen_modules.add(name)
+        file = file_of(name, folders)
+        if file is not None:
+            files[name] = Path(file)
+            status = os.stat(file)
+            pending_modules |= _imports_of(file, status.st_mtime_ns, status.st_size) - seen_modules
     return files
 
 
 @cache
 def _imports_of(file: str, mtime_ns: int, size: int) -> frozenset[str]:
-    return imported_names(Path(file).read_bytes())
+    return frozenset(_with_packages(imported_names(Path(file).read_bytes())))
 
 
 @cache
@@ -58,9 +55,10 @@ def digest_of(program: Path, modules: tuple[str, ...], root: Path = ROOT) -> str
     return hasher.hexdigest()
 
 
-def _module_and_packages(module: str) -> Iterator[str]:
-    parts = module.split(".")
-    return (".".join(parts[:k]) for k in range(1, len(parts) + 1))
+def _with_packages(modules: Iterable[str]) -> Iterator[str]:
+    for module in modules:
+        parts = module.split(".")
+        yield from (".".join(parts[:k]) for k in range(1, len(parts) + 1))
 
 
 def file_of(module: str, folders: tuple[str, ...]) -> str | None:
@@ -71,8 +69,8 @@ def file_of(module: str, folders: tuple[str, ...]) -> str | None:
     folder = _folder_with(module.partition(".")[0], folders)
     if folder is None:
         return None
-    path = os.path.join(folder, module.replace(".", os.sep))
-    return next(filter(os.path.isfile, (f"{path}.py", os.path.join(path, "__init__.py"))), None)
+    path = f"{folder}/{module.replace('.', '/')}"
+    return next(filter(os.path.isfile, (f"{path}.py", f"{path}/__init__.py")), None)
 
 
 @cache

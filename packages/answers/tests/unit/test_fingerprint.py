@@ -131,9 +131,10 @@ def test_settings_and_design_are_part_of_it() -> None:
 def test_an_import_inside_a_function_and_of_a_package_counts(tmp_path: Path) -> None:
     files = {
         "a/__init__.py": "", "a/b.py": "def f():\n    from a.c import d\n", "a/c/__init__.py": "import e",
-        "a/c/d.py": "import os, nowhere", "e.py": "from a import b", "f.py": "",
+        "a/c/d.py": "import os, nowhere, g.h", "e.py": "from a import b", "f.py": "",
+        "g/__init__.py": "", "g/h.py": "",
     }  # fmt: skip
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(text)
-    assert files_needed_by(["a.b"], tmp_path).keys() == {"a", "a.b", "a.c", "a.c.d", "e"}
+    assert files_needed_by(["a.b"], tmp_path).keys() == {"a", "a.b", "a.c", "a.c.d", "e", "g", "g.h"}
