@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playwright
 
 PATIENCE_MS = 1e3 * 600
 """Time until a step fails, instead of Playwright's 30 s, which a busy machine exceeds."""
@@ -42,20 +42,37 @@ def browser() -> Iterator[Browser]:
 @contextmanager
 def opened(started: Browser, page: Path, width: int, scheme: str) -> Iterator[tuple[Page, list[str]]]:
     """Open a page at a width, light or dark; yield it with a list of the errors of its scripts."""
-    context = started.new_context(
-        viewport={"width": width, "height": 800},
-        color_scheme="dark" if scheme == "dark" else "light",
-        offline=True,
-    )
-    context.set_default_timeout(PATIENCE_MS)  # navigation's, too
+    shown, errors = _blank_tab(started), list[str]()
+
+    def report_exception(error: Error) -> None:
+        errors.append(str(error))
+
+    def report_message(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            errors.append(message.text)
+
+    shown.on("pageerror", report_exception)
+    shown.on("console", report_message)
+    shown.set_viewport_size({"width": width, "height": 800})
+    shown.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     try:
-        shown, errors = context.new_page(), list[str]()
-        shown.on("pageerror", lambda error: errors.append(str(error)))
-        shown.on(
-            "console",
-            lambda message: errors.append(message.text) if message.type in ("error", "warning") else None,
-        )
         shown.goto(page.resolve().as_uri())
         yield shown, errors
+        shown.goto("about:blank")
     finally:
-        context.close()
+        shown.remove_listener("pageerror", report_exception)
+        shown.remove_listener("console", report_message)
+
+
+def _blank_tab(started: Browser) -> Page:
+    """Return a tab that shows no page, an earlier one if possible.
+
+    When a tab loads a page again, the page's scripts are already compiled, which takes 4 s for plotly's.
+    """
+    for context in started.contexts:
+        for shown in context.pages:
+            if shown.url == "about:blank":
+                return shown
+    context = started.new_context(offline=True)
+    context.set_default_timeout(PATIENCE_MS)  # navigation's, too
+    return context.new_page()
