@@ -21,6 +21,9 @@ _MININET = re.compile(r"(^|/)tests/mininet/")
 _NEW_RUN_S = 10.0
 _TOGETHER = re.compile(r"tests/unit/(golden|simulator)/|packages/(answers|dense|policies)/tests/unit/")
 """Folders whose tests share what they make once, or have compiled, and what no other test needs."""
+_GOLDEN_FOLDER = "tests/unit/golden/"
+_GOLDEN_PAPER = "packages/paper/tests/unit/test_golden_paper.py"
+"""A module elsewhere that uses the same run as the tests in the folder, which takes 6 s to make."""
 
 
 def unit_of(nodeid: str) -> str:
@@ -30,6 +33,8 @@ def unit_of(nodeid: str) -> str:
     take long, as they start processes: each is a unit, unless a fixture makes something for all tests of the
     module. It would be made again in each process, and after each other unit in between.
     """
+    if nodeid.startswith(_GOLDEN_PAPER):
+        return _GOLDEN_FOLDER
     if folder := _TOGETHER.match(nodeid):
         return folder[0]
     module = nodeid.partition("::")[0]

@@ -55,6 +55,7 @@ def run_tests(folder: Path, modules: list[str], patch: str = "") -> dict[str, se
     [
         ("tests/unit/test_text.py::test_a[1/2::3]", "tests/unit/test_text.py"),
         ("tests/unit/golden/test_golden_page.py::test_a", "tests/unit/golden/"),
+        ("packages/paper/tests/unit/test_golden_paper.py::test_a", "tests/unit/golden/"),
         ("packages/answers/tests/unit/test_sweeps.py::test_a", "packages/answers/tests/unit/"),
         ("tests/mininet/test_kills.py::test_a[b]", "tests/mininet/test_kills.py::test_a[b]"),
         ("packages/paper/tests/mininet/test_x.py::test_a", "packages/paper/tests/mininet/test_x.py::test_a"),
