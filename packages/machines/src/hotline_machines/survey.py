@@ -8,7 +8,9 @@ import platform
 import shutil
 import socket
 import time
+from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 from typing import NamedTuple
 
 from experiment.machine import describe_machine
@@ -58,7 +60,15 @@ def sources_digest() -> str:
     """Return a digest of the sources of Hotline, of the switch and of all packages."""
     hasher = hashlib.sha256()
     for folder in source_folders():
-        rooms = (each for each in sorted(folder.iterdir()) if (each / "__init__.py").is_file())
-        for file in (file for room in rooms for file in sorted(room.rglob("*.py"))):
-            hasher.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes())
+        rooms = [each for each in folder.iterdir() if (each / "__init__.py").is_file()]
+        # Strings, since making and comparing hundreds of paths takes longer than reading the files.
+        for file in sorted(file for room in rooms for file in _sources_below(room)):
+            name = file.removeprefix(f"{folder}/")
+            with open(file, "rb") as source:
+                hasher.update(f"{name}\0".encode() + source.read())
     return hasher.hexdigest()[:_DIGEST_CHARACTERS]
+
+
+def _sources_below(room: Path) -> Iterator[str]:
+    for folder, _, files in os.walk(room):
+        yield from (f"{folder}/{file}" for file in files if file.endswith(".py"))
