@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import csv
 import hashlib
 from collections.abc import Iterator, Mapping
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import Distribution, distributions
+from inspect import getmodulename
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,12 +31,10 @@ def describe_script(script: str, folder: str) -> ScriptFiles:
     """Describe a script of this machine."""
     path = Path(script)
     files, names = _read_imports(path) if path.is_file() else ({}, set())
-    distributions = packages_distributions()
-    packages = {each for name in names for each in distributions.get(name, ())}
     return ScriptFiles(
         Path(folder).is_dir(),
         {name: hashlib.sha256(text).hexdigest()[:_DIGEST_CHARACTERS] for name, text in sorted(files.items())},
-        {name: version(name) for name in sorted(packages)},
+        _versions_of_providers(names),
     )
 
 
@@ -112,3 +112,21 @@ def _files_of(folder: Path, module: str) -> Iterator[Path]:
     for file in (folder / f"{module}.py", folder / module / "__init__.py"):
         if file.is_file():
             yield file
+
+
+def _versions_of_providers(names: set[str]) -> dict[str, str]:
+    """Return the distributions that provide packages or modules of these names, with their versions."""
+    providers = [each for each in distributions() if not names.isdisjoint(_provided_by(each))]
+    found = dict[str, str]()
+    for each in providers:
+        found.setdefault(each.metadata["Name"], each.version)  # an import takes the first one, too
+    return dict(sorted(found.items()))
+
+
+def _provided_by(distribution: Distribution) -> set[str]:
+    """Return names as `importlib.metadata.packages_distributions` does, which looks for each file on disk."""
+    if declared := (distribution.read_text("top_level.txt") or "").split():
+        return set(declared)
+    recorded = csv.reader((distribution.read_text("RECORD") or "").splitlines())
+    heads = (path.partition("/") for path, *_ in recorded)
+    return {head if slash else getmodulename(head) or head for head, slash, _ in heads}
