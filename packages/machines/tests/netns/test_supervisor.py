@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from experiment.config import Config
 from hotline_machines.supervisor.server import SupervisorSpec
+from tests.harness.warm_processes import warm_process
 
 pytestmark = pytest.mark.netns
-
-# As `hotline down` sends SIGTERM while the supervisor removes what it has made.
-TERMINATED_AT_THE_END = """
-import os, signal, sys
-from hotline_machines.supervisor import __main__ as supervisor
-
-def remove(names):
-    os.kill(os.getpid(), signal.SIGTERM)
-    print("removed", *names, flush=True)
-
-supervisor.remove_interfaces = remove
-sys.exit(supervisor.main())
-"""
 
 
 @pytest.mark.parametrize("ended_by", [None, "./hotline down MACHINES=tcp://127.0.0.1:1"])
@@ -34,10 +21,9 @@ def test_a_supervisor_that_is_terminated_at_its_end_removes_all(ended_by: str | 
         config=Config(workers=1, servers=1), scheduler="tcp://127.0.0.1:1", run=tmp_path, generation=0,
         token="t", host="127.0.0.1", ended_by=ended_by,
     )  # fmt: skip
-    process = subprocess.Popen(
-        [sys.executable, "-c", TERMINATED_AT_THE_END],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = warm_process(
+        "packages.machines.tests.terminated_supervisor", stdin=PIPE, stdout=PIPE, stderr=PIPE
+    )
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(f"{spec.model_dump_json()}\n")
     process.stdin.flush()
