@@ -26,7 +26,7 @@ from threading import Lock
 from typing import IO, TypeAlias, TypeVar
 
 from foundation.checkout import ROOT
-from foundation.designs.registry import DEFAULT
+from foundation.designs.registry import DEFAULT, design
 from hosts import fork_server
 from hosts.fork_server import MAX_REQUEST_BYTES, StartRequest
 from topologies.agent_launcher import _PADDING, _WITHOUT_THREADS
@@ -212,10 +212,14 @@ def _open_stream(stream: Stream, number: int) -> tuple[int, IO[str] | None]:
 
 
 def _serve(fd: int) -> None:
+    # Not above, since those that start this process import this module.
+    from controller.client import schema_of
+
     for module in _RUNNER_MODULES:
         import_module(module)
     with suppress(ImportError):
         import_module(_MININET)
+    schema_of(design(DEFAULT))  # as text, it takes as long as many modules
     # Polars starts one that waits; the fork server counts those that come later.
     assert len(os.listdir("/proc/self/task")) <= 2, "an import has started threads, which forks lack"
     for name in _WITHOUT_THREADS:  # the libraries have read them
