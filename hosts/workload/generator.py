@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -84,11 +84,22 @@ class PowerLaw:
 
     def updates(self, draws: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the expected updates per bin in a mini-batch of `draws` draws; `edges` [n + 1] -> [n]."""
-        width = np.diff(edges)
-        probability = np.diff(self.cumulative(edges.astype(np.float64))) / width
-        # 1 - (1 - p)^draws: a parameter counts once, however often it is drawn.
-        updates: NDArray[np.float64] = -np.expm1(draws * np.log1p(-probability)) * width
-        return updates
+        return expected_updates(draws, self.log_misses(edges), np.diff(edges))
+
+    def log_misses(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return log(1 - p) of each bin, where p is the probability that a draw is one of its parameters."""
+        probability = np.diff(self.cumulative(edges.astype(np.float64))) / np.diff(edges)
+        logarithms: NDArray[np.float64] = np.log1p(-probability)
+        return logarithms
+
+
+def expected_updates(
+    draws: int, log_misses: NDArray[np.float64], width: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the expected updates per bin, of `width` parameters, in a mini-batch of `draws` draws."""
+    # 1 - (1 - p)^draws: a parameter counts once, however often it is drawn.
+    updates: NDArray[np.float64] = -np.expm1(draws * log_misses) * width
+    return updates
 
 
 @lru_cache(maxsize=64)  # a study generates data of the same shapes many times
@@ -96,24 +107,31 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
     """Return law and draws per mini-batch that give a shape's keys and share. Raises `DataError`."""
     target_keys = float(shape.keys_per_step)
     edges = bins_of(shape.parameters, shape.hot)
+    width, is_hot = np.diff(edges), edges[:-1] < shape.hot
 
-    def draws_for(law: PowerLaw) -> int:
-        def expected_keys(draws: float) -> float:
-            return float(law.updates(round(draws), edges).sum())
+    def updates_of(law: PowerLaw) -> tuple[int, NDArray[np.float64]]:
+        log_misses = law.log_misses(edges)
 
-        return round(bisect(expected_keys, target_keys, low=target_keys, high=100 * target_keys))
+        @cache  # the last steps of the bisection round to the same integers
+        def expected_keys(draws: int) -> float:
+            return float(expected_updates(draws, log_misses, width).sum())
+
+        def rounded_keys(draws: float) -> float:
+            return expected_keys(round(draws))
+
+        draws = round(bisect(rounded_keys, target_keys, low=target_keys, high=100 * target_keys))
+        return draws, expected_updates(draws, log_misses, width)
 
     def hot_share(exponent: float) -> float:
-        law = PowerLaw(shape.parameters, exponent)
-        updates = law.updates(draws_for(law), edges)
-        return float(updates[edges[:-1] < shape.hot].sum() / updates.sum())
+        _, updates = updates_of(PowerLaw(shape.parameters, exponent))
+        return float(updates[is_hot].sum() / updates.sum())
 
     # The integral has another form for an exponent of 1; bisecting these bounds never yields exactly 1.
     law = PowerLaw(shape.parameters, bisect(hot_share, shape.hot_share, low=0.001, high=2.5007))
-    draws = draws_for(law)
-    expected_keys = float(law.updates(draws, edges).sum())
+    draws, updates = updates_of(law)
+    expected_keys = float(updates.sum())
     is_reached = abs(expected_keys - target_keys) <= _TOLERANCE * target_keys
-    if not is_reached or abs(hot_share(law.exponent) - shape.hot_share) > _TOLERANCE:
+    if not is_reached or abs(float(updates[is_hot].sum()) / expected_keys - shape.hot_share) > _TOLERANCE:
         # The advice is a rule of thumb: R1 and R2 reach their shares with `hot` / 2 keys per step.
         advised_keys = min(shape.hot, shape.keys_per_step) // 2
         raise DataError(
