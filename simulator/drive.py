@@ -77,7 +77,7 @@ def run_network(
         begin_ns = time.perf_counter_ns()
         reason: int = run(network.pinned_ref, until)
         network.loop_ns += time.perf_counter_ns() - begin_ns
-        agent = int(network.world.header.agent)
+        agent = network.event_agent
         if reason == OUT_OF_ROOM:
             network.make_room()  # for frames and events
         elif reason == LOG_FULL and take_log is not None:
@@ -109,7 +109,7 @@ def _wake_driver(
 
 
 def _begin_cost_ns(network: SimulatedNetwork, w: int, hosts: HostCosts) -> int:
-    client, is_cold = network.clients[w], bool(network.world.agents[w].woke_idle_core)
+    client, is_cold = network.clients[w], network.woke_idle_core(w)
     duration: int = hosts.begin_ns + is_cold * hosts.cold_ns
     values_ns: int = round(hosts.operation_value_ns * client.further_values)
     return duration + values_ns
