@@ -46,7 +46,7 @@ def fault_arms(design: str) -> tuple[Arm, ...]:
 def all_arms() -> dict[str, Arm]:
     """Return the arms of the known designs by name, and then those of the designs of runs that were read."""
     known = known_names()
-    arms = [arm for design in known for arm in arms_of(design)]
+    arms = [arm for design in known for arm in find(design).arms]
     arms_by_name = {arm.name: arm for arm in arms}
     if not len(arms_by_name) == len({arm.job for arm in arms}) == len(arms):
         raise ValueError(f"arms share a name or a job: {[(arm.name, arm.job) for arm in arms]}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import traceback
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Any
 
 from foundation.designs.interface import Design
@@ -30,7 +32,7 @@ def design(name: str) -> Design:
             f"expected a design ({', '.join(NAMES)}), or a module's name with a dot, got {name!r}"
         )
     try:
-        loaded_design: Design = import_module(name).DESIGN if "." in name else _resolve(_ENTRY_POINTS[name])
+        loaded_design: Design = import_module(name).DESIGN if "." in name else _installed(name)
     except Exception as error:  # the module of a design in the making raises anything
         raise DesignError(f"{name!r} is no design: {_reason(error)}") from error
     if not isinstance(loaded_design, Design):
@@ -38,6 +40,18 @@ def design(name: str) -> Design:
     if "." in name:
         _external_designs[name] = loaded_design
     return loaded_design
+
+
+def _installed(name: str) -> Any:  # of any type
+    module, attribute = _place_of(name)
+    return getattr(module, attribute)
+
+
+@cache  # reports look all arms up thousands of times
+def _place_of(name: str) -> tuple[ModuleType, str]:
+    """Return the module of an installed design, and the name of its `Design` there."""
+    module, _, attribute = _ENTRY_POINTS[name].partition(":")
+    return import_module(module), attribute
 
 
 def no_optimiser_message(name: str, optimiser: str) -> str:
