@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import click
@@ -66,8 +67,11 @@ def put_dangling(path: Path) -> None:
 
 
 def put_content(content: Callable[[], bytes]) -> Callable[[Path], None]:
+    """Return a function that writes this content, which is made at the first call."""
+    cached = cache(content)
+
     def put(path: Path) -> None:
-        path.write_bytes(content())
+        path.write_bytes(cached())
 
     return put
 
