@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -257,10 +258,15 @@ def _generator() -> np.random.Generator:
 
 
 def _resampled_ratios(arm: Rounds, baseline: Rounds) -> npt.NDArray[np.float64]:
-    n = len(arm)
-    counts = _generator().multinomial(n, np.full(n, 1 / n), RESAMPLES)
+    counts = _resample_counts(len(arm))
     ratios: npt.NDArray[np.float64] = (counts @ arm) / (counts @ baseline)
     return ratios
+
+
+@cache
+def _resample_counts(n: int) -> npt.NDArray[np.float64]:
+    """Return how often each of n rounds is in each resample [RESAMPLES, n]."""
+    return _generator().multinomial(n, np.full(n, 1 / n), RESAMPLES).astype(np.float64)
 
 
 def _quantiles(samples: npt.NDArray[np.float64], tail: float) -> Bounds:
