@@ -210,8 +210,19 @@ def _interval_or_none(differences: Rounds, alpha: float) -> tuple[float, float] 
 
 def interval(differences: Rounds, alpha: float = ALPHA) -> tuple[float, float]:
     """Return the interval of the differences' centre of symmetry, for `min_rounds(alpha)` rounds or more."""
-    members = subsets(len(differences))
-    return typical_interval((members @ differences) / members.sum(axis=1), alpha)
+    return typical_interval(subset_means(differences), alpha)
+
+
+def subset_means(values: Rounds) -> Estimates:
+    """Return the mean of each subset of the rounds."""
+    means: Estimates = (subsets(len(values)) @ values) / _subset_sizes(len(values))
+    return means
+
+
+@lru_cache
+def _subset_sizes(rounds: int) -> npt.NDArray[np.float64]:
+    sizes: npt.NDArray[np.float64] = subsets(rounds).sum(axis=1)
+    return sizes
 
 
 @lru_cache
@@ -227,8 +238,8 @@ def subsets(rounds: int) -> npt.NDArray[np.float64]:
 
 
 def typical_interval(estimates: Estimates, alpha: float = ALPHA) -> tuple[float, float]:
-    ordered = np.sort(estimates)
     # n sorted estimates divide the number line into n + 1 gaps. The interval leaves out alpha / 2 of them
     # on either side: the first k gaps end at the k-th estimate.
-    n_outside = int(alpha / 2 * (len(ordered) + 1))
+    n_outside = int(alpha / 2 * (len(estimates) + 1))
+    ordered = np.partition(estimates, (n_outside - 1, -n_outside))  # at these two places
     return float(ordered[n_outside - 1]), float(ordered[-n_outside])

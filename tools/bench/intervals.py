@@ -29,7 +29,7 @@ from scipy.stats import t as student
 
 from analysis.metrics import METRICS, by_round, complete_rounds, goals
 from analysis.record import scan_log
-from analysis.statistics import compare_paired, subsets, typical_interval
+from analysis.statistics import compare_paired, subset_means, subsets, typical_interval
 from analysis.verdict import Claim
 from foundation.designs.hotset import BASELINE, REPEAT
 
@@ -114,9 +114,7 @@ def sign_flips_of_sums(arm: Rounds, baseline: Rounds) -> Bounds:
 
 def sign_flips_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the interval of typical values, as the report does: mean log ratios of subsets of the rounds."""
-    is_in_subset = subsets(len(arm))
-    means = (is_in_subset @ np.log(arm / baseline)) / is_in_subset.sum(axis=1)
-    low, high = typical_interval(means)
+    low, high = typical_interval(subset_means(np.log(arm / baseline)))
     return float(np.exp(low)), float(np.exp(high))
 
 
