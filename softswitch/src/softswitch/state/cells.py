@@ -90,8 +90,9 @@ class Cells:
         octets = self._read(self._layout.registers[register], size, start, stop)
         words = octets.view(f"<u{min(size, WORD_BYTES)}")  # [cell, word]
         values: list[int] = words[:, 0].tolist()
-        for cell, word in np.argwhere(words[:, 1:]).tolist():  # in most states few
-            values[cell] |= int(words[cell, word + 1]) << WORD * (word + 1)
+        if words.shape[1] > 1:
+            for cell, word in np.argwhere(words[:, 1:]).tolist():  # in most states few
+                values[cell] |= int(words[cell, word + 1]) << WORD * (word + 1)
         return values
 
     def read_register_cells(

@@ -172,9 +172,8 @@ def strided_cells(
     """Return a view [cell, byte] of cells of `size` bytes, each `step` bytes after the previous one."""
     if not count:
         return data[:0].reshape(0, size)
-    cells = np.lib.stride_tricks.as_strided(data[first:], (count, size), (step, 1))
     assert first + step * (count - 1) + size <= len(data)
-    return cells
+    return np.ndarray((count, size), np.uint8, data, first, (step, 1))
 
 
 def _allocate_huge_pages(size_bytes: int) -> Words:
