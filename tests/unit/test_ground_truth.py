@@ -20,12 +20,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+from foundation.compiled import pinned
 from foundation.logs.columns import METRICS
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import HOTLINE_PORT, LANES, unpack
 from hosts.hotset.ps.state import make_server
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
+from hosts.ps.machine import pinned as pinned_server
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
 from hosts.sockets import Address, Received, Receiver, clock_offset, open_udp
@@ -315,14 +317,14 @@ class ByHand:
         self.offset, no_file = max(clock_offset() for _ in range(9)), -1
         self.client = HotsetClient(Caller(QUICK, 1, 1), 1, KeySpace(KEYS), time.monotonic_ns)
         wire = make_wire(ours.fileno(), [expected.getsockname()], no_file, no_file)
-        self._worker = make_udp(self.offset), wire
-        self._server = make_server(0, 1, KeySpace(KEYS), [QUICK]), make_service()
-        self._at_server = make_udp(self.offset), make_sources(poll.fileno())
+        self._worker = pinned(make_udp(self.offset)), pinned(wire)
+        self._server = pinned_server(make_server(0, 1, KeySpace(KEYS), [QUICK])), pinned(make_service())
+        self._at_server = pinned(make_udp(self.offset)), pinned(make_sources(poll.fileno()))
 
     def work(self) -> Turn:
         """Send a burst of requests, and read answers."""
         began = time.monotonic_ns()
-        operate(self.client.state, *self._worker, 0)
+        operate(self.client.reference, *self._worker, 0)
         return Turn(began, time.monotonic_ns())
 
     def answer(self) -> Turn:

@@ -15,6 +15,7 @@ from types import FrameType
 import numpy as np
 import pytest
 
+from foundation.compiled import pinned
 from foundation.logs.columns import ROW
 from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Message
@@ -98,7 +99,7 @@ class Bench:
 
     def run(self, timeout_s: float = PATIENCE_S) -> int:
         until = time.monotonic_ns() + int(timeout_s * NS)
-        return self.operate(self.client.state, self.udp, self.wire, until)
+        return self.operate(self.client.reference, pinned(self.udp), pinned(self.wire), until)
 
 
 @pytest.fixture(params=LOOPS, ids=["compiled", "plain"])
