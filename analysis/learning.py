@@ -101,7 +101,7 @@ def _half_width(log_losses: Mapping[str, float], arm: Arm, baseline: Arm, alpha:
     if not degrees_of_freedom:
         return None
     sum_of_squares = sum(float(np.var(values)) * len(values) for values in losses.values())
-    from scipy.special import stdtrit  # here, as in `analysis.statistics`
+    from scipy.special import stdtrit  # here, since the import takes 0.3 s, which few commands need
 
     # The difference of two trainings has twice the variance of one.
     return float(stdtrit(degrees_of_freedom, 1 - alpha / 2)) * sqrt(2 * sum_of_squares / degrees_of_freedom)

@@ -44,7 +44,7 @@ _EXCLUSIVE_ELECTION_ID = 1 << 127
 _MAX_ELECTIONS = 5
 _MAX_SHOWN_CHARACTERS = 120  # of the list of tables in an error
 _PACKET_QUEUE_LENGTH = 4096
-_SCHEMAS = P4SchemaCache()  # type: ignore[no-untyped-call]
+_SCHEMAS = P4SchemaCache()  # type: ignore[no-untyped-call]  # finsy gives it no types
 """Schemas of programs, of which finsy would make one for each connection."""
 _DEFAULT_WIRE_VERSION = "1"  # of programs whose p4info names no version
 

@@ -20,5 +20,6 @@ def remove(names: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
+    # An assignment to an imported function is an error for mypy.
     setattr(supervisor, "remove_interfaces", remove)  # noqa: B010
     sys.exit(supervisor.main())
