@@ -38,6 +38,7 @@ durations: ## run all tests and record how long they take, by which `make test` 
 
 coverage: ## the tests of the testbed and its packages with their branch coverage, which takes longer
 	@scripts/setup test
+	@$(PYTHON) scripts/pip_install.py $(PYTHON) --constraint requirements.lock pytest-cov
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 --cov --cov-report= $(or $(ARGS),tests packages)
 
 paper: setup ## all runs behind the paper's figures and ours, and their report: half an hour, 5 minutes with QUICK=1
