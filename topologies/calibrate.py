@@ -10,7 +10,6 @@ from experiment.session import START_AHEAD_NS, PlannedBlock, Session
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from hosts.rpc_cost import measure_rpc_cost
-from hosts.scapy.cost import measure_scapy_cost
 from hosts.warm import warm
 
 log = logging.getLogger(__name__)
@@ -61,6 +60,8 @@ async def _measure_steps_per_s(session: Session, arm: Arm, first_step: int, step
 
 def measure_agent_costs(config: Config) -> dict[str, AgentCost]:
     """Return codec -> cost of an RPC, of compiled agents and those of Scapy; {} if it is not measured."""
+    from hosts.scapy.cost import measure_scapy_cost  # here, since few runs need Scapy: 0.2 s
+
     chosen_design = design(config.design)
     warm(config.design)
     compiled_cost = measure_rpc_cost(chosen_design, config.window, _COMPILED_STEPS)

@@ -12,12 +12,15 @@ has no influence.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from hosts.model.logistic import GRADIENT_SCALE, SCALE
 from hosts.workload.trace import Samples, Trace
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 _SAMPLED_FEATURES = 300_000  # approximate number of features used to estimate the eigenvalue
 _POWER_ITERATIONS = 30
@@ -91,6 +94,8 @@ def _largest_eigenvalue(trace: Trace) -> float:
 
 
 def _sample_features(trace: Trace) -> csr_matrix:
+    from scipy.sparse import csr_matrix  # here, since the import takes 0.1 s, which few commands need
+
     assert trace.samples is not None
     total_batches = trace.workers * trace.steps
     n_batches = np.ceil(total_batches * _SAMPLED_FEATURES / max(len(trace.samples.column), 1))

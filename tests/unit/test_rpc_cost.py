@@ -14,6 +14,7 @@ from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, NAMES, design
 from hosts import rpc_cost
 from hosts.rpc_cost import RpcCost, measure_rpc_cost
+from hosts.scapy import cost
 from hosts.scapy.cost import measure_scapy_cost
 from hosts.warm import warm
 from topologies import calibrate as room
@@ -68,7 +69,7 @@ def test_a_run_measures_its_agents_and_compiled_ones_alike(monkeypatch: pytest.M
         return costs["scapy"]
 
     monkeypatch.setattr(room, "measure_rpc_cost", compiled_cost)
-    monkeypatch.setattr(room, "measure_scapy_cost", scapy_cost)
+    monkeypatch.setattr(cost, "measure_scapy_cost", scapy_cost)
     monkeypatch.setattr(room, "warm", lambda _: None)
     found = measure_agent_costs(Config(codec="scapy", design="none", window=3))
     assert {codec: (each.worker_us, each.server_us) for codec, each in found.items()} == costs

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import tomli
-from scipy import stats
 
 from analysis.summary import read_summary
 from experiment.config import Config, config_of
@@ -103,6 +102,8 @@ def test_a_changed_setting_wins_over_that_of_the_configuration() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_a_score_is_what_statistics_say(seed: int) -> None:
     """Errors of a run are averaged before the interval, since they depend on one another."""
+    from scipy import stats  # here, so that one process of the tests spends 0.8 s on it, not all
+
     rng = random.Random(seed)
     found, errors = [], []
     for run in range(rng.randint(2, 20)):

@@ -24,8 +24,7 @@ import numpy.typing as npt
 import polars as pl
 from rich.console import Console
 from rich.table import Table
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtr, ndtri, stdtrit
 
 from analysis.metrics import METRICS, by_round, complete_rounds, goals
 from analysis.record import scan_log
@@ -69,7 +68,7 @@ def expanded(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the percentile interval expanded to the width of Student's t (Hesterberg 2015)."""
     n = len(arm)
     return _quantiles(
-        _resampled_ratios(arm, baseline), norm.cdf(student.ppf(_LOW_TAIL, n - 1) * np.sqrt(n / (n - 1)))
+        _resampled_ratios(arm, baseline), ndtr(stdtrit(n - 1, _LOW_TAIL) * np.sqrt(n / (n - 1)))
     )
 
 
@@ -77,13 +76,12 @@ def bca(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the bias-corrected and accelerated percentile interval (Efron 1987)."""
     ratios, estimate = _resampled_ratios(arm, baseline), arm.sum() / baseline.sum()
     # The bounds keep both numbers finite, if all ratios are on one side or equal.
-    bias = norm.ppf(np.clip((ratios < estimate).mean(), 1e-3, 1 - 1e-3))
+    bias = ndtri(np.clip((ratios < estimate).mean(), 1e-3, 1 - 1e-3))
     jackknife = (arm.sum() - arm) / (baseline.sum() - baseline)
     spread = jackknife.mean() - jackknife
     acceleration = (spread**3).sum() / (6 * max((spread**2).sum(), 1e-300) ** 1.5)
     tails = [
-        norm.cdf(bias + (bias + z) / (1 - acceleration * (bias + z)))
-        for z in norm.ppf([_LOW_TAIL, _HIGH_TAIL])
+        ndtr(bias + (bias + z) / (1 - acceleration * (bias + z))) for z in ndtri([_LOW_TAIL, _HIGH_TAIL])
     ]
     low, high = np.quantile(ratios, tails)
     return float(low), float(high)
@@ -92,7 +90,7 @@ def bca(arm: Rounds, baseline: Rounds) -> Bounds:
 def student_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
     """Return the interval of Student's t on the rounds' log ratios."""
     logs = np.log(arm / baseline)
-    half = student.ppf(_HIGH_TAIL, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
+    half = stdtrit(len(logs) - 1, _HIGH_TAIL) * logs.std(ddof=1) / np.sqrt(len(logs))
     return float(np.exp(logs.mean() - half)), float(np.exp(logs.mean() + half))
 
 
@@ -101,7 +99,7 @@ def blocks_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
     logs, n = np.log(arm / baseline), len(arm)
     starts = _generator().integers(0, n - BLOCK + 1, (RESAMPLES, -(-n // BLOCK)))  # rounded up
     indices = (starts[:, :, None] + np.arange(BLOCK)).reshape(RESAMPLES, -1)[:, :n]
-    tail = norm.cdf(student.ppf(_LOW_TAIL, n - 1) * np.sqrt(n / (n - 1)))
+    tail = ndtr(stdtrit(n - 1, _LOW_TAIL) * np.sqrt(n / (n - 1)))
     low, high = _quantiles(logs[indices].mean(axis=1), tail)
     return float(np.exp(low)), float(np.exp(high))
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, WORKER_CPU
 from analysis.statistics import Comparison
@@ -179,7 +179,7 @@ def _means_by_configuration(predictions: Iterable[Prediction]) -> list[float]:
 
 def _mean_with_interval(values: Sequence[float]) -> Measured:
     mean, n = fmean(values), len(values)
-    half_width = float(t.ppf((1 + _CONFIDENCE) / 2, n - 1)) * stdev(values) / math.sqrt(n)
+    half_width = float(stdtrit(n - 1, (1 + _CONFIDENCE) / 2)) * stdev(values) / math.sqrt(n)
     return Measured(value=mean, low=mean - half_width, high=mean + half_width)
 
 

@@ -11,6 +11,7 @@ import select
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -148,7 +149,6 @@ def _fill(port: Port, packet_socket: PortSocket) -> None:
     port["messages"]["msg_iovlen"] = 1
 
 
-@cfunc(PROCESS_SIGNATURE)
 def _copy(
     egress_at: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
 ) -> int:
@@ -159,6 +159,12 @@ def _copy(
     return 1  # output record
 
 
+@cache
+def _copy_in_machine_code() -> Any:
+    """Compile at the first use, because tests and other benches import this module."""
+    return cfunc(PROCESS_SIGNATURE)(_copy)
+
+
 class _Copier:
     """A pipeline without P4, whose state address is the offset of the egress port in a frame."""
 
@@ -167,7 +173,7 @@ class _Copier:
     def __init__(self, egress_at: int) -> None:
         self._lock = ctypes.create_string_buffer(_MUTEX_BYTES)  # all zeros: PTHREAD_MUTEX_INITIALIZER
         self._waiting = ctypes.c_uint32(0)
-        self.process_address = int(_copy.address or 0)
+        self.process_address = int(_copy_in_machine_code().address or 0)
         self.state_address = egress_at
         self.mutex_address = ctypes.addressof(self._lock)
         self.waiting_address = ctypes.addressof(self._waiting)

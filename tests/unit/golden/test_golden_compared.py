@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_ind
 
 from analysis.record import read_record
 from analysis.statistics import compare_unpaired
@@ -29,6 +28,8 @@ def other(golden: GoldenRun, tmp_path: Path) -> Path:
 
 
 def test_the_interval_is_welchs_of_the_logarithms() -> None:
+    from scipy.stats import ttest_ind  # here, so that one process of the tests spends 0.8 s on it, not all
+
     rng = np.random.default_rng(1)
     first, other = rng.lognormal(5, 0.1, 12), rng.lognormal(5.2, 0.3, 9)
     found = compare_unpaired(other, first)
