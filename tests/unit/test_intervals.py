@@ -18,6 +18,7 @@ from tools.bench.intervals import (
     ROUNDS,
     SYNTHETIC,
     Claimed,
+    Rounds,
     claim_rates,
     cover,
     cover_until_narrow,
@@ -53,6 +54,42 @@ def test_it_covers_where_rounds_go_on_until_it_is_narrow(null: str, goal: float)
 @pytest.mark.parametrize("method", ["percentile", "percentile, expanded", "BCa"])
 def test_bootstraps_of_sums_do_not(method: str) -> None:
     assert cover(METHODS[method], NULLS["stalls"], 20, TRIALS).coverage < 0.93
+
+
+@pytest.mark.parametrize(
+    ("method", "of_scipy", "level"),
+    [
+        ("percentile", "percentile", 0.95),
+        # The level whose normal quantile is Student's, for 12 rounds, times sqrt(12 / 11).
+        ("percentile, expanded", "percentile", 0.97849),
+        ("BCa", "BCa", 0.95),
+    ],
+)
+def test_bootstraps_are_scipys(method: str, of_scipy: str, level: float) -> None:
+    from scipy.stats import bootstrap  # here, so that one process of the tests spends 0.8 s on it, not all
+
+    arm, baseline = _rounds()
+    theirs = bootstrap(
+        (arm, baseline), lambda x, y, axis: x.sum(axis) / y.sum(axis), paired=True, method=of_scipy,
+        confidence_level=level, n_resamples=10_000, rng=1,
+    ).confidence_interval  # fmt: skip
+    width = theirs.high - theirs.low
+    assert METHODS[method](arm, baseline) == pytest.approx((theirs.low, theirs.high), abs=0.06 * width)
+
+
+def test_students_interval_is_scipys_and_blocks_of_independent_rounds_have_its_width() -> None:
+    from scipy.stats import ttest_1samp  # here, as above
+
+    arm, baseline = _rounds()
+    theirs = np.exp(ttest_1samp(np.log(arm / baseline), 0).confidence_interval())
+    assert METHODS["t of log ratios"](arm, baseline) == pytest.approx(tuple(theirs))
+    blocks = METHODS["block bootstrap of log ratios"](arm, baseline)
+    assert blocks == pytest.approx(tuple(theirs), abs=0.3 * float(theirs[1] - theirs[0]))
+
+
+def _rounds() -> tuple[Rounds, Rounds]:
+    rng = np.random.default_rng(3)
+    return rng.lognormal(0.1, 0.3, 12), rng.lognormal(0, 0.2, 12)
 
 
 @pytest.mark.parametrize("rounds", [6, 10, 20])
