@@ -1,7 +1,7 @@
-"""`python -m packages.machines.tests.terminated_supervisor`: a supervisor that is terminated at its end.
+"""`python -m packages.machines.tests.terminated_supervisor`: a supervisor that is terminated as it removes.
 
-It gets SIGTERM while it removes what it has made, as from `hotline down`. It writes the names of interfaces
-that it would remove.
+It gets SIGTERM, as from `hotline down`, while it removes what others have left, before it serves, and while
+it removes what it has made. It writes the names of interfaces that it would remove.
 """
 
 from __future__ import annotations
@@ -12,14 +12,21 @@ import sys
 from collections.abc import Iterable
 
 from hotline_machines.supervisor import __main__ as supervisor
+from hotline_machines.supervisor import remains
 
 
-def remove(names: Iterable[str]) -> None:
+def remove_namespaces() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    remains.remove_namespaces()
+
+
+def remove_interfaces(names: Iterable[str]) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     print("removed", *names, flush=True)
 
 
 if __name__ == "__main__":
-    # An assignment to an imported function is an error for mypy.
-    setattr(supervisor, "remove_interfaces", remove)  # noqa: B010
+    # Assignments to imported functions are errors for mypy.
+    setattr(supervisor, "remove_namespaces", remove_namespaces)  # noqa: B010
+    setattr(supervisor, "remove_interfaces", remove_interfaces)  # noqa: B010
     sys.exit(supervisor.main())

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.netns
 
 
 @pytest.mark.parametrize("ended_by", [None, "./hotline down MACHINES=tcp://127.0.0.1:1"])
-def test_a_supervisor_that_is_terminated_at_its_end_removes_all(ended_by: str | None, tmp_path: Path) -> None:
+def test_a_supervisor_that_is_terminated_before_and_after_it_serves_removes_all(
+    ended_by: str | None, tmp_path: Path
+) -> None:
     spec = SupervisorSpec(
         config=Config(workers=1, servers=1), scheduler="tcp://127.0.0.1:1", run=tmp_path, generation=0,
         token="t", host="127.0.0.1", ended_by=ended_by,
