@@ -277,6 +277,20 @@ def _encode_field(value: int | str) -> int:
     return int(value.replace(":", ""), 16) if ":" in value else int(IPv4Address(value))
 
 
+class _UpdateTemplate(NamedTuple):
+    """A message that is changed for each entry of one table and action, and its parts that change."""
+
+    message: p4r.Update
+    entry: p4r.TableEntry
+    fields: list[p4r.FieldMatch.Exact | p4r.Action.Param]
+
+    @staticmethod
+    def of(message: p4r.Update) -> _UpdateTemplate:
+        entry = message.entity.table_entry
+        match_values = [match.exact for match in entry.match]
+        return _UpdateTemplate(message, entry, [*match_values, *entry.action.action.params])
+
+
 class RowEncoder:
     """Encoder of the rows of one program, whose match fields are all exact."""
 
@@ -286,6 +300,7 @@ class RowEncoder:
             for table in p4info.tables
         }
         self._actions = {action.preamble.name: action.preamble.id for action in p4info.actions}
+        self._templates: dict[tuple[str, str, Change], _UpdateTemplate] = {}
 
     def update(self, update: Update) -> p4r.Update:
         """Return the P4Runtime update of a row. A DELETE names the entry and has no action."""
@@ -303,6 +318,22 @@ class RowEncoder:
             group.replicas.extend(map(_encode_replica, () if is_deleted else row.replicas))
         else:
             self._fill_table_entry(message.entity.table_entry, row.entry(), is_deleted)
+
+    def append(self, request: p4r.WriteRequest, update: Update) -> None:
+        """Append the message of an update to a request; for many entries this is faster than `fill`."""
+        row = update.row
+        if isinstance(row, GroupRow) or update.change is Change.DELETE:
+            self.fill(request.updates.add(), update)
+            return
+        entry = row.entry()
+        kind = entry.table, entry.action, update.change
+        template = self._templates.get(kind)
+        if template is None:
+            template = self._templates[kind] = _UpdateTemplate.of(self.update(update))
+        template.entry.metadata = entry.metadata
+        for field, number in zip(template.fields, entry.key + entry.args, strict=True):
+            field.value = _octets(number)
+        request.updates.append(template.message)  # a copy
 
     def _fill_table_entry(self, message: p4r.TableEntry, entry: TableEntry, is_deleted: bool) -> None:
         message.table_id, field_ids = self._tables[entry.table]

@@ -119,7 +119,7 @@ class RowWriter:
             message.updates.extend(map(self._encode_cached, updates))
         else:
             for update in updates:
-                self._encoder.fill(message.updates.add(), update)
+                self._encoder.append(message, update)
         results = self._control.write_bytes(Request(message.SerializeToString()))
         for update, refusal in zip(updates, results, strict=True):
             if refusal is not None:

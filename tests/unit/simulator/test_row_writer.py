@@ -7,7 +7,17 @@ import pytest
 from finsy.proto import p4r
 
 from controller.designs import control_of
-from controller.tables import Change, GroupRow, HotParam, KeyState, Replica, TableRow, Update
+from controller.tables import (
+    Change,
+    GroupRow,
+    HotParam,
+    JobRow,
+    KeyState,
+    Replica,
+    RowEncoder,
+    TableRow,
+    Update,
+)
 from foundation.designs.hotset import OFFLOAD_PROXY
 from foundation.designs.interface import Design, SwitchHosts
 from foundation.designs.registry import design
@@ -89,3 +99,16 @@ def test_a_refusal_names_the_row_and_the_reason(others: int) -> None:
 
 def test_an_empty_write_is_accepted() -> None:
     RowWriter(controlled(HOTSET)).write([])
+
+
+def test_a_request_of_many_updates_has_their_messages() -> None:
+    encoder = RowEncoder(controlled(HOTSET).config.p4info)
+    params = [param(key, slot, state) for state in KeyState for slot, key in enumerate((2**63, 0, 255, 256))]
+    jobs = [JobRow(job, offload=True, proxy=False, quota=quota) for job, quota in enumerate((0, 70_000, 0))]
+    updates = [
+        Update(change, row) for row in (*params, *jobs, *params[::-1], GROUP, *jobs) for change in Change
+    ]
+    request = p4r.WriteRequest()
+    for update in updates:
+        encoder.append(request, update)
+    assert list(request.updates) == [encoder.update(update) for update in updates]
