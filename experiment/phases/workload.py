@@ -143,13 +143,15 @@ def _has_profile(config: Config) -> bool:
     return find_design(config.design).preparation is not None
 
 
-def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:
+def generate_trace(config: Config, progress: Callable[[float], None], has_samples: bool = True) -> Trace:
     if config.tables == "criteo":
         random = np.random.default_rng(config.seed)
         features = CriteoTables(config.workload.keys_per_step, random)
-        trace = generate_from(features, config.workers, config.trace_steps, random, progress)
+        trace = generate_from(features, config.workers, config.trace_steps, random, progress, has_samples)
     else:
-        trace = generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
+        trace = generate(
+            config.workload.shape(), config.workers, config.trace_steps, config.seed, progress, has_samples
+        )
         trace = with_rows(trace, config.dim)
     trace = _with_profile(config, restrict_for_lockstep(config, trace))
     # Agents and ledgers allocate every parameter of every job.

@@ -21,7 +21,7 @@ from foundation.errors import DataError
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
 from hosts.model.logistic import sigmoid
-from hosts.workload.trace import Samples, Trace, distinct_columns, prefix_sums
+from hosts.workload.trace import Samples, Trace, distinct_columns, distinct_positions, prefix_sums
 
 _SHIFT = 10.0
 """Shift that flattens the law's head, so that no feature is in every sample, as in cleaned click data."""
@@ -157,8 +157,8 @@ def bisect(function: Callable[[float], float], target: float, low: float, high: 
 class _MiniBatches(NamedTuple):
     sizes: NDArray[np.int64]
     positions: NDArray[np.uint32]
-    columns: NDArray[np.unsignedinteger]
-    label: NDArray[np.uint8]
+    columns: NDArray[np.unsignedinteger] = np.zeros(0, np.uint16)  # columns and labels are of samples
+    label: NDArray[np.uint8] = np.zeros(0, np.uint8)
 
 
 class Features(Protocol):
@@ -190,16 +190,20 @@ class _OneTable:
 
 
 def generate(
-    shape: Shape, workers: int, steps: int, seed: int, progress: Callable[[float], None] = lambda share: None
-) -> Trace:
-    """Return a trace of click data, the same for the same arguments; `progress` gets the share done."""
+    shape: Shape, workers: int, steps: int, seed: int,
+    progress: Callable[[float], None] = lambda share: None, has_samples: bool = True,
+) -> Trace:  # fmt: skip
+    """Return a trace of click data, the same for the same arguments; `progress` gets the share done.
+
+    Without samples, the mini-batches are the same.
+    """
     random = np.random.default_rng(seed)
-    return generate_from(_OneTable(shape, random), workers, steps, random, progress)
+    return generate_from(_OneTable(shape, random), workers, steps, random, progress, has_samples)
 
 
 def generate_from(
     features: Features, workers: int, steps: int, random: np.random.Generator,
-    progress: Callable[[float], None] = lambda share: None,
+    progress: Callable[[float], None] = lambda share: None, has_samples: bool = True,
 ) -> Trace:  # fmt: skip
     """Return a trace of samples with these features; their labels come from a planted model."""
     samples_per_batch = features.samples
@@ -210,6 +214,8 @@ def generate_from(
 
     def make_mini_batches(uniform: NDArray[np.float64], label_draws: NDArray[np.float64]) -> _MiniBatches:
         drawn = features.positions(uniform)
+        if not has_samples:
+            return _MiniBatches(*distinct_positions(drawn))
         logit = planted_weights[drawn].reshape(len(label_draws), -1).sum(axis=1)
         sizes, positions, columns = distinct_columns(drawn)
         label = (label_draws < sigmoid(logit)).astype(np.uint8)
@@ -233,6 +239,16 @@ def generate_from(
             progress((start + n) / batches)
 
     batch_index = np.arange(batches + 1, dtype=np.int64)
+    samples = None
+    if has_samples:
+        samples = Samples(
+            batch_start=batch_index * samples_per_batch,
+            label=np.concatenate([part.label for part in mini_batch_blocks]),
+            length=np.full(batches * samples_per_batch, features.features_per_sample, dtype=np.uint32),
+            entry_start=batch_index * draws,
+            column=np.concatenate([part.columns for part in mini_batch_blocks]),
+            x=None,
+        )
     return Trace(
         name=features.name,
         workers=workers,
@@ -240,12 +256,5 @@ def generate_from(
         space=KeySpace(features.parameters, ranges=features.ranges),
         key_start=prefix_sums(np.concatenate([part.sizes for part in mini_batch_blocks])),
         position=np.concatenate([part.positions for part in mini_batch_blocks]),
-        samples=Samples(
-            batch_start=batch_index * samples_per_batch,
-            label=np.concatenate([part.label for part in mini_batch_blocks]),
-            length=np.full(batches * samples_per_batch, features.features_per_sample, dtype=np.uint32),
-            entry_start=batch_index * draws,
-            column=np.concatenate([part.columns for part in mini_batch_blocks]),
-            x=None,
-        ),
+        samples=samples,
     )

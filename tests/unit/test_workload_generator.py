@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from foundation.errors import DataError
 from hosts.model import LogisticRegression
 from hosts.workload.generator import R1, R2, Shape, calibrate, generate
-from hosts.workload.trace import Trace, distinct_columns
+from hosts.workload.trace import Trace, distinct_columns, distinct_positions
 from switch_harness.wording import mentions
 
 SMALL = replace(R1, parameters=5000, hot=200, keys_per_step=150)
@@ -83,10 +83,19 @@ def test_distinct_columns(batches: int, draws: int, size: int, low_bits: int, se
     drawn = np.random.default_rng(seed).integers(0, limit, (batches, draws)) << low_bits
     sizes, distinct, column = distinct_columns(drawn)
     starts = np.append(0, np.cumsum(sizes))
+    for found, expected in zip(distinct_positions(drawn), (sizes, distinct), strict=True):
+        assert found.dtype == expected.dtype and np.array_equal(found, expected)
     for b in range(batches):
         wanted, inverse = np.unique(drawn[b], return_inverse=True)
         assert distinct[starts[b] : starts[b + 1]].tolist() == wanted.tolist()
         assert column[b].tolist() == inverse.tolist()
+
+
+def test_without_samples_mini_batches_are_the_same() -> None:
+    whole, without = (generate(R1, 2, 20, seed=5, has_samples=has_samples) for has_samples in (True, False))
+    assert whole.samples is not None and without.samples is None
+    assert np.array_equal(without.key_start, whole.key_start)
+    assert np.array_equal(without.position, whole.position)
 
 
 def test_an_invalid_trace(tmp_path: Path) -> None:

@@ -44,18 +44,18 @@ def small_workload() -> Iterator[None]:
 
 
 def _generate(
-    shape: Shape, workers: int, steps: int, seed: int, progress: Callable[[float], None] = lambda share: None
-) -> Trace:
-    trace = _read_only_trace(shape, workers, steps, seed)
+    shape: Shape, workers: int, steps: int, seed: int,
+    progress: Callable[[float], None] = lambda share: None, has_samples: bool = True,
+) -> Trace:  # fmt: skip
+    trace = _read_only_trace(shape, workers, steps, seed, has_samples)
     progress(1.0)
     return trace
 
 
 @lru_cache(_TRACES)
-def _read_only_trace(shape: Shape, workers: int, steps: int, seed: int) -> Trace:
-    trace = generate(shape, workers, steps, seed)
-    assert trace.samples is not None
-    samples = [getattr(trace.samples, field.name) for field in fields(Samples)]
+def _read_only_trace(shape: Shape, workers: int, steps: int, seed: int, has_samples: bool) -> Trace:
+    trace = generate(shape, workers, steps, seed, has_samples=has_samples)
+    samples = [getattr(trace.samples, field.name) for field in fields(Samples)] if has_samples else []
     for array in (trace.key_start, trace.position, *samples):
         if isinstance(array, np.ndarray):
             array.flags.writeable = False

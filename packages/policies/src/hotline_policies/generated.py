@@ -22,7 +22,7 @@ from foundation.logs.access.steps import Progress
 from foundation.logs.parts import Parts
 from hosts.workload.criteo import CriteoTables
 from hosts.workload.generator import R1, R2, Shape, calibrate
-from hosts.workload.trace import distinct_columns
+from hosts.workload.trace import distinct_positions
 from hotline_policies.settings import GeneratedLog
 
 _NAME, _SCHEMA = "built", pl.Schema({"iteration": pl.UInt32, "worker": pl.UInt16, "key": pl.UInt64})
@@ -93,7 +93,7 @@ def _of_criteo(spec: LogSpec, progress: Progress) -> Iterator[dict[str, NDArray[
     for start in range(0, spec.steps, _STEPS_PER_PART):
         end = min(start + _STEPS_PER_PART, spec.steps)
         uniform = random.random((end - start, tables.samples * tables.features_per_sample))
-        sizes, keys, _ = distinct_columns(tables.positions(uniform))
+        sizes, keys = distinct_positions(tables.positions(uniform))
         table = np.searchsorted([each.first for each in tables.ranges], keys, side="right") - 1
         yield {**_steps(spec, start, sizes), "key": keys, "table": table + 1, "dim": dim_of_table[table]}
         progress(end, spec.steps)
@@ -120,7 +120,7 @@ def _of_one_table(spec: LogSpec, progress: Progress) -> Iterator[dict[str, NDArr
         if spec.shift_at is not None and start < spec.shift_at:
             end = min(end, spec.shift_at)
         drawn_keys = key_of_rank[law.ranks(random.random((end - start, draws)))]
-        sizes, keys, _ = distinct_columns(drawn_keys)
+        sizes, keys = distinct_positions(drawn_keys)
         yield {**_steps(spec, start, sizes), "key": keys}
         if spec.half_life:
             exchanged_share = 1 - 2 ** ((start - end) / spec.half_life)

@@ -70,9 +70,11 @@ def workload_for(config: SimulationConfig, log: ReadLog | None, reporter: Report
     """Return a workload without samples: what a simulation takes does not depend on the values pushed."""
     with reporter.phase("workload", 1.0) as phase:
         if log is None:
-            trace = replace(generate_trace(config, phase.update), samples=None)
-            steps = np.arange(trace.profile_steps)[:, None] + trace.steps * np.arange(trace.workers)
-            parts = [trace.position[trace.key_start[b] : trace.key_start[b + 1]] for b in steps.ravel()]
+            trace = generate_trace(config, phase.update, has_samples=False)
+            first_batches = trace.steps * np.arange(trace.workers)
+            ends = trace.key_start[first_batches + trace.profile_steps]
+            pairs = zip(trace.key_start[first_batches], ends, strict=True)
+            parts = [trace.position[start:end] for start, end in pairs]
             return ScoredWorkload(trace, _count_updates(np.concatenate(parts), trace.space))
         assert config.data is not None
         if log.steps < config.workers:

@@ -66,9 +66,7 @@ class PackingCounter:
         self.max_rows = self._max_rows(config, trace, order[: min(self.keys_with_updates, MAX_TOP_K)])
         self._trace, self._servers, self._lanes = trace, config.servers, config.network.switch_lanes
         scored_batches = _batches(trace, workload.first_step, trace.steps)
-        self._scored_updates = np.zeros(len(updates), np.int64)
-        for batch in scored_batches:
-            self._scored_updates[_positions(trace, batch)] += 1
+        self._scored_updates = _count_updates(trace, workload.first_step)
         # Packing takes time, so that only evenly spaced batches are packed.
         packed = np.linspace(0, len(scored_batches) - 1, min(_PACKED_BATCHES, len(scored_batches)))
         self._packed_batches = scored_batches[packed.round().astype(np.int64)]
@@ -109,6 +107,15 @@ def _batches(trace: Trace, first: int, end: int) -> NDArray[np.int64]:
     # In a trace, the batches of a worker follow each other.
     steps = np.arange(first, end)[:, None]
     return (steps + trace.steps * np.arange(trace.workers)).ravel()
+
+
+def _count_updates(trace: Trace, first: int) -> NDArray[np.int64]:
+    """Return the updates of each position in the steps of all workers from `first` on."""
+    updates = np.zeros(trace.space.size, np.int64)
+    for worker in range(trace.workers):
+        start, end = trace.key_start[[worker * trace.steps + first, (worker + 1) * trace.steps]]
+        updates += np.bincount(trace.position[start:end], minlength=len(updates))
+    return updates
 
 
 def _positions(trace: Trace, batch: int) -> NDArray[np.uint32]:
