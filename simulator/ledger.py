@@ -21,6 +21,16 @@ class SimulatedPushLedger:
         return WorkerLedger(self)
 
 
+class NoLedger:
+    """Takes the place of a worker's ledger in simulations whose updates are not reconciled."""
+
+    def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
+        return np.zeros(len(positions), np.bool_)
+
+    def close(self) -> None:
+        pass
+
+
 class WorkerLedger:
     def __init__(self, ledger: SimulatedPushLedger) -> None:
         self._ledger = ledger

@@ -44,7 +44,7 @@ class SimulatedLogs:
     """Logs in the folder `parts`; if they are not wanted, RPCs are counted, and no block is written."""
 
     def __init__(self, parts: Path, servers: int, is_wanted: bool = True) -> None:
-        self._is_wanted = is_wanted
+        self.is_wanted = is_wanted
         self._workers = WorkerLogs(parts, _ALL_WORKERS, _UNIX_MINUS_VIRTUAL_NS)
         self._servers = [PsLogs(parts, ps, _UNIX_MINUS_VIRTUAL_NS) for ps in range(servers)]
         self._parts = parts
@@ -62,7 +62,7 @@ class SimulatedLogs:
         first_measured = np.array(measured_from)
         rows, worker = block.all_rows()
         self.rpcs += len(rows)
-        if not self._is_wanted:
+        if not self.is_wanted:
             return
         self._workers.write_rpcs(rows, _origin_of_rows(origin, worker, first_measured))
         worker_numbers = np.arange(1, len(operations) + 1)

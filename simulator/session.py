@@ -38,7 +38,7 @@ from hosts.worker.trainer import StepSchedule, Trainer
 from hosts.workload.trace import Trace
 from simulator.config import SimulationConfig
 from simulator.drive import WorkerClock, drive, pass_time
-from simulator.ledger import SimulatedPushLedger
+from simulator.ledger import NoLedger, SimulatedPushLedger
 from simulator.logs import BlockLog, SimulatedLogs
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.system import SimulatedSystem
@@ -100,9 +100,11 @@ class SimulatedSession(Session):
             for offset, _ in zip(planned.offsets_ns or repeat(0), network.clients, strict=False)
         ]
         clocks = [WorkerClock(self.now_ns) for _ in network.clients]
+        # Updates are reconciled with logs only.
+        ledgers = [ledger.for_worker() if self.logs.is_wanted else NoLedger() for _ in network.clients]
         trainers = [
             Trainer(
-                w + 1, client, self.trace, self.models[w], ledger.for_worker(),
+                w + 1, client, self.trace, self.models[w], ledgers[w],
                 StepSchedule(planned.first_step, planned.steps, starts[w], period_ns), clocks[w].read,
                 self.config.worker, clocks[w].spin,
             )

@@ -21,7 +21,7 @@ from hosts.worker.trainer import StepSchedule, Trainer
 from hosts.workload.trace import Samples, Trace
 from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive
-from simulator.ledger import SimulatedPushLedger
+from simulator.ledger import NoLedger
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.system import SimulatedSystem
 from simulator.world import SimulatedNetwork
@@ -102,10 +102,10 @@ def train_closed_loop(
     compute_costs: Sequence[WorkerCost],
 ) -> ClosedLoopResult:
     """Train each worker's model on these steps of the trace, from time 0 on."""
-    clocks, ledger = [WorkerClock() for _ in simulated_network.clients], SimulatedPushLedger(trace.space)
+    clocks = [WorkerClock() for _ in simulated_network.clients]
     trainers = [
         Trainer(
-            index + 1, client, trace, models[index], ledger.for_worker(),
+            index + 1, client, trace, models[index], NoLedger(),
             StepSchedule(steps.start, len(steps), start_ns=0, period_ns=0), clocks[index].read,
             compute_costs[index], clocks[index].spin,
         )
