@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from foundation.logs.backlog import LIMIT, Backlog
-from foundation.logs.columns import AFTER_ALL_STEPS, CALLS, OPERATIONS, RPC, RpcRow
+from foundation.logs.columns import AFTER_ALL_STEPS, CALLS, CLASSES, OPERATIONS, RPC, RpcRow
 from foundation.logs.parts import Parts
 from hosts.agent import Writing, write_once
 from hosts.worker.client import BaseClient
@@ -22,6 +23,8 @@ from nativekit.records import Records, records
 
 _NS_PER_US = 1000
 _MAX_ATTEMPTS = 255  # of the column's type
+_CALL_NAMES, _CLASS_NAMES = pl.Series(CALLS, dtype=RPC["op"]), pl.Series(CLASSES, dtype=RPC["class"])
+_CLASS_INDICES, _MIXED = [CLASSES.index("cold"), CLASSES.index("all_hit")], CLASSES.index("mixed")
 ROWS = 1 << 16
 """Rows of an array, more than a block of the default run has; they are written when the block ends."""
 
@@ -82,8 +85,8 @@ class WorkerLogs:
             **_columns(origin),
             **{name: columns[name] for name in unchanged},
             **{f"{name}_us": columns[name] / _NS_PER_US for name in durations},
-            "op": np.array(("", *CALLS))[columns["op"]],  # the numbers of `Op` begin at 1
-            "class": np.select([served == 0, served == lanes], ["cold", "all_hit"], "mixed"),
+            "op": _CALL_NAMES.gather(columns["op"] - 1),  # the numbers of `Op` begin at 1
+            "class": _CLASS_NAMES.gather(np.select([served == 0, served == lanes], _CLASS_INDICES, _MIXED)),
             "t_send_us": (columns["t0"] + self._clock_offset) // _NS_PER_US,
             "n_tx_us": (network_ns - columns["ps_queue"] - columns["ps_proc"]) / _NS_PER_US,
             "switch_us": columns["residence_us"],
