@@ -33,6 +33,7 @@ rate_mbit = 1000
 TOLERANCE = 0.03
 
 
+@pytest.mark.usefixtures("no_page")
 @pytest.mark.parametrize(
     ("skew", "seed"),
     [(0.5, 2), *(pytest.param(*each, marks=pytest.mark.soak) for each in ((0.3, 1), (0.7, 3)))],
