@@ -41,7 +41,8 @@ class CompiledPipeline(StatePipeline):
         self.code = code or MachineCode(program, priority_queues, buffered)
         self.process_address = self.code.process_address
         self.queue_record_bytes = self.code.queue_record_bytes
-        super().__init__(program, self.code.layout, Memory(self.code.state_bytes))
+        memory = Memory(self.code.state_bytes)
+        super().__init__(program, self.code.layout, memory, self.code.table_rows)
         self.state_address = self._memory.address
         self.mutex_address = self._memory.mutex_address
         self.waiting_address = self._memory.waiting_address

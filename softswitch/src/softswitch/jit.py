@@ -10,12 +10,14 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from nativekit.notices import compiling
+from nativekit.records import Records
 from softswitch import ir
 from softswitch.cache import cached_object, source_key_parts
 from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.traffic import needs_queues, work_bytes
 from softswitch.memory.layout import Layout, make_layout
 from softswitch.memory.process import ARGUMENTS, PACKET_FUNCTION_NAME, RESULT_KIND, Kind
+from softswitch.memory.rows import Row, rows
 from softswitch.memory.waiting import QUEUE_HEAD_BYTES
 from softswitch.memory.words import WORD_BYTES
 
@@ -41,6 +43,7 @@ class MachineCode:
 
     def __init__(self, program: ir.Program, priority_queues: int = 1, buffered: bool = False) -> None:
         self.layout: Layout = make_layout(program)
+        self.table_rows: Records[Row] = rows(self.layout.tables.values())
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         # libgcc defines the division of 128-bit integers; on systems without libgcc, the C library does.

@@ -53,19 +53,21 @@ class Entries:
     """The tables of a program (`softswitch.pipeline.TableOps`, which documents methods without docstrings).
 
     Keys are encoded before the lock is taken,
-    and compiled code looks them up while it is held.
+    and compiled code looks them up while it is held. `table_rows` are those of the layout's tables, if
+    several pipelines share them.
     """
 
     def __init__(
-        self, program: ir.Program, layout: Layout, memory: Memory, profiles: Sequence[Profile]
-    ) -> None:
+        self, program: ir.Program, layout: Layout, memory: Memory, profiles: Sequence[Profile],
+        table_rows: Records[Row] | None = None,
+    ) -> None:  # fmt: skip
         self._program = program
         self._layout = layout
         self._memory = memory
         self._profiles = profiles
         # Indices in `_tables`, by the table's name.
         self._rows = {name: i for i, name in enumerate(layout.tables)}
-        self._tables = rows(layout.tables.values())
+        self._tables = rows(layout.tables.values()) if table_rows is None else table_rows
         self._chains = {name: Chains(table, memory) for name, table in layout.tables.items() if table.ranges}
         self._chains_by_row = {self._rows[name]: chains for name, chains in self._chains.items()}
         self.chain_steps = 0

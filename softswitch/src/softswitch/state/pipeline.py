@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 
+from nativekit.records import Records
 from softswitch import ir
 from softswitch.memory.layout import Layout
 from softswitch.memory.output import DIGEST, HEAD_BYTES, LOG, read_head, read_values, record_head
+from softswitch.memory.rows import Row
 from softswitch.messages import format_message
 from softswitch.pipeline import DigestMessage, LogRecord, Notice, Output
 from softswitch.state.cells import Cells
@@ -20,12 +22,14 @@ from softswitch.state.replication import Replication
 class StatePipeline:
     """All of `Pipeline` except packet processing; methods without docstrings are documented there."""
 
-    def __init__(self, program: ir.Program, layout: Layout, memory: Memory) -> None:
+    def __init__(
+        self, program: ir.Program, layout: Layout, memory: Memory, table_rows: Records[Row] | None = None
+    ) -> None:
         self.program = program
         self._layout = layout
         self._memory = memory
         self.profiles = Profiles(program, layout, memory)
-        self.tables = Entries(program, layout, memory, self.profiles.by_position)
+        self.tables = Entries(program, layout, memory, self.profiles.by_position, table_rows)
         self.replication = Replication(layout.replication, memory)
         self.cells = Cells(program, layout, memory)
         self._notices: list[bytes] = []  # records without padding
