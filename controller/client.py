@@ -7,24 +7,23 @@ import os
 import re
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 import finsy as fy
 import grpc
 from finsy import p4client
 from finsy.gnmiclient import GNMIClientError
-from finsy.p4schema import P4BitsType, P4Register, P4SchemaCache
+from finsy.p4schema import P4BitsType, P4Register
 from finsy.proto import p4i
 from pydantic import Field
 from typing_extensions import Self
 
 from controller.errors import DeviceError, NotPrimary, OtherPipeline, PipelineError, RegisterError
+from controller.schemas import find_wire_version, schema_of, shared_schemas
 from controller.tables import RowEncoder, TableRow, Update
 from foundation.concurrency import gather_or_cancel
-from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, known_names
 from foundation.designs.registry import design as find_design
 from foundation.protocol.header import VERSION
@@ -34,6 +33,9 @@ from foundation.text import pluralize
 DEFAULT_ADDRESS, DEFAULT_DEVICE_ID = "127.0.0.1:9559", 1
 BATCH = 1024
 """Maximum number of updates in one Write: about 60 kB, far below gRPC's limit of 4 MB."""
+TABLES_IN_READ = 8
+"""Maximum number of tables in one Read: with 4096 entries each, the answer is about 2 MB, below 4 MB, too."""
+_CELLS_IN_READ = 16_384  # of counters: about 500 kB
 _CONNECT_TIMEOUT_S = 5.0
 _SWITCH_START_TIMEOUT_S = 60.0
 _COMMIT_TIMEOUT_S = 60.0
@@ -44,13 +46,12 @@ _EXCLUSIVE_ELECTION_ID = 1 << 127
 _MAX_ELECTIONS = 5
 _MAX_SHOWN_CHARACTERS = 120  # of the list of tables in an error
 _PACKET_QUEUE_LENGTH = 4096
-_SCHEMAS = P4SchemaCache()  # type: ignore[no-untyped-call]  # finsy gives it no types
-"""Schemas of programs, of which finsy would make one for each connection."""
-_DEFAULT_WIRE_VERSION = "1"  # of programs whose p4info names no version
 
 # finsy gives every RPC 10 s and has no option for it: on a busy machine a pipeline takes longer to compile.
 p4client._DEFAULT_RPC_TIMEOUT = _COMMIT_TIMEOUT_S
 
+CounterCell: TypeAlias = tuple[str, int]
+"""Alias of a counter array, and index of a cell."""
 T = TypeVar("T")
 R = TypeVar("R", bound=TableRow)
 E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry, fy.P4RegisterEntry)
@@ -131,7 +132,7 @@ class SwitchClient:
                         f"switch {self.address} runs the design {known_name}, expected {self._design.name}; "
                         "nothing was changed"
                     )
-            wire_version = _find_wire_version(schema, self._design)
+            wire_version = find_wire_version(schema, self._design)
             if wire_version not in (None, str(VERSION)):
                 raise PipelineError(
                     f"switch {self.address} runs a program of wire version {wire_version}, expected version "
@@ -145,11 +146,11 @@ class SwitchClient:
             )
 
     async def read(self, kind: type[R]) -> list[R]:
-        # One request per table keeps every answer below gRPC's 4 MB.
+        filters = [fy.P4TableEntry(kind.CONTROL + table) for table in kind.TABLES]
         rows: list[R] = []
         with self._translate_errors("read"):
-            for table in kind.TABLES:
-                entries = await self._await_rpc(self._read_entities(fy.P4TableEntry(kind.CONTROL + table)))
+            for start in range(0, len(filters), TABLES_IN_READ):
+                entries = await self._await_rpc(self._read_entities(filters[start : start + TABLES_IN_READ]))
                 rows += [kind.from_entry(entry) for entry in entries]
         return rows
 
@@ -157,13 +158,20 @@ class SwitchClient:
         """Return the number of entries for which a table of the program was compiled."""
         return schema_of(self._design).tables[kind.CONTROL + kind.TABLES[0]].size
 
-    async def read_counter(self, name: str) -> list[int]:
-        counts = await self._read_counts(fy.P4CounterEntry(name))
-        return [counts[index] for index in sorted(counts)]
+    async def read_counters(self, names: Sequence[str]) -> dict[str, list[int]]:
+        """Return all cells of counter arrays, by the arrays' aliases."""
+        counts = await self._read_counts([fy.P4CounterEntry(name) for name in names])
+        cells: dict[str, list[int]] = {name: [] for name in names}
+        for (name, _), count in sorted(counts.items()):
+            cells[name].append(count)
+        return cells
 
-    async def read_counter_cells(self, name: str, indices: Sequence[int]) -> list[int]:
-        counts = await self._read_counts([fy.P4CounterEntry(name, index=index) for index in indices])
-        return [counts[index] for index in indices]
+    async def read_counter_cells(self, cells: Sequence[CounterCell]) -> list[int]:
+        counts: dict[CounterCell, int] = {}
+        for start in range(0, len(cells), _CELLS_IN_READ):
+            batch = cells[start : start + _CELLS_IN_READ]
+            counts |= await self._read_counts([fy.P4CounterEntry(name, index=index) for name, index in batch])
+        return [counts[cell] for cell in cells]
 
     async def read_register(self, name: str, first: int = 0, count: int | None = None) -> list[int]:
         """Return `count` cells of a register array, from cell `first` on; by default all after it.
@@ -260,14 +268,14 @@ class SwitchClient:
                     f"{detail.canonical_code.name}: {detail.message}"
                 ) from error
 
-    async def _read_counts(self, cell_filter: fy.P4CounterEntry | list[fy.P4CounterEntry]) -> dict[int, int]:
+    async def _read_counts(self, filters: list[fy.P4CounterEntry]) -> dict[CounterCell, int]:
         with self._translate_errors("read"):
-            cells = await self._await_rpc(self._read_entities(cell_filter))
-        return {cell.index or 0: cell.packet_count for cell in cells}
+            cells = await self._await_rpc(self._read_entities(filters))
+        return {(cell.counter_id, cell.index or 0): cell.packet_count for cell in cells}
 
-    async def _read_entities(self, entity_filter: E | list[E]) -> list[E]:
+    async def _read_entities(self, filters: list[E]) -> list[E]:
         # finsy's overloads have no yield, so mypy takes this generator for a coroutine.
-        return [entity async for entity in cast("AsyncIterator[E]", self._switch.read(entity_filter))]
+        return [entity async for entity in cast("AsyncIterator[E]", self._switch.read(filters))]
 
     async def _await_rpc(self, rpc: Coroutine[object, object, T]) -> T:
         """Return an RPC's result; raise `DeviceError` if finsy cancels it because the connection ended."""
@@ -275,8 +283,9 @@ class SwitchClient:
         try:
             await asyncio.wait([call])
         finally:
-            call.cancel()
-            await asyncio.wait([call])
+            if not call.done():
+                call.cancel()
+                await asyncio.wait([call])
         if call.cancelled():
             raise self._closed_error()
         try:
@@ -300,7 +309,7 @@ class SwitchClient:
                 device_id=self._device_id,
                 initial_election_id=election_id,
             )
-            with _shared_schemas():
+            with shared_schemas():
                 switch = fy.Switch("hotline", self.address, options)
             await self._enter_switch(
                 switch, timeout_s, "connection" if p4blob is None else "commit of the pipeline"
@@ -319,7 +328,7 @@ class SwitchClient:
         raise NotPrimary(f"switch {self.address}: another controller keeps taking the primary role")
 
     async def _enter_switch(self, switch: fy.Switch, timeout_s: float, operation: str) -> None:
-        with _shared_schemas():  # the tasks of the connection have this context, too
+        with shared_schemas():  # the tasks of the connection have this context, too
             enter_task = asyncio.ensure_future(switch.__aenter__())
         try:
             done, _ = await asyncio.wait([enter_task], timeout=timeout_s)
@@ -372,29 +381,3 @@ def _is_host_and_port(text: str) -> bool:
     host, _, port = text.rpartition(":")
     is_host_valid = re.fullmatch(r"[^\s:/\[\]]+|\[[0-9a-fA-F:.]+\]", host) is not None
     return is_host_valid and re.fullmatch(r"[0-9]{1,5}", port) is not None and 0 < int(port) < 2**16
-
-
-def _find_wire_version(schema: fy.P4Schema, design: Design) -> str | None:
-    # A program with other tables is not one of this project, and so has no wire version.
-    has_same_tables = {table.alias for table in schema.tables} == {
-        table.alias for table in schema_of(design).tables
-    }
-    if not has_same_tables or not schema.p4info:
-        return None
-    return schema.p4info.pkg_info.version or _DEFAULT_WIRE_VERSION
-
-
-def _shared_schemas() -> AbstractContextManager[object]:
-    """Let finsy share schemas, unless the caller already does."""
-    return _SCHEMAS if P4SchemaCache.current() is None else nullcontext()
-
-
-@cache
-def schema_of(design: Design) -> fy.P4Schema:
-    try:
-        with _shared_schemas():
-            return fy.P4Schema(design.p4info)
-    except OSError as error:
-        raise PipelineError(
-            f"{design.p4info}: cannot be read: {error.strerror}; `make p4` builds it"
-        ) from error

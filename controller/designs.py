@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import cast
 
-from controller.client import schema_of
 from controller.controller import Controller
+from controller.schemas import schema_of
 from controller.tables import Change, RowEncoder, TableRow, Update, WorkerRow
 from foundation.designs.interface import ControllerOps, Design
 from foundation.designs.registry import DesignError, load_part

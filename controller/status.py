@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 
-from controller.client import SwitchClient, schema_of
+from controller.client import SwitchClient
+from controller.schemas import schema_of
 from controller.tables import CallerKind, HotParam, JobRow, KeyState, ServerRow, WorkerRow
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.header import LANES
@@ -91,12 +92,13 @@ class SwitchStatus:
 
 
 async def read_counters(switch: SwitchClient) -> Counters:
-    lanes = [await switch.read_counter(f"bank_{lane:02d}.row_stats") for lane in range(LANES)]
+    lane_names = [f"bank_{lane:02d}.row_stats" for lane in range(LANES)]
+    cells = await switch.read_counters(["rpcs", "drops", *lane_names])
     # Counters may have spare cells, so `zip` is not strict.
     return Counters(
-        rpcs=dict(zip(RPC_OUTCOMES, await switch.read_counter("rpcs"), strict=False)),
-        drops=dict(zip(drop_reasons(), await switch.read_counter("drops"), strict=False)),
-        lanes=tuple(LaneCounters(*(cells[event] for event in LaneEvent)) for cells in lanes),
+        rpcs=dict(zip(RPC_OUTCOMES, cells["rpcs"], strict=False)),
+        drops=dict(zip(drop_reasons(), cells["drops"], strict=False)),
+        lanes=tuple(LaneCounters(*(cells[name][event] for event in LaneEvent)) for name in lane_names),
     )
 
 
@@ -112,14 +114,9 @@ async def read_status(switch: SwitchClient) -> SwitchStatus:
 
 async def read_pushes(switch: SwitchClient, params: Sequence[HotParam]) -> list[int]:
     """Return, for each entry, how many pushes (no retransmissions) its slot has added, for any key."""
-    slots: defaultdict[int, list[int]] = defaultdict(list)
-    for param in params:
-        slots[param.bank].append(param.slot)
-    pushes: dict[tuple[int, int], int] = {}
-    for bank, bank_slots in slots.items():
-        counts = await switch.read_counter_cells(f"bank_{bank:02d}.pushes", bank_slots)
-        pushes |= {(bank, slot): count for slot, count in zip(bank_slots, counts, strict=True)}
-    return [pushes[param.bank, param.slot] for param in params]
+    return await switch.read_counter_cells(
+        [(f"bank_{param.bank:02d}.pushes", param.slot) for param in params]
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,7 +213,7 @@ def _open_stream(stream: Stream, number: int) -> tuple[int, IO[str] | None]:
 
 def _serve(fd: int) -> None:
     # Not above, since those that start this process import this module.
-    from controller.client import schema_of
+    from controller.schemas import schema_of
 
     for module in _RUNNER_MODULES:
         import_module(module)

@@ -16,9 +16,10 @@ from finsy.gnmiclient import GNMIClientError
 from finsy.proto import p4r, rpc_code, rpc_status
 
 from controller import client
-from controller.client import SwitchClient
+from controller.client import TABLES_IN_READ, SwitchClient
 from controller.errors import DeviceError, NotPrimary, OtherPipeline, PipelineError
-from controller.tables import Change, HotParam, JobRow, KeyState, Route, Update
+from controller.schemas import schema_of
+from controller.tables import SLOTS, Change, HotParam, JobRow, KeyState, Route, RowEncoder, Update
 from foundation.designs.registry import design
 from foundation.protocol.header import LANES, VERSION
 from switch_harness.wording import mentions, says_in_one_line
@@ -44,7 +45,7 @@ class Switch:
     closed = 0
     error: BaseException | None = None
     is_up = True
-    schema = client.schema_of(OURS)
+    schema = schema_of(OURS)
     highest: Callable[[int], int] = staticmethod(lambda attempt: 0)
     entering: BaseException | None = None
 
@@ -181,8 +182,8 @@ def failed(code: grpc.StatusCode, *details: p4r.Error) -> fy.P4ClientError:
 ASKING: list[tuple[str, Scenario]] = [
     ("write", lambda c: c.write(ROUTES)),
     ("read", lambda c: c.read(JobRow)),
-    ("read", lambda c: c.read_counter("rpcs")),
-    ("read", lambda c: c.read_counter_cells("pushes", [1])),
+    ("read", lambda c: c.read_counters(["rpcs"])),
+    ("read", lambda c: c.read_counter_cells([("pushes", 1)])),
     ("read", lambda c: c.read_register("bank_00.values_a", 0, 2)),
     ("packet-out", lambda c: c.send(b"frame", 1)),
 ]
@@ -265,16 +266,32 @@ def test_packet_ins(switch: type[Switch]) -> None:
     assert switch.asked == [[4096]]
 
 
-def test_a_counters_cells_are_in_order(switch: type[Switch]) -> None:
-    switch.answers = [SimpleNamespace(index=index, packet_count=10 + (index or 0)) for index in (2, None, 1)]
-    assert on(lambda c: c.read_counter("rpcs")) == [10, 11, 12]
-    assert switch.asked == [[fy.P4CounterEntry("rpcs")]]
+def count(counter: str, index: int | None) -> SimpleNamespace:
+    return SimpleNamespace(counter_id=counter, index=index, packet_count=10 * len(counter) + (index or 0))
 
 
-def test_some_of_a_counters_cells_are_as_they_were_asked_for(switch: type[Switch]) -> None:
-    switch.answers = [SimpleNamespace(index=index, packet_count=10 + (index or 0)) for index in (None, 2, 7)]
-    assert on(lambda c: c.read_counter_cells("pushes", [7, 0, 2])) == [17, 10, 12]
-    assert switch.asked == [[[fy.P4CounterEntry("pushes", index=index) for index in (7, 0, 2)]]]
+def test_the_cells_of_counters_are_in_order(switch: type[Switch]) -> None:
+    switch.answers = [count("rpcs", index) for index in (2, None, 1)] + [count("drops", 0)]
+    assert on(lambda c: c.read_counters(["rpcs", "drops"])) == {"rpcs": [40, 41, 42], "drops": [50]}
+    assert switch.asked == [[[fy.P4CounterEntry("rpcs"), fy.P4CounterEntry("drops")]]]
+
+
+def test_some_cells_of_counters_are_as_they_were_asked_for(
+    switch: type[Switch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    async def read(_: Switch, filters: list[fy.P4CounterEntry]) -> AsyncIterator[Any]:
+        asked.append(filters)
+        for each in reversed(filters):
+            yield count(each.counter_id, each.index or None)
+
+    monkeypatch.setattr(switch, "read", read)
+    monkeypatch.setattr(client, "_CELLS_IN_READ", 3)
+    cells = [("pushes", 7), ("hits", 2), ("pushes", 0), ("pushes", 2)]
+    assert on(lambda c: c.read_counter_cells(cells)) == [67, 42, 60, 62]
+    filters = [fy.P4CounterEntry(name, index=index) for name, index in cells]
+    assert asked == [filters[:3], filters[3:]]
 
 
 def test_only_the_cells_of_a_register_that_are_wanted_are_asked_for(switch: type[Switch]) -> None:
@@ -287,14 +304,26 @@ def test_only_the_cells_of_a_register_that_are_wanted_are_asked_for(switch: type
     assert switch.asked == [[entries], [[fy.P4RegisterEntry(register)]]]
 
 
-def test_each_table_is_a_separate_request(switch: type[Switch]) -> None:
+def test_eight_tables_are_read_in_a_request(switch: type[Switch]) -> None:
     action = fy.Action("lookup_03.hot", slot=2)
     switch.answers = [
         fy.P4TableEntry("lookup_03.hot_params", match=fy.Match(job=4, dim=1, key=7), action=action)
     ]
-    assert on(lambda c: c.read(HotParam)) == [HotParam(4, 7, 3, 2, KeyState.HOT)] * LANES
-    names = [f"HotlineIngress.lookup_{lane:02d}.hot_params" for lane in range(LANES)]
-    assert switch.asked == [[fy.P4TableEntry(name)] for name in names]
+    assert on(lambda c: c.read(HotParam)) == [HotParam(4, 7, 3, 2, KeyState.HOT)] * (LANES // 8)
+    filters = [fy.P4TableEntry(f"HotlineIngress.lookup_{lane:02d}.hot_params") for lane in range(LANES)]
+    assert switch.asked == [[filters[first : first + 8]] for first in range(0, LANES, 8)]
+    switch.asked.clear()
+    switch.answers = []
+    assert on(lambda c: c.read(JobRow)) == []
+    assert switch.asked == [[[fy.P4TableEntry("HotlineIngress.identify.jobs")]]]
+
+
+def test_an_answer_of_full_tables_is_below_the_limit_of_grpc() -> None:
+    widest = HotParam(2**16 - 1, 2**64 - 1, LANES - 1, SLOTS - 1, KeyState.HOT, 128)
+    entity = RowEncoder(schema_of(OURS).p4info).update(Update(Change.INSERT, widest)).entity
+    answer = p4r.ReadResponse(entities=[entity] * (TABLES_IN_READ * SLOTS))
+    assert schema_of(OURS).tables[HotParam.CONTROL + HotParam.TABLES[0]].size == SLOTS
+    assert answer.ByteSize() < 4 * 2**20
 
 
 async def _check(opened: SwitchClient) -> None:
@@ -330,12 +359,12 @@ def test_our_pipeline_is_committed_once(switch: type[Switch]) -> None:
     [options] = switch.opened[2:]
     # The file was parsed once, to compare it with that of the switch.
     sent: object = options.p4info
-    assert sent is client.schema_of(OURS).p4info
+    assert sent is schema_of(OURS).p4info
     assert options.p4blob == OURS.program
 
 
 def test_a_pipeline_that_was_not_built(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:
-    client.schema_of.cache_clear()
+    schema_of.cache_clear()
     missing = replace(OURS, program=OURS.program.with_name("missing.json"))
     monkeypatch.setattr(client, "find_design", lambda _name: missing)
     assert says_in_one_line(reported(_check, PipelineError), "read", "p4", missing.p4info)

@@ -11,9 +11,9 @@ from unittest.mock import AsyncMock
 import finsy as fy
 import pytest
 
-from controller.client import schema_of
 from controller.controller import Controller, Register
 from controller.errors import DeviceError, UnknownJob, UnknownKey
+from controller.schemas import schema_of
 from controller.status import RPC_OUTCOMES, LaneCounters, drop_reasons
 from controller.tables import (
     CPU_PORT,
@@ -95,7 +95,11 @@ class Switch:
     def table_size(self, kind: type[TableRow]) -> int:
         return N_CALLERS
 
-    async def read_counter(self, name: str) -> list[int]:
+    async def read_counters(self, names: Sequence[str]) -> dict[str, list[int]]:
+        return {name: self._cells(name) for name in names}
+
+    @staticmethod
+    def _cells(name: str) -> list[int]:
         if name == "rpcs":
             return [1, 2, 3, 4]
         if name == "drops":

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from controller.client import schema_of
 from controller.controller import Controller
 from controller.errors import PipelineError, RegisterError
+from controller.schemas import schema_of
 from foundation.designs.registry import design
 from switch_harness.wording import mentions
 from tests.harness.livenet import JOB, KEYS, LiveNet

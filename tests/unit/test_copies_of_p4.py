@@ -15,7 +15,7 @@ import pytest
 from finsy.proto import p4i
 from google.protobuf import text_format
 
-from controller.client import schema_of
+from controller.schemas import schema_of
 from controller.status import LaneCounters, LaneEvent, RpcOutcome, drop_reasons
 from controller.tables import (
     CALLERS,
