@@ -166,9 +166,9 @@ class Moves:
             body.n = len(result.rows)
             body.keys = [key for key, _ in result.rows]
             body.values = [value for _, row in result.rows for value in row]
-        answer = header / body
-        self._last_answers[rpc.seq % SLOTS] = (rpc.epoch, rpc.seq), answer
-        return address(answer, destination_of(packet), source_of(packet))
+        header.add_payload(body)
+        self._last_answers[rpc.seq % SLOTS] = (rpc.epoch, rpc.seq), header
+        return address(header, destination_of(packet), source_of(packet))
 
     def _execute(self, command: Packet, dim: int) -> Execution:
         if command.code == Command.BUSIEST:

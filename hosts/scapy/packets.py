@@ -206,8 +206,12 @@ def packet_of(datagram: bytes, source: Address, destination: Address) -> Packet:
 
 
 def address(payload: Packet, source: Address, destination: Address) -> Packet:
+    """Return IP / UDP / payload, with the payload itself: Scapy's `/` would copy each layer."""
+    udp = UDP(sport=source.port, dport=destination.port, chksum=0)
+    udp.add_payload(payload)
     ip = IP(src=source.ip, dst=destination.ip)
-    return ip / UDP(sport=source.port, dport=destination.port, chksum=0) / payload
+    ip.add_payload(udp)
+    return ip
 
 
 def source_of(packet: Packet) -> Address:
@@ -253,6 +257,7 @@ _OPTIMISER_SHAPES = {
     *((Op.PUSH, KEYS | VALUES | kind) for kind in (SET, SET | FIRST, SET | SECOND, REPLAY)),
 }
 """Pairs that only servers with optimisers, and those that publish values, serve."""
+_ALL_SHAPES = frozenset(_SHAPES | _OPTIMISER_SHAPES)
 
 
 def needs_optimiser(rpc: Packet) -> bool:
@@ -270,7 +275,7 @@ def fault_of(packet: Packet) -> str | None:
         return f"its version is {rpc.version}, not {VERSION}"
     if op == Op.CONTROL:
         return _fault_of_control(rpc)
-    if (op, flags) not in _SHAPES | _OPTIMISER_SHAPES:
+    if (op, flags) not in _ALL_SHAPES:
         return f"op {op} with flags {rpc.flags} is no RPC"
     if rpc.dim not in DIMS:
         return f"dim is {rpc.dim}, not {', '.join(map(str, DIMS))}"
