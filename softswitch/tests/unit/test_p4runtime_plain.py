@@ -135,6 +135,19 @@ def test_a_note_goes_with_the_write_that_has_none() -> None:
     assert twins.shortcuts == 1
 
 
+def test_a_note_in_one_table_leaves_writes_of_others_the_short_way() -> None:
+    twins = Twins()
+    cookie = update(INSERT, FORWARD, [(1, b"\5")], (PUNT, []), metadata=b"cookie")
+    pair = update(INSERT, PAIRS, [(1, b"\1"), (2, b"\1")], (SET_TAG, [(1, b"\2"), (2, b"\3")]))
+    assert twins.write(request(cookie)) == [None]
+    assert twins.write(request(pair)) == [None]
+    assert twins.shortcuts == 1
+    deleted = update(DELETE, PAIRS, [(1, b"\1"), (2, b"\1")])
+    assert twins.write(request(deleted, forward(5, kind=MODIFY))) == [None, None]
+    assert twins.shortcuts == 1
+    assert not any(entity.table_entry.metadata for entity in held(twins.short))
+
+
 def test_handles_follow_the_writes_of_tables_that_were_asked_about() -> None:
     twins = Twins()
     twins.write(request(forward(5), forward(6)))

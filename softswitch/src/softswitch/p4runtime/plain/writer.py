@@ -14,6 +14,7 @@ from softswitch.p4runtime.codecs.fields import Field
 from softswitch.p4runtime.entities.store import Stores, TableStore
 from softswitch.p4runtime.plain.encode import WORD_BITS, ActionRow, FieldRow, TableRow, encode
 from softswitch.p4runtime.plain.request import ScannedUpdates
+from softswitch.p4runtime.plain.scan import TABLE
 from softswitch.pipeline import ActionCall
 from softswitch.state.entries import Offsets
 from softswitch.state.write import OP_HEADER_WORDS
@@ -65,7 +66,6 @@ class PlainWriter:
             fields_and_actions = first_field, end_field, first_action, len(actions)
             tables.append((store.table.id, row, key_words, *fields_and_actions))
             self._max_words = max(self._max_words, OP_HEADER_WORDS + key_words + action_words)
-        self._extras = [store.extras for store in self._stores]
         self._names = {store.name for store in self._stores}
         self._tables = records_from_rows(TableRow, tables)
         self._actions = records_from_rows(ActionRow, actions)
@@ -75,7 +75,7 @@ class PlainWriter:
         """Apply all updates if all are plain, their tables have no handles, and none of them fails."""
         if (
             not self._stores
-            or any(self._extras)  # state of entries besides match and action, which a write would change
+            or self._changes_extras(scanned)
             or (tracked_tables and not self._names.isdisjoint(tracked_tables))
         ):
             return False
@@ -93,6 +93,11 @@ class PlainWriter:
             starts,
         )
         return are_valid and self._target.apply_all_or_none(ops[: starts[-1]], starts)
+
+    def _changes_extras(self, scanned: ScannedUpdates) -> bool:
+        """Return whether updates may change state of entries besides match and action."""
+        tables = {store.table.id for store in self._stores if store.extras}
+        return bool(tables) and not tables.isdisjoint(scanned.updates[:, TABLE].tolist())
 
 
 def _is_plain(store: TableStore, table: Table) -> bool:
