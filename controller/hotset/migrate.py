@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +72,7 @@ class Move:
         if goal is None:
             return Update(Change.DELETE, self.param)
         kind = Change.INSERT if start is None else Change.MODIFY
-        return Update(kind, replace(self.param, state=goal))
+        return Update(kind, self.param if self.param.state is goal else replace(self.param, state=goal))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,22 +148,33 @@ def _place_rows(
             if banks.any():
                 raise HotSetError(f"slot {slot} of key {key}: expected a free slot, got one of another row")
             banks[:], slots[k], is_placed[k] = True, slot, True
-    for dim in sorted(set(dims.tolist()), reverse=True):
+    for rows in _rows_by_lane(lanes, dims, np.flatnonzero(~is_placed)):
+        dim, lane = int(dims[rows[0]]), int(lanes[rows[0]])
         n_banks = banks_of_row(dim)
-        for lane in np.unique(lanes[dims == dim]).tolist():
-            rows = np.flatnonzero((lanes == lane) & (dims == dim) & ~is_placed)
-            banks = is_used[lane * n_banks : (lane + 1) * n_banks]
-            free_slots = np.flatnonzero(~banks.any(axis=0))
-            if len(rows) > len(free_slots):
-                of_rows = "" if dim == 1 else f" of rows of {dim} values"
-                raise HotSetError(
-                    f"lane {lane}{of_rows} has {slot_count} slots, {slot_count - len(free_slots)} of them "
-                    f"taken by entries that stay; the hot set needs {len(rows)} more: choose fewer keys"
-                )
-            slots[rows] = free_slots[: len(rows)]
-            banks[:, slots[rows]] = True
+        banks = is_used[lane * n_banks : (lane + 1) * n_banks]
+        # Of so many slots, at least `len(rows)` are free in all banks, unless the banks have fewer slots.
+        sufficient_slots = int(np.count_nonzero(banks)) + len(rows)
+        free_slots = np.flatnonzero(~banks[:, :sufficient_slots].any(axis=0))
+        if len(rows) > len(free_slots):
+            of_rows = "" if dim == 1 else f" of rows of {dim} values"
+            raise HotSetError(
+                f"lane {lane}{of_rows} has {slot_count} slots, {slot_count - len(free_slots)} of them "
+                f"taken by entries that stay; the hot set needs {len(rows)} more: choose fewer keys"
+            )
+        slots[rows] = free_slots[: len(rows)]
+        banks[:, slots[rows]] = True
     columns = zip(keys.tolist(), lanes.tolist(), slots.tolist(), dims.tolist(), strict=True)
     return [HotParam(job, key, lane, slot, state, dim) for key, lane, slot, dim in columns]
+
+
+def _rows_by_lane(
+    lanes: NDArray[np.int64], dims: NDArray[np.int64], rows: NDArray[np.int64]
+) -> list[NDArray[np.int64]]:
+    """Return the indices `rows` in groups of one dim and lane, the widest rows first."""
+    ordered = rows[np.lexsort((lanes[rows], -dims[rows]))]
+    is_new = (np.diff(lanes[ordered]) != 0) | (np.diff(dims[ordered]) != 0)
+    bounds = [0, *(np.flatnonzero(is_new) + 1).tolist(), len(ordered)]
+    return [ordered[first:stop] for first, stop in pairwise(bounds) if first < stop]
 
 
 Write = Callable[[Sequence[Update]], Coroutine[object, object, None]]

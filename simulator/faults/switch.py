@@ -74,8 +74,9 @@ class RestartableSwitch(SimulatedSwitch):
         """Return tables, counters and registers, but no multicast groups: the program uses none."""
         return self.pipeline.memory_image()[: self.pipeline.code.layout.replication.multicast]
 
-    def restart(self) -> None:
-        self.pipeline.load_image(self._empty_image)
+    def restart(self, image: Words | None = None) -> None:
+        """Restart with the content of an `image`; None means an empty switch."""
+        self.pipeline.load_image(self._empty_image if image is None else image)
         self.rows.clear()
         self.primary, self.is_off = None, False
         self.restarts += 1

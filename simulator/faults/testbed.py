@@ -153,9 +153,8 @@ class SimulatedTestbed:
 
     def _reset_switch(self, hot_keys: Sequence[int]) -> None:
         switch = self.switch
-        switch.restart()
+        switch.restart(self._provisioned_image)
         switch.restarts = switch.controller_epochs = 0
-        switch.pipeline.load_image(self._provisioned_image)
         switch.rows = {row.identity: row for row in self.rows}
         state_ops = switch.state_ops
         # No keys are loaded: the switch has only its provisioned rows.
