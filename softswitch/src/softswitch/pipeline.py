@@ -6,9 +6,10 @@ reference, `CompiledPipeline` the fast one; both are bit-exact with BMv2 (docs/s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from softswitch.ir import Match, Program
@@ -114,6 +115,12 @@ class EntryKey(NamedTuple):
 class CounterValue(NamedTuple):
     packets: int
     bytes: int
+
+    @classmethod
+    def from_cells(cls, cells: Iterable[Iterable[int]]) -> list[CounterValue]:
+        """Return the values of cells, (packets, bytes) each."""
+        # A counter may have thousands of cells, and `cls(...)` would run Python code for each.
+        return list(map(partial(tuple.__new__, cls), cells))
 
 
 class StoredEntry(NamedTuple):

@@ -166,7 +166,7 @@ class InterpretedCells:
         self._save = transactions.save
 
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
-        return [CounterValue(*cell) for cell in self._counters[name][start:stop]]
+        return CounterValue.from_cells(self._counters[name][start:stop])
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         cells = self._counters[name]

@@ -55,7 +55,7 @@ class Cells:
         size = COUNTER_WORDS * WORD_BYTES
         octets = self._read(self._layout.counters[index], size, start, stop)
         words = octets.view(np.uint64).ravel().tolist()
-        return [CounterValue(*cell) for cell in zip(words[::2], words[1::2], strict=True)]
+        return CounterValue.from_cells(zip(words[::2], words[1::2], strict=True))
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         counter = self._counters[name]
