@@ -43,37 +43,50 @@ def places(value: Any) -> Iterator[Place]:
 class Editor:
     def __init__(self, text: bytes, random: Random) -> None:
         self.text = json.loads(text)
-        self._places = list(places(self.text))
         self._random = random
+        # Each place with the key of the part of the JSON in which it is, and the text of each part.
+        self._places: list[tuple[str | None, Place]] = []
+        self._parts: dict[str, str] = {}
+        for name, part in self.text.items():
+            self._places += [(None, (self.text, name)), *((name, place) for place in places(part))]
+            self._parts[name] = json.dumps(part)
 
     def edited(self) -> bytes:
+        """Return the JSON with an edit, which is then undone; no other code may have edited it."""
         random = self._random
-        inside, key = random.choice(self._places)
+        part, (inside, key) = random.choice(self._places)
         before = inside[key]
         choice = random.random()
         if choice < 0.35:
-            text = self._deleted(inside, key)
+            text = self._deleted(part, inside, key)
         else:
-            other, place = random.choice(self._places)
+            _, (other, place) = random.choice(self._places)
             inside[key] = random.choice(ODD_VALUES) if choice < 0.8 else other[place]
-            text = self._dumped(inside, key, before)
+            text = self._dumped(part, inside, key, before)
             inside[key] = before
         return text
 
     def dumped(self) -> bytes:
         return json.dumps(self.text).encode()
 
-    def _dumped(self, inside: Any, key: Any, before: Any) -> bytes:
-        try:
+    def _dumped_with(self, part: str | None) -> bytes:
+        """Return what `dumped` returns, when only a part was edited; None is the JSON's own keys."""
+        if part is None:
             return self.dumped()
+        texts = {**self._parts, part: json.dumps(self.text[part])}
+        return ("{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in texts.items()) + "}").encode()
+
+    def _dumped(self, part: str | None, inside: Any, key: Any, before: Any) -> bytes:
+        try:
+            return self._dumped_with(part)
         except (ValueError, RecursionError):  # the value holds itself
             inside[key] = before
-            return self.dumped()
+            return self._dumped_with(part)
 
-    def _deleted(self, inside: Any, key: Any) -> bytes:
+    def _deleted(self, part: str | None, inside: Any, key: Any) -> bytes:
         copied = inside.copy()
         del inside[key]
-        text = self.dumped()
+        text = self._dumped_with(part)
         if isinstance(inside, dict):
             inside.clear()
             inside.update(copied)
