@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from typing import NoReturn
 
@@ -60,8 +59,8 @@ def test_a_small_program_is_not_cached(monkeypatch: pytest.MonkeyPatch, empty_ca
 
 
 def test_a_program_too_deep_for_pickle_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    def dumps(*_: object) -> NoReturn:
+    def dump(*_: object) -> NoReturn:
         raise RecursionError
 
-    monkeypatch.setattr(pickle, "dumps", dumps)
+    monkeypatch.setattr(cached.ProgramPickler, "dump", dump)
     assert load_cached_program(DATA) == load_program(DATA)
