@@ -41,6 +41,8 @@ class Standard(str, Enum):  # fields of `standard_metadata`
     PARSER_ERROR = "parser_error"
     PRIORITY = "priority"
 
+    __hash__ = str.__hash__  # that of `Enum` is a function in Python
+
 
 class InstanceType(IntEnum):
     """Values of `standard_metadata.instance_type`, as in simple_switch.h."""

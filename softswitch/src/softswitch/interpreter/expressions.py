@@ -65,13 +65,14 @@ _BINARY_OPERATIONS: dict[ir.Op, Callable[[int, int], int]] = {
 
 def evaluate(packet: Packet, expression: ir.Expression) -> int:
     """Return the value of an expression; booleans are 0 and 1."""
-    match expression:  # the most frequent kinds come first
-        case ir.FieldRef():
-            return packet.get(expression)
-        case ir.Constant(value):
-            return value
-        case ir.Binary(op, left, right):
-            return _evaluate_binary(packet, op, left, right)
+    # The most frequent kinds come first; a pattern of `match` would take twice as long.
+    if isinstance(expression, ir.FieldRef):
+        return packet.get(expression)
+    if isinstance(expression, ir.Constant):
+        return expression.value
+    if isinstance(expression, ir.Binary):
+        return _evaluate_binary(packet, expression)
+    match expression:
         case ir.ElementField():
             ref = field_at(packet, expression)
             return packet.get(ref) if ref else 0
@@ -94,13 +95,15 @@ def evaluate(packet: Packet, expression: ir.Expression) -> int:
             return evaluate(packet, left if evaluate(packet, condition) else right)
 
 
-def _evaluate_binary(packet: Packet, op: ir.Op, left: ir.Expression, right: ir.Expression) -> int:
-    left_value = evaluate(packet, left)
-    if op is ir.Op.BOOL_AND:
-        return int(bool(left_value) and bool(evaluate(packet, right)))
-    if op is ir.Op.BOOL_OR:
-        return int(bool(left_value) or bool(evaluate(packet, right)))
-    return int(_BINARY_OPERATIONS[op](left_value, evaluate(packet, right)))
+def _evaluate_binary(packet: Packet, expression: ir.Binary) -> int:
+    left_value = evaluate(packet, expression.left)
+    operation = _BINARY_OPERATIONS.get(expression.op)
+    if operation is not None:
+        return int(operation(left_value, evaluate(packet, expression.right)))
+    if expression.op is ir.Op.BOOL_AND:
+        return int(bool(left_value) and bool(evaluate(packet, expression.right)))
+    assert expression.op is ir.Op.BOOL_OR
+    return int(bool(left_value) or bool(evaluate(packet, expression.right)))
 
 
 def _fit_value(fit: ir.Fit, value: int, width: int) -> int:

@@ -83,15 +83,19 @@ class Packet:
         if field_type.signed and field_type.min_value <= value <= field_type.max_value:
             self.fields[ref.header][ref.field] = value
         else:
-            self.set_bits(ref, value)
+            self.fields[ref.header][ref.field] = self._wrap(ref.header, field_type, value)
 
     def set_bits(self, ref: ir.FieldRef, bits: int) -> None:
         """Store a bit pattern, whose top bit is a signed field's sign."""
         field_type = self.program.headers[ref.header].fields[ref.field]
-        width = self.varbits[ref.header] if field_type.varbit else field_type.width
+        self.fields[ref.header][ref.field] = self._wrap(ref.header, field_type, bits)
+
+    def _wrap(self, header: int, field_type: ir.FieldType, bits: int) -> int:
+        """Return the value of a bit pattern, modulo 2^width of its field."""
+        width = self.varbits[header] if field_type.varbit else field_type.width
         value = bits & ((1 << width) - 1)
         is_negative = field_type.signed and value >> (width - 1)
-        self.fields[ref.header][ref.field] = value - (1 << width) if is_negative else value
+        return value - (1 << width) if is_negative else value
 
     def width(self, ref: ir.FieldRef) -> int:
         """Return the current width of a field in bits, which varies for a varbit field."""
@@ -158,16 +162,16 @@ class Packet:
 
     def unpack_header(self, header: int, data: bytes) -> None:
         bits, offset = int.from_bytes(data, "big"), 8 * len(data)
-        for index in range(len(self.fields[header])):
-            ref = ir.FieldRef(header, index)
-            offset -= self.width(ref)
-            self.set_bits(ref, bits >> offset)
+        values = self.fields[header]
+        for index, field_type in enumerate(self.program.headers[header].fields):
+            offset -= self.varbits[header] if field_type.varbit else field_type.width
+            values[index] = self._wrap(header, field_type, bits >> offset)
 
     def header_value(self, header: int) -> int:
         bits = 0
-        for index in range(len(self.fields[header])):
-            ref = ir.FieldRef(header, index)
-            bits = bits << self.width(ref) | self.bits(ref)
+        for value, field_type in zip(self.fields[header], self.program.headers[header].fields, strict=True):
+            width = self.varbits[header] if field_type.varbit else field_type.width
+            bits = bits << width | value & ((1 << width) - 1)
         return bits
 
     def header_bytes(self, header: int) -> bytes:

@@ -87,6 +87,8 @@ class Op(Enum):
     COMPLEMENT = "~"
     NOT = "not"
 
+    __hash__ = object.__hash__  # that of `Enum` is a function in Python
+
 
 @dataclass(frozen=True, slots=True)
 class Unary:

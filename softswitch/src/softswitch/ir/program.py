@@ -133,7 +133,7 @@ class Program:
         return is_in_field_list or ref in targets or ref.header in targets
 
     def standard_field(self, name: Standard) -> FieldRef:
-        return self.field_index[STANDARD_METADATA, name.value]
+        return self.field_index[STANDARD_METADATA, name]
 
     def type_of(self, ref: LValue) -> FieldType:
         header = ref.header if isinstance(ref, FieldRef) else self.stacks[ref.element.stack].headers[0]
