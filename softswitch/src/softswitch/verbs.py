@@ -18,11 +18,14 @@ SUBCOMMANDS: dict[str, str] = {
 # Imports, programs and table entries are many long-lived objects: collect cycles rarely.
 GC_THRESHOLDS = (100_000, 50, 100)
 _PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 def main() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
     select_fast_protobuf()
+    # NumPy's BLAS, which nothing here uses, would start a thread for each core, each spinning for 20 ms.
+    os.environ.setdefault(_BLAS_THREADS, "1")
     module = SUBCOMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
     if module is None:
         import_module("softswitch.cli").main()
