@@ -35,6 +35,10 @@ def add_location(location: str) -> Iterator[None]:
         raise error if error.location else UnsupportedConstruct(error.construct, location) from None
 
 
+class PortError(SwitchError):
+    """An error of a port or of an option about ports; the text names the port and its interface."""
+
+
 class StateError(SwitchError):
     """A control-plane operation that the pipeline's state does not allow."""
 

@@ -1,4 +1,7 @@
-"""Write a file as a whole: a process that is killed, or has no room on the disk, leaves the previous one."""
+"""Read a file with an error for users, or write one as a whole.
+
+A process that is killed, or has no room on the disk, leaves the previous file.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,15 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
+
+from softswitch.errors import SwitchError
+
+
+def read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SwitchError(f"{path}: {error.strerror}") from None
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:

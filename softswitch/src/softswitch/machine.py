@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from softswitch.cache import compile_lock
 from softswitch.datapath import LivePipeline, SwitchPorts
 from softswitch.errors import KernelError, ProgramError, SwitchError
+from softswitch.files import read_file
 from softswitch.frames.grpc_stream import GrpcStream
 from softswitch.frames.nanomsg import Nanomsg
 from softswitch.frames.pcap_files import PcapFiles
 from softswitch.frames.ports import FramePorts, Transport
 from softswitch.load import load_program
 from softswitch.p4runtime.journal import Journal
-from softswitch.p4runtime.loaded_config import read_file, read_p4info
+from softswitch.p4runtime.loaded_config import read_p4info
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.p4runtime.status import Refusal

@@ -13,11 +13,10 @@ from softswitch import datapath as datapaths
 from softswitch import ir, processes
 from softswitch.compiled import CompiledPipeline
 from softswitch.datapath import SwitchPorts
-from softswitch.errors import KernelError
+from softswitch.errors import KernelError, PortError
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.ports.host_use import find_host_use
-from softswitch.ports.sockets import PortError
 from softswitch.settings import Datapath, Settings
 from switch_harness import PROGRAMS
 from switch_harness.constructs import compiled

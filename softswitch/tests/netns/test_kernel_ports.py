@@ -10,11 +10,11 @@ from random import Random
 
 import pytest
 
+from softswitch.errors import PortError
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.ports import KernelPorts
-from softswitch.ports.sockets import PortError
 from switch_harness import PROGRAMS
 from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.kernel_ports import cpu_interfaces, programs_at, received, running, send

@@ -12,10 +12,10 @@ from functools import partial
 
 import pytest
 
+from softswitch.errors import PortError
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.loop import PortLoop
 from softswitch.ports.options import PortOptions
-from softswitch.ports.sockets import PortError
 from switch_harness.native import Addressed, Stamps, Wires, read_stamp
 from switch_harness.net import CPU, ETHERNET, VLAN, Arrived, Net, addressed, frame, ip
 from switch_harness.waiting import PATIENCE_S, wait_for

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from softswitch.errors import PortError
 from softswitch.kernel import steering
 from softswitch.kernel.pins import Pins
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.ports import KernelPorts
-from softswitch.ports.sockets import PortError
 from switch_harness.constructs import compiled
 from switch_harness.net import CPU, Net, frame, namespace
 from switch_harness.waiting import PATIENCE_S, wait_for

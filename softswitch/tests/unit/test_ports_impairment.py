@@ -1,9 +1,9 @@
 import pytest
 
+from softswitch.errors import PortError
 from softswitch.ports.impairment import Direction, Impairment, parse_impairment
 from softswitch.ports.loop import PortLoop
 from softswitch.ports.options import PortOptions
-from softswitch.ports.sockets import PortError
 from switch_harness.wording import mentions
 
 

@@ -11,11 +11,12 @@ from contextlib import closing, suppress
 
 import pytest
 
+from softswitch.errors import PortError
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.layout import BURST
 from softswitch.ports.loop import PortLoop
 from softswitch.ports.options import PortOptions
-from softswitch.ports.sockets import ControlSockets, PortError
+from softswitch.ports.sockets import ControlSockets
 from switch_harness.native import Stamps, Wires, read_stamp
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import says

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 import pytest
 
 from softswitch.compiled import CompiledPipeline
+from softswitch.errors import PortError
 from softswitch.jit import MachineCode
 from softswitch.ports.loop import PortLoop
 from softswitch.ports.options import PortOptions
-from softswitch.ports.sockets import PortError
 from softswitch.queues.shape import (
     DEFAULT_DEPTH,
     UNLIMITED,

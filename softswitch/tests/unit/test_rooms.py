@@ -17,8 +17,9 @@ from softswitch.pipeline import METHODS
 SOURCES = Path(__file__).parents[2] / "src"
 
 FLOORS = (
-    {"files", "libc"},
-    {"cache", "errors", "hashing", "limits", "llvmir", "messages", "v1model", "verbs"},
+    {"errors", "libc"},
+    {"files"},
+    {"cache", "hashing", "limits", "llvmir", "messages", "v1model", "verbs"},
     {"ir", "pcap", "processes", "target"},
     {"load", "pipeline", "memory"},
     {"checks", "native"},

@@ -13,8 +13,8 @@ import click
 
 from softswitch.commands.shell import INTRO, PROMPT, FileError, Shell
 from softswitch.errors import SwitchError
+from softswitch.files import read_file
 from softswitch.load.json_text import decode_text
-from softswitch.p4runtime.loaded_config import read_file
 from softswitch.runtime.client import connect
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"

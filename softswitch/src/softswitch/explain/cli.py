@@ -18,11 +18,11 @@ from softswitch.explain.frames import TimedFrame, parse_packet, read_pcap
 from softswitch.explain.record import Recorder
 from softswitch.explain.state import from_switch
 from softswitch.explain.tree import show
+from softswitch.files import read_file
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.messages import pluralize
-from softswitch.p4runtime.loaded_config import read_file
 from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES
 
 INTERRUPTED = 130  # exit status: 128 + SIGINT

@@ -10,12 +10,12 @@ import struct
 from collections import Counter
 from pathlib import Path
 
+from softswitch.errors import PortError
 from softswitch.kernel import bpf
 from softswitch.kernel.devices import PROMISCUOUS, UP, open_tap, set_flag, set_persistent
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pins import CPU, Pins
 from softswitch.ports.qdiscs import qdiscs
-from softswitch.ports.sockets import PortError
 
 # linux/if_packet.h, linux/if_tun.h, linux/sockios.h, linux/if.h
 _SOL_PACKET, _ADD_MEMBERSHIP, _PROMISCUOUS = 263, 1, 1

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from softswitch.errors import PortError
 from softswitch.kernel import arena, bpf
 from softswitch.kernel.front import MAX_FRAME_BYTES
 from softswitch.kernel.hooks import Hook
@@ -27,7 +28,7 @@ from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.steering import Masks, restore_masks, steer
 from softswitch.ports.options import PortOptions
 from softswitch.ports.report import PortCounters, SwitchCounters
-from softswitch.ports.sockets import ControlSockets, PortError
+from softswitch.ports.sockets import ControlSockets
 from softswitch.v1model import PORT_NUMBERS
 
 _LOG = logging.getLogger(__name__)

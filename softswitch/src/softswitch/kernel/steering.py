@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from softswitch.ports.sockets import PortError
+from softswitch.errors import PortError
 
 Masks = dict[str, str]
 """Previous CPU mask by the path of an rx queue's `rps_cpus` file."""

@@ -8,6 +8,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from softswitch.errors import NESTED_TOO_DEEPLY, SwitchError
+from softswitch.files import read_file
 from softswitch.ir import Program
 from softswitch.load.cached import load_cached_program
 from softswitch.p4runtime.consistency import check
@@ -60,13 +61,6 @@ class LoadedConfig:
 def check_complete(message: p4r.ForwardingPipelineConfig) -> None:
     if not message.HasField("p4info") or not message.p4_device_config:
         raise invalid("the pipeline config needs p4info and p4_device_config (BMv2 JSON)")
-
-
-def read_file(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SwitchError(f"{path}: {error.strerror}") from None
 
 
 def read_p4info(path: Path) -> p4i.P4Info:

@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 
 from softswitch.errors import SwitchError
-from softswitch.p4runtime.loaded_config import read_file
+from softswitch.files import read_file
 
 
 def load_credentials(cert: Path, key: Path, clients_ca: Path | None = None) -> grpc.ServerCredentials:

@@ -10,9 +10,9 @@ from pathlib import Path
 from nativekit.compile import compiled, int64
 from nativekit.libc import writev
 from nativekit.records import Records
+from softswitch.errors import PortError
 from softswitch.pcap import RECORD_HEADER_BYTES, create_file
 from softswitch.ports.layout import FrameRecord, SwitchRecord
-from softswitch.ports.sockets import PortError
 
 _NS_PER_US, _US_PER_S = 1_000, 1_000_000
 NO_FILE = -1

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from softswitch.ports.sockets import PortError
+from softswitch.errors import PortError
 
 _FIELDS = {"loss": "loss", "dup": "duplicate", "reorder": "reorder"}
 _SYNTAX = "PORT:in|out:loss=P,dup=P,reorder=P,seed=N"

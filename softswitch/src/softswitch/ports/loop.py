@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from softswitch.errors import PortError
 from softswitch.memory.output import record_bytes
 from softswitch.messages import pluralize
 from softswitch.ports import forwarding
@@ -38,7 +39,7 @@ from softswitch.ports.layout import (
 from softswitch.ports.options import PortOptions
 from softswitch.ports.reorder_buffer import fill_reorder_buffer
 from softswitch.ports.report import PortCounters, SwitchCounters
-from softswitch.ports.sockets import ControlSockets, PortError, PortSocket, ring_bytes_per_port
+from softswitch.ports.sockets import ControlSockets, PortSocket, ring_bytes_per_port
 from softswitch.queues.shape import DEFAULT_DEPTH, UNLIMITED, Shape, packet_depth
 from softswitch.queues.state import NEVER, Queue, Queues, copy_settings, make_queues
 

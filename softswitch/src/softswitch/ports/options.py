@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from softswitch.errors import PortError
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.layout import MAX_PORTS
-from softswitch.ports.sockets import PortError
 from softswitch.queues.shape import Shape
 from softswitch.v1model import PORT_NUMBERS
 

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from softswitch.errors import SwitchError
-from softswitch.ports.sockets import PortError
+from softswitch.errors import PortError, SwitchError
 from softswitch.queues.shape import DEFAULT_DEPTH, UNLIMITED, Depth, Rate, Shape, parse_depth, parse_rate
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from softswitch.errors import SwitchError
+from softswitch.errors import PortError
 
 RING_BYTES = 1 << 23
 """Maximum memory of one receive ring: 4,096 slots at an MTU of 1,500 B, some 8 ms of traffic at full rate.
@@ -69,10 +69,6 @@ _SIOCGIFMTU = 0x8921
 _TPACKET_STATS = struct.Struct("<II")  # struct tpacket_stats: packets, drops
 _IFREQ = struct.Struct("16si12x")  # struct ifreq: name, MTU
 _BLOCK_BYTES = 1 << 16
-
-
-class PortError(SwitchError):
-    """An error of a port or of an option about ports; the text names the port and its interface."""
 
 
 class PortSocket:

@@ -14,8 +14,9 @@ from softswitch import ir
 from softswitch.commands.shell import Shell
 from softswitch.errors import NESTED_TOO_DEEPLY, SwitchError
 from softswitch.explain.tree import draw, make_tree
+from softswitch.files import read_file
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.p4runtime.loaded_config import read_file, read_p4info
+from softswitch.p4runtime.loaded_config import read_p4info
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.pipeline import Notice

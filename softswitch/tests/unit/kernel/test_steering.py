@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from softswitch.cli import command
+from softswitch.errors import PortError
 from softswitch.kernel.steering import check_cpu, cpu_mask, restore_masks, steer
-from softswitch.ports.sockets import PortError
 from switch_harness.wording import mentions, says
 
 QUEUES = ["s1/queues/rx-0", "s1/queues/rx-1", "s2/queues/rx-0"]
