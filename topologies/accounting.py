@@ -72,9 +72,8 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Update
             for done_count, arm in enumerate(session.config.every_arm, start=1):
                 if control.is_changed is not None and await control.is_changed(controller, arm):
                     changed_arms.append(arm.name)
-                ledgers = [
-                    _read_ledger(session, number, arm.job) for number in range(1, len(session.workers) + 1)
-                ]
+                workers = session.workers if arm in session.arms_with_workers else []
+                ledgers = [_read_ledger(session, number, arm.job) for number in range(1, len(workers) + 1)]
                 sent_lanes += sum(each.lanes_sent + each.lanes_unknown for each in ledgers)
                 unknown_lanes += sum(each.lanes_unknown for each in ledgers)
                 unreplayed_sum, unknown_replays = unreplayed_updates.read_job(arm.job, space.n_values)

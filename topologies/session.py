@@ -83,6 +83,10 @@ class RealSession(Session):
         await self.retry_after_deaths(work)
 
     @property
+    def arms_with_workers(self) -> Sequence[Arm]:
+        return self.config.every_arm
+
+    @property
     def _controller_ops(self) -> ControllerOps[Controller, TableRow]:
         return control_of(design(self.config.design))
 

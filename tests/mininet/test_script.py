@@ -73,6 +73,8 @@ def test_a_script_trains_in_each_arm_and_the_report_says_how(tmp_path: Path, wor
         assert steps >= 2 * 40 and summary["steps_per_s"][arm] > 1
         assert 0 < summary["last_reported"][arm] < 1  # it was 1 at the beginning
     assert summary["reports"] >= 2 and "ratio" in summary["learning"]["offload"]
+    started = {file.name for file in (run.folder / "logs").glob("script-*-1.log")}
+    assert started == {f"script-{arm}-1.log" for arm in ("profile", "baseline", "offload")}
     reports = [json.loads(line) for line in (run.folder / "reports.jsonl").read_text().splitlines()]
     last = workers - 1
     reporting = {(each["arm"], each["rank"]) for each in reports}

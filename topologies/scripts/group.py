@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from experiment.config import Config
 from experiment.errors import RunFailed
 from experiment.folder import chown_to_sudo_user
 from foundation.concurrency import gather_or_cancel
@@ -70,6 +71,12 @@ class _SharedServers:
         await asyncio.gather(*(agent.quit() for agent in self.agents))
 
 
+def arms_of_scripts(config: Config) -> list[Arm]:
+    """Return the arms whose scripts take steps: those that are measured, after the one to profile."""
+    first, *others = config.every_arm
+    return [first, *(arm for arm in others if arm in config.measured_arms or not arm.is_measured)]
+
+
 @asynccontextmanager
 async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
     """Start a process for each worker and arm, and wait until all have joined; end all processes on exit."""
@@ -78,7 +85,7 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
     servers = _SharedServers(context)
     arms = [
         ScriptArm(arm, config, run, servers.start, servers.publish, partial(append_report, run / REPORTS))
-        for arm in config.every_arm
+        for arm in arms_of_scripts(config)
     ]
     async with AsyncExitStack() as stack:
         stack.push_async_callback(servers.quit)

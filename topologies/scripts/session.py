@@ -91,6 +91,10 @@ class ScriptSession(RealSession):
         lanes = round(lanes_per_step * MAX_PROFILED_STEPS * self.config.workers)
         return ObservedWorkload(steps_to_profile(self.config, MAX_PROFILED_STEPS, lanes), lanes_per_step)
 
+    @property
+    def arms_with_workers(self) -> Sequence[Arm]:
+        return [each.arm for each in self.arms]
+
     def pids(self) -> dict[str, int]:
         pids = RealSession.pids(self)  # super() fails in a dataclass with slots
         for arm in self.arms:

@@ -99,6 +99,18 @@ def session_of(played: Played, tmp_path: Path) -> ScriptSession:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({"arms": ["offload", "baseline"]}, ["profile", "baseline", "offload"]),
+        ({}, ["profile", "baseline", "repeat", "proxy", "offload", "offload-proxy"]),
+        ({"design": "none", "arms": ["none"]}, ["none"]),
+    ],
+)
+def test_scripts_are_those_of_the_arms_that_take_steps(settings: dict[str, Any], names: list[str]) -> None:
+    assert [arm.name for arm in group.arms_of_scripts(Config(script="train.py", **settings))] == names
+
+
 async def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_path: Path) -> None:
     """The second has done more than its part, as the first waits for it."""
     played, reported = Played(tmp_path, each_tells=(2, 8)), []
