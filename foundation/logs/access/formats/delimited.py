@@ -116,9 +116,10 @@ class DelimitedLog(TextTableLog):
         texts = [
             name for name, each_is_text in is_text.items() if each_is_text or name in self.layout.separators
         ]
-        return frame.select(self.layout.columns.names).with_columns(
-            pl.col(texts).str.strip_chars(SPACES).replace("", None)
-        )
+        columns = frame[list(self.layout.columns.names)]
+        if not texts:
+            return columns
+        return columns.with_columns(pl.col(texts).str.strip_chars(SPACES).replace("", None))
 
     def _parse_slowly(self, text: str, has_header: bool) -> tuple[pl.DataFrame, list[int], list[Report]]:
         # As in `_parse`, only \n and \r\n end a line; a lone \r or a form feed does not.
