@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from analysis.figures.model import Axis, Figure, Panel, Series
 from analysis.page.build import Page as ReportPage
 from analysis.page.build import build
 from analysis.page.plots import plot
 from analysis.report import write_report
-from tests.harness.browser import browser, opened
+from tests.harness.browser import StartedBrowser, browser, opened
 from tests.unit.golden.run import GoldenRun
 
 SHOWN = [
@@ -69,7 +69,7 @@ NEARLY_CONSTANT_AXES = """
 
 
 @pytest.fixture(scope="module")
-def started() -> Iterator[Browser]:
+def started() -> Iterator[StartedBrowser]:
     with browser() as found:
         yield found
 
@@ -80,7 +80,7 @@ def report(golden: GoldenRun) -> Path:
 
 
 @pytest.fixture(scope="module")
-def drawn(started: Browser, report: Path) -> Iterator[Page]:
+def drawn(started: StartedBrowser, report: Path) -> Iterator[Page]:
     """Open the page on a laptop and draw all figures, once for all tests that do not change it."""
     with opened(started, report, 1280, "light") as (shown, errors):
         draw_all(shown)
@@ -108,7 +108,7 @@ def brightness(of: tuple[int, ...]) -> float:
 
 @pytest.mark.parametrize(("width", "scheme"), SHOWN)
 def test_nothing_is_cut_off_and_no_script_fails(
-    started: Browser, report: Path, width: int, scheme: str
+    started: StartedBrowser, report: Path, width: int, scheme: str
 ) -> None:
     with opened(started, report, width, scheme) as (shown, errors):
         draw_all(shown)
@@ -154,7 +154,9 @@ def page_of_constants(folder: Path) -> Path:
     return file
 
 
-def test_no_axis_magnifies_values_that_are_alike(started: Browser, report: Path, tmp_path: Path) -> None:
+def test_no_axis_magnifies_values_that_are_alike(
+    started: StartedBrowser, report: Path, tmp_path: Path
+) -> None:
     for page, is_golden in ((report, True), (page_of_constants(tmp_path), False)):
         with opened(started, page, 1280, "light") as (shown, errors):
             draw_all(shown)
@@ -174,7 +176,7 @@ def test_no_axis_magnifies_values_that_are_alike(started: Browser, report: Path,
             assert errors == []
 
 
-def test_the_plot_says_which_side_is_better(started: Browser, report: Path) -> None:
+def test_the_plot_says_which_side_is_better(started: StartedBrowser, report: Path) -> None:
     with opened(started, report, 390, "light") as (shown, _):
         for width in (390, 1280):
             shown.set_viewport_size({"width": width, "height": 800})
@@ -189,7 +191,7 @@ def test_the_plot_says_which_side_is_better(started: Browser, report: Path) -> N
             assert 0 < middle["y"] - better["y"] < 100
 
 
-def test_figures_are_drawn_as_they_come_into_view(started: Browser, report: Path) -> None:
+def test_figures_are_drawn_as_they_come_into_view(started: StartedBrowser, report: Path) -> None:
     with opened(started, report, 390, "light") as (shown, errors):
         shown.get_by_role("heading", name="Figures").locator("..").press("Enter")
         assert shown.locator("#sec-3-2 .panel").count() == 0
@@ -198,7 +200,9 @@ def test_figures_are_drawn_as_they_come_into_view(started: Browser, report: Path
         assert errors == []
 
 
-def test_the_result_comes_first_and_the_keyboard_unfolds_the_rest(started: Browser, report: Path) -> None:
+def test_the_result_comes_first_and_the_keyboard_unfolds_the_rest(
+    started: StartedBrowser, report: Path
+) -> None:
     with opened(started, report, 390, "light") as (shown, _):
         folded = shown.locator("main details.part")
         assert folded.count() > 5 and shown.locator("main details[open]").count() == 0

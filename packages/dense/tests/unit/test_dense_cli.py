@@ -15,7 +15,6 @@ from typing import Any
 import click
 import polars as pl
 import pytest
-from playwright.sync_api import Browser
 
 from foundation.errors import DataError
 from hotline_dense.answers import requirements_of
@@ -28,7 +27,7 @@ from hotline_dense.schedulers import SCHEDULERS
 from hotline_dense.whatif import PAPER_FUSION
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import says
-from tests.harness.browser import browser, opened
+from tests.harness.browser import StartedBrowser, browser, opened
 from tests.harness.cli import invoke
 
 TABLE = "layer,bytes,backward_us,forward_us\nin,4000000,20000,10000\nout,8000000,10000,5000\n"
@@ -235,7 +234,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def started() -> Iterator[Browser]:
+def started() -> Iterator[StartedBrowser]:
     with browser() as found:
         yield found
 
@@ -311,7 +310,7 @@ SHOWN = ((OVERLAP, "light", 390),)
     ],
 )
 def test_pages_fit_and_no_script_fails(
-    started: Browser, pages: list[Path], which: int, width: int, scheme: str
+    started: StartedBrowser, pages: list[Path], which: int, width: int, scheme: str
 ) -> None:
     with opened(started, pages[which], width, scheme) as (page, errors):
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -324,7 +323,7 @@ def test_pages_fit_and_no_script_fails(
         assert page.locator("section.plot details table").count() == page.locator("section.plot").count()
 
 
-def test_the_map_has_the_line_of_the_target(started: Browser, pages: list[Path]) -> None:
+def test_the_map_has_the_line_of_the_target(started: StartedBrowser, pages: list[Path]) -> None:
     with opened(started, pages[0], 1280, "light") as (page, _):
         page.locator("#scaling-map").scroll_into_view_if_needed()
         page.wait_for_selector("#scaling-map .main-svg")
@@ -336,7 +335,7 @@ def test_the_map_has_the_line_of_the_target(started: Browser, pages: list[Path])
 
 
 @pytest.mark.soak
-def test_schedules_can_be_compared_by_eye(started: Browser, pages: list[Path]) -> None:
+def test_schedules_can_be_compared_by_eye(started: StartedBrowser, pages: list[Path]) -> None:
     """All panels have the same axis, and spans that follow each other in a row differ in colour."""
     with opened(started, pages[1], 390, "light") as (page, _):
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
