@@ -26,6 +26,7 @@ _PANEL_WIDTH, _LONE_PANEL_WIDTH, _PANEL_HEIGHT = 5.2, 6.4, 3.3  # inches
 _LETTERS_PER_INCH, _HANDLE_LETTERS = 10.5, 5  # of the legend; a label's line sample is 5 letters wide
 _MAX_LEGEND_COLUMNS = 6
 _MAX_LOG_TICKS = 8
+_BAR_HEIGHT = 0.8  # of a row, as of matplotlib's bars
 
 
 def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
@@ -160,8 +161,18 @@ def _draw_heights(axis: Axes, series: Iterable[Series]) -> None:
 
 
 def _draw_spans(axis: Axes, series: Iterable[Series]) -> None:
+    from matplotlib.collections import PolyCollection
+
     for spans in series:
-        axis.barh(list(spans.x), spans.y, left=spans.low, color=spans.colour)
+        assert spans.low is not None
+        axis.yaxis.update_units(list(spans.x))  # type: ignore[no-untyped-call]  # matplotlib gives it no types
+        row: Values = np.asarray(axis.convert_yunits(list(spans.x)))  # type: ignore[no-untyped-call]  # as above
+        left, right = spans.low, spans.low + spans.y
+        bottom, top = row - _BAR_HEIGHT / 2, row + _BAR_HEIGHT / 2
+        corners = np.array([(left, bottom), (right, bottom), (right, top), (left, top)])
+        # One artist for all spans; `barh` would make one for each of hundreds.
+        axis.add_collection(PolyCollection(list(corners.transpose(2, 0, 1)), facecolors=spans.colour))
+    axis.autoscale_view()
     if not axis.yaxis_inverted():
         axis.invert_yaxis()
 
