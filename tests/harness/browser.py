@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playwright
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage, Error, Page
 
 PATIENCE_MS = 1e3 * 600
 """Time until a step fails, instead of Playwright's 30 s, which a busy machine exceeds."""
@@ -41,6 +43,8 @@ class StartedBrowser(NamedTuple):
 
 @contextmanager
 def browser() -> Iterator[StartedBrowser]:
+    from playwright.sync_api import sync_playwright  # takes 0.2 s, in each process that collects tests
+
     path = find_browser()
     if path is None:
         if platform.freedesktop_os_release()["ID"] == "debian":

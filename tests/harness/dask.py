@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from distributed import Client
-
 from switch_harness.waiting import PATIENCE_S, wait_for
 
 
@@ -39,6 +37,8 @@ def scheduler(folder: Path) -> Iterator[str]:
 @contextmanager
 def cluster_of(workers: int, folder: Path) -> Iterator[str]:
     """Yield the address of a cluster with this many worker processes."""
+    from distributed import Client  # takes a second, in each process that collects tests
+
     with scheduler(folder) as address, ExitStack() as stack:
         for name in range(workers):
             local = ["--name", f"{name}", "--nthreads", "1", "--local-directory", str(folder), "--no-nanny"]

@@ -8,16 +8,18 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from shutil import copy
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import polars as pl
 import pytest
-from matplotlib.figure import Figure
 
 import hotline
 from switch_harness.wording import mentions
 from tests.unit.test_rooms import ROOT
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NOTEBOOK = ROOT / "examples" / "answers.ipynb"
 PATIENCE_S = 600

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise, product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page
 
 from analysis.figures.model import Axis, Figure, Panel, Series
 from analysis.page.build import Page as ReportPage
@@ -17,6 +17,9 @@ from analysis.page.plots import plot
 from analysis.report import write_report
 from tests.harness.browser import StartedBrowser, browser, opened
 from tests.unit.golden.run import GoldenRun
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 SHOWN = [
     (390, "light"),
