@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import nnls
 
 from analysis.record import AnalysisError, Block, read_record
 from foundation.errors import HotlineError
@@ -28,6 +27,8 @@ class KernelCosts(NamedTuple):
 
 def fit(blocks: Sequence[Block]) -> KernelCosts:
     """Return the costs that fit the blocks, of which servers have counted the sleeps."""
+    from scipy.optimize import nnls  # here, since the import takes 0.3 s, in each process that collects tests
+
     counted = [block for block in blocks if block.servers.waits]
     if len(counted) < 2:
         raise AnalysisError(f"expected two blocks or more with sleeps of servers, got {len(counted)}")

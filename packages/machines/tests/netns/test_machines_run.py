@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import dask.config
 import pytest
 
 from experiment.config import load_config
@@ -36,6 +35,8 @@ SECONDS = 1_000_000_000
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespacedCluster]:
     """Yield two machines that do not see the runs' folder, with TLS between all of dask's processes."""
+    import dask.config  # takes 0.2 s, in each process that collects tests
+
     folder = tmp_path_factory.mktemp("machines")
     (folder / "runs").mkdir()
     resources, certificates = {"alpha": "switch=1 host=1", "beta": "host=1"}, make_certificates(folder)

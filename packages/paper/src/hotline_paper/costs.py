@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 from pydantic import ValidationError
-from scipy.optimize import nnls
 
 from analysis.figures.model import Values
 from analysis.record import AnalysisError, RunRecord, read_record
@@ -125,6 +124,8 @@ def _features(packing: MeanPacking) -> Values:
 
 
 def _fit(points: Sequence[MeasuredPoint], quantity: str) -> Values:
+    from scipy.optimize import nnls  # here, since the import takes 0.3 s, which few commands need
+
     features = np.concatenate([_features(point.packing) for point in points])
     measured = [(each.without_offload[quantity], each.with_offload[quantity]) for each in points]
     # Divided by the measured value, errors are relative.

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
 from analysis.record import AnalysisError
 from experiment.phases.workload import generate_trace, read_data
@@ -111,6 +110,8 @@ def _logarithmic_error(simulated: float, measured: float) -> float:
 
 
 def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: int) -> Fit:
+    from scipy.optimize import least_squares  # here, since the import takes 0.3 s, which few commands need
+
     record = read_real_record(run)
     measured_run = read_observation(run)
     target_cells = {(load, arm): values for (load, arm), values in measured_run.cells.items() if arm in arms}
