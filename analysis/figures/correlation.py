@@ -46,12 +46,13 @@ def correlations(source: Source) -> dict[str, dict[tuple[str, str], float]]:
             connections=pl.col("worker").n_unique().over("arm", "ps", "window"),
         )
     )
+    pairs = [(cause, metric) for cause in CAUSES for metric in METRICS]
+    spearman = {
+        f"{cause}, {metric}": pl.corr(cause, metric, method="spearman").cast(pl.Float64)
+        for cause, metric in pairs
+    }
     return {
-        str(arm): {
-            (cause, metric): float(rows_of_arm.select(pl.corr(cause, metric, method="spearman")).item())
-            for cause in CAUSES
-            for metric in METRICS
-        }
+        str(arm): dict(zip(pairs, rows_of_arm.select(**spearman).row(0), strict=True))
         for (arm,), rows_of_arm in sorted(rows.partition_by("arm", as_dict=True).items())
     }
 
