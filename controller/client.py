@@ -33,8 +33,8 @@ from foundation.text import pluralize
 DEFAULT_ADDRESS, DEFAULT_DEVICE_ID = "127.0.0.1:9559", 1
 BATCH = 1024
 """Maximum number of updates in one Write: about 60 kB, far below gRPC's limit of 4 MB."""
-TABLES_IN_READ = 8
-"""Maximum number of tables in one Read: with 4096 entries each, the answer is about 2 MB, below 4 MB, too."""
+ENTRIES_IN_READ = 32_768
+"""Maximum number of entries in the tables of a Read, whose answer has about 2 MB; a larger one is alone."""
 _CELLS_IN_READ = 16_384  # of counters: about 500 kB
 _CONNECT_TIMEOUT_S = 5.0
 _SWITCH_START_TIMEOUT_S = 60.0
@@ -146,13 +146,25 @@ class SwitchClient:
             )
 
     async def read(self, kind: type[R]) -> list[R]:
-        filters = [fy.P4TableEntry(kind.CONTROL + table) for table in kind.TABLES]
         rows: list[R] = []
         with self._translate_errors("read"):
-            for start in range(0, len(filters), TABLES_IN_READ):
-                entries = await self._await_rpc(self._read_entities(filters[start : start + TABLES_IN_READ]))
+            for tables in self._tables_by_read([kind.CONTROL + table for table in kind.TABLES]):
+                entries = await self._await_rpc(self._read_entities(list(map(fy.P4TableEntry, tables))))
                 rows += [kind.from_entry(entry) for entry in entries]
         return rows
+
+    def _tables_by_read(self, tables: Sequence[str]) -> list[list[str]]:
+        """Return tables in as few groups as their sizes allow, each for one Read."""
+        groups: list[list[str]] = []
+        room = 0
+        for table in tables:
+            size = schema_of(self._design).tables[table].size
+            if size > room:
+                groups.append([])
+                room = ENTRIES_IN_READ
+            groups[-1].append(table)
+            room -= size
+        return groups
 
     def table_size(self, kind: type[TableRow]) -> int:
         """Return the number of entries for which a table of the program was compiled."""

@@ -16,7 +16,7 @@ from finsy.gnmiclient import GNMIClientError
 from finsy.proto import p4r, rpc_code, rpc_status
 
 from controller import client
-from controller.client import TABLES_IN_READ, SwitchClient
+from controller.client import ENTRIES_IN_READ, SwitchClient
 from controller.errors import DeviceError, NotPrimary, OtherPipeline, PipelineError
 from controller.schemas import schema_of
 from controller.tables import SLOTS, Change, HotParam, JobRow, KeyState, Route, RowEncoder, Update
@@ -304,7 +304,9 @@ def test_only_the_cells_of_a_register_that_are_wanted_are_asked_for(switch: type
     assert switch.asked == [[entries], [[fy.P4RegisterEntry(register)]]]
 
 
-def test_eight_tables_are_read_in_a_request(switch: type[Switch]) -> None:
+def test_tables_are_read_together_up_to_a_number_of_entries(
+    switch: type[Switch], monkeypatch: pytest.MonkeyPatch
+) -> None:
     action = fy.Action("lookup_03.hot", slot=2)
     switch.answers = [
         fy.P4TableEntry("lookup_03.hot_params", match=fy.Match(job=4, dim=1, key=7), action=action)
@@ -316,13 +318,16 @@ def test_eight_tables_are_read_in_a_request(switch: type[Switch]) -> None:
     switch.answers = []
     assert on(lambda c: c.read(JobRow)) == []
     assert switch.asked == [[[fy.P4TableEntry("HotlineIngress.identify.jobs")]]]
+    switch.asked.clear()
+    monkeypatch.setattr(client, "ENTRIES_IN_READ", SLOTS - 1)
+    assert on(lambda c: c.read(HotParam)) == []
+    assert switch.asked == [[[each]] for each in filters]  # those that are larger are read alone
 
 
 def test_an_answer_of_full_tables_is_below_the_limit_of_grpc() -> None:
     widest = HotParam(2**16 - 1, 2**64 - 1, LANES - 1, SLOTS - 1, KeyState.HOT, 128)
     entity = RowEncoder(schema_of(OURS).p4info).update(Update(Change.INSERT, widest)).entity
-    answer = p4r.ReadResponse(entities=[entity] * (TABLES_IN_READ * SLOTS))
-    assert schema_of(OURS).tables[HotParam.CONTROL + HotParam.TABLES[0]].size == SLOTS
+    answer = p4r.ReadResponse(entities=[entity] * ENTRIES_IN_READ)
     assert answer.ByteSize() < 4 * 2**20
 
 
