@@ -19,13 +19,13 @@ import finsy as fy
 from finsy.proto import p4i, p4r
 from typing_extensions import Self
 
+from controller.sizes import CALLERS as CALLERS
+from controller.sizes import SLOTS as SLOTS
 from foundation.protocol import addressing
 from foundation.protocol.header import LANES
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row
 
 CPU_PORT = addressing.CPU_PORT
-CALLERS = 8192  # entries of table `workers`
-SLOTS = 4096  # register slots of a bank, and entries of a lane's table
 INGRESS = "HotlineIngress."
 _QUOTA_BYTES = 4
 _RANGE = Struct("!QB")  # first key and dim of a range

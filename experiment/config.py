@@ -20,7 +20,7 @@ from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
 from analysis.stopping import LOOKS
 from controller.errors import RuleError
 from controller.hotset.rules import TOP_K, find_rule, start_rule
-from controller.tables import CALLERS, SLOTS
+from controller.sizes import CALLERS, SLOTS
 from experiment.defaults import changed_settings, with_defaults
 from experiment.errors import ConfigError
 from experiment.faults import FRAME_FAULTS

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
-from controller.tables import SLOTS
+from controller.sizes import SLOTS
 from foundation.designs.registry import DEFAULT, DesignError, design
 from foundation.logs.columns import CLOSED_LOOP
 from foundation.protocol.header import DIMS, LANES, padded_dim

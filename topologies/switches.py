@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from controller.tables import CPU_PORT
 from experiment.config import Config
 from experiment.errors import SwitchFailed
 from foundation.concurrency import in_thread
@@ -145,7 +144,9 @@ class SoftSwitch(TargetSwitch):
                 for direction in ("in", "out")
                 for option in ("--impair", f"{port}:{direction}:{self.impairment}")
             ]
-        return switch_command(SOFTSWITCH, self.address, self.interfaces, cpu_port=CPU_PORT, options=options)
+        return switch_command(
+            SOFTSWITCH, self.address, self.interfaces, cpu_port=addressing.CPU_PORT, options=options
+        )
 
     def read_counters(self) -> Counters | None:
         switch_process = self.switch_process
@@ -175,7 +176,7 @@ class Bmv2Switch(TargetSwitch):
     def command(self) -> list[str]:
         options = [*WITHOUT_PROGRAM, "--log-level", "off"]
         return switch_command(
-            [find_bmv2()], self.address, self.interfaces, cpu_port=CPU_PORT, options=options
+            [find_bmv2()], self.address, self.interfaces, cpu_port=addressing.CPU_PORT, options=options
         )
 
     def stop(self) -> None:
