@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import numpy as np
@@ -236,10 +237,12 @@ class Entries:
     def _look_up(self, encoded_keys: _EncodedKeys) -> Offsets:
         """Return word offsets of records, or -1; the lock must be held."""
         ops, starts, positions, ranged = encoded_keys
-        offsets = np.full(len(positions) + len(ranged), -1, dtype=np.int64)
         found = np.zeros(len(positions), dtype=np.int64)
         if positions or not ranged:
             write.find_records(self._memory.words, self._tables, ops, starts, found)
+        if not ranged:
+            return found
+        offsets = np.full(len(positions) + len(ranged), -1, dtype=np.int64)
         offsets[positions] = found
         for position, name, words in ranged:
             if number := self._chains[name].find(words):
@@ -374,6 +377,6 @@ class Entries:
 
 def _concatenate(ops: list[list[int]]) -> tuple[Words, Offsets]:
     """Concatenate operations; return the words and the position where each begins, followed by the end."""
-    starts = np.zeros(len(ops) + 1, dtype=np.int64)
-    np.cumsum([len(op) for op in ops], out=starts[1:])
-    return np.array([value for op in ops for value in op], dtype=np.uint64), starts
+    # Most calls are for one operation, for which NumPy's functions take longer than these.
+    starts = np.array([0, *accumulate(map(len, ops))], dtype=np.int64)
+    return np.array([*chain.from_iterable(ops)], dtype=np.uint64), starts
