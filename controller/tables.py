@@ -19,8 +19,6 @@ import finsy as fy
 from finsy.proto import p4i, p4r
 from typing_extensions import Self
 
-from controller.sizes import CALLERS as CALLERS
-from controller.sizes import SLOTS as SLOTS
 from foundation.protocol import addressing
 from foundation.protocol.header import LANES
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row

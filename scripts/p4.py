@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from controller.tables import CALLERS
+from controller.sizes import CALLERS
 
 ROOT = Path(__file__).parents[1]
 DIGESTS = Path("compiled", "sources.sha256")

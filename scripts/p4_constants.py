@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from pathlib import Path
 
+from controller.sizes import CALLERS, SLOTS
 from controller.status import LaneEvent, RpcOutcome
-from controller.tables import CALLERS, SLOTS, CallerKind
+from controller.tables import CallerKind
 from foundation.protocol.addressing import CPU_PORT
 from foundation.protocol.header import (
     FIRST,

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
 from analysis.statistics import MIN_ROUNDS
-from controller.tables import CALLERS
+from controller.sizes import CALLERS
 from experiment.config import PROFILE_LANES, SERVER_ROWS, Config, config_of, max_top_k, read_toml
 from experiment.errors import ConfigError
 from foundation.designs.arms import arms_in_order, measured_arms

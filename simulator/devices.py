@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from controller.tables import CALLERS
+from controller.sizes import CALLERS
 from experiment.config import max_top_k
 from foundation.protocol.addressing import PORTS
 from foundation.protocol.frames import FRAME_OVERHEAD

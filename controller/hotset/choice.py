@@ -20,7 +20,7 @@ from pydantic import BeforeValidator, Field
 from controller.dask_cluster import CountingCluster, cluster_at, count_threads
 from controller.errors import HotSetError, RuleError
 from controller.hotset.rules import MAX_ORDERED, TOP_K, PeriodUpdates, RuleName, RunningRule, start_rule
-from controller.tables import SLOTS
+from controller.sizes import SLOTS
 from foundation.errors import DataError
 from foundation.logs.access.columns import AccessColumns, parse_columns
 from foundation.logs.access.dims import (

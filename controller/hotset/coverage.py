@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from controller.hotset.choice import MAX_KEYS, Progress, reduce_parts, select_top_keys
-from controller.tables import SLOTS
+from controller.sizes import SLOTS
 from foundation.logs.access.dims import padded_dims
 from foundation.logs.access.steps import Steps
 from foundation.logs.counts import Counts

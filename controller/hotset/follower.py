@@ -41,7 +41,8 @@ from controller.hotset.selection import (
     smooth_rates,
     sum_by_key,
 )
-from controller.tables import SLOTS, HotParam, JobRow, KeyState
+from controller.sizes import SLOTS
+from controller.tables import HotParam, JobRow, KeyState
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.rows import RowRanges, banks_of_row
 from foundation.text import pluralize

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.errors import HotSetError
-from controller.tables import SLOTS, Change, HotParam, KeyState, Update
+from controller.sizes import SLOTS
+from controller.tables import Change, HotParam, KeyState, Update
 from foundation.concurrency import gather_or_cancel
 from foundation.protocol.codec import Keys
 from foundation.protocol.control import MAX_KEYS, Command

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.errors import QuotaError
-from controller.tables import SLOTS, HotParam
+from controller.sizes import SLOTS
+from controller.tables import HotParam
 from foundation.protocol.header import LANES
 from foundation.protocol.packing import rank_in_group
 from foundation.protocol.rows import ONE_VALUE, RowRanges, banks_of_row, count_slots, dims_in, lanes_of_rows

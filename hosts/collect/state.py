@@ -28,7 +28,7 @@ COLLECTIONS = 16
 DEFAULT_STALENESS_NS, DEFAULT_SHARE = 50_000_000, 0.2
 """Settings of states that `configure` has not set; `hosts.config.Collection` has the same defaults."""
 MAX_QUEUED = 4096
-"""Maximum number of hot keys of a lane (`controller.tables.SLOTS`)."""
+"""Maximum number of hot keys of a lane (`controller.sizes.SLOTS`)."""
 AGES = 256
 """Bins of a histogram of ages in ns: eight for each power of two."""
 IDLE, READING, SUBTRACTING, PUBLISHING = 0, 1, 2, 3

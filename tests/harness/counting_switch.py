@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from controller.hotset.migrate import ANY_SLOT, plan
-from controller.tables import SLOTS, Change, HotParam, JobRow, KeyState, Update
+from controller.sizes import SLOTS
+from controller.tables import Change, HotParam, JobRow, KeyState, Update
 from foundation.protocol.header import NO_KEY
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 

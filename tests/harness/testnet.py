@@ -8,8 +8,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from controller.sizes import SLOTS
 from controller.status import drop_reasons
-from controller.tables import CPU_PORT, SLOTS, CallerKind
+from controller.tables import CPU_PORT, CallerKind
 from foundation.protocol.frames import packet_out_header
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import (

@@ -19,7 +19,8 @@ from controller import client
 from controller.client import ENTRIES_IN_READ, SwitchClient
 from controller.errors import DeviceError, NotPrimary, OtherPipeline, PipelineError
 from controller.schemas import schema_of
-from controller.tables import SLOTS, Change, HotParam, JobRow, KeyState, Route, RowEncoder, Update
+from controller.sizes import SLOTS
+from controller.tables import Change, HotParam, JobRow, KeyState, Route, RowEncoder, Update
 from foundation.designs.registry import design
 from foundation.protocol.header import LANES, VERSION
 from switch_harness.wording import mentions, says_in_one_line

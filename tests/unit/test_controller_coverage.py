@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from controller.hotset.choice import MAX_KEYS
 from controller.hotset.coverage import Coverage, coverage, find_hottest, table_limit
-from controller.tables import SLOTS
+from controller.sizes import SLOTS
 from foundation.logs.access.block import ReadOptions
 from foundation.logs.access.steps import read_steps, updates_of
 from foundation.logs.counts import Counts

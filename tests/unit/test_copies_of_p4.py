@@ -16,12 +16,11 @@ from finsy.proto import p4i
 from google.protobuf import text_format
 
 from controller.schemas import schema_of
+from controller.sizes import CALLERS, SLOTS
 from controller.status import LaneCounters, LaneEvent, RpcOutcome, drop_reasons
 from controller.tables import (
-    CALLERS,
     CPU_PORT,
     INGRESS,
-    SLOTS,
     CallerKind,
     Change,
     HotParam,

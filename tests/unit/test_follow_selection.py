@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from controller.hotset import selection
 from controller.hotset.migrate import WAVE
 from controller.hotset.selection import HotSetChange, Rates, SwapRule, choose, smooth_rates, sum_by_key
-from controller.tables import SLOTS
+from controller.sizes import SLOTS
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES
 

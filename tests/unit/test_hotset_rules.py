@@ -29,7 +29,8 @@ from controller.hotset.rules import (
     run_rule,
     start_rule,
 )
-from controller.tables import SLOTS, HotParam, KeyState
+from controller.sizes import SLOTS
+from controller.tables import HotParam, KeyState
 from experiment.config import VARIABLES, load_config
 from experiment.errors import ConfigError
 from foundation.designs.registry import NAMES

@@ -7,7 +7,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.tables import SLOTS, HotParam, KeyState, TableRow
+from controller.sizes import SLOTS
+from controller.tables import HotParam, KeyState, TableRow
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES, dtype, lanes_of_dim, offset_of

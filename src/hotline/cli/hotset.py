@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.hotset import choice as hotsets
-from controller.tables import SLOTS
+from controller.sizes import SLOTS
 from foundation.concurrency import run_interruptibly
 from foundation.logs.parts import check_output
 from foundation.protocol.header import LANES

@@ -16,7 +16,7 @@ import pytest
 
 from controller.errors import HotSetError
 from controller.hotset import choice
-from controller.tables import SLOTS
+from controller.sizes import SLOTS
 from foundation.errors import DataError
 from foundation.logs.access import source
 from foundation.logs.access.block import read_options

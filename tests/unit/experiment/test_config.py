@@ -12,7 +12,7 @@ import pytest
 import tomli
 from pydantic import BaseModel
 
-from controller.tables import SLOTS
+from controller.sizes import SLOTS
 from experiment.config import VARIABLES, Config, load_config, max_top_k
 from experiment.defaults import CODEC_DEFAULTS, SCRIPT_DEFAULTS
 from experiment.errors import ConfigError

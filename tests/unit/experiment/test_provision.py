@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.tables import CALLERS, JobRow, ServerRow, WorkerRow
+from controller.sizes import CALLERS
+from controller.tables import JobRow, ServerRow, WorkerRow
 from experiment.config import MAX_SERVERS, MAX_WORKERS, Config
 from experiment.designs import initial_rows
 from foundation.protocol import addressing

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from controller.designs import check_rows
-from controller.tables import CALLERS, WorkerRow
+from controller.sizes import CALLERS
+from controller.tables import WorkerRow
 from foundation.designs.registry import DesignError
 from foundation.designs.registry import design as find_design
 from foundation.protocol.header import WINDOW_BITS, Op

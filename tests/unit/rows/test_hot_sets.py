@@ -19,7 +19,8 @@ from controller.errors import HotSetError
 from controller.hotset import choice
 from controller.hotset.coverage import table_limit
 from controller.hotset.migrate import MigrationPlan, plan
-from controller.tables import INGRESS, SLOTS, JobRow
+from controller.sizes import SLOTS
+from controller.tables import INGRESS, JobRow
 from foundation.designs.registry import design
 from foundation.errors import DataError
 from foundation.logs.access.dims import RowSettings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.tables import SLOTS
+from controller.sizes import SLOTS
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.header import DIMS, HEADER_BYTES, KEYS, LANES, QUAD, VALUES, lane_bytes, lanes_of_dim
 from tools.evidence.result import published_table

@@ -11,7 +11,8 @@ from controller.errors import HotSetError
 from controller.hotset.migrate import plan
 from controller.hotset.quotas import first_per_lane, remaining_keys, slots_of, slots_of_entries
 from controller.hotset.rules import TOP_K
-from controller.tables import SLOTS, Change, HotParam, JobRow, RowEncoder, Update
+from controller.sizes import SLOTS
+from controller.tables import Change, HotParam, JobRow, RowEncoder, Update
 from experiment.config import Config, load_config, max_top_k
 from experiment.designs import initial_rows
 from experiment.errors import ConfigError

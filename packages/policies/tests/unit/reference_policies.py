@@ -12,7 +12,7 @@ import numpy as np
 
 from controller.hotset.migrate import WAVE
 from controller.hotset.selection import Rates, SwapRule, choose, smooth_rates, sum_by_key
-from controller.tables import SLOTS
+from controller.sizes import SLOTS
 from foundation.protocol.header import LANES
 from hotline_policies.log import PolicyLog
 from hotline_policies.rules import counters, frequency, future, hashed, queues
