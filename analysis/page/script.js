@@ -50,14 +50,18 @@ function draw(plot) {
 }
 
 const plots = JSON.parse(document.getElementById("plots").textContent);
-const seen = new Set();
+const drawn = new Set();
+function drawOnce(name) {
+  if (!drawn.has(name)) {
+    drawn.add(name);
+    draw(plots[name]);
+  }
+}
+
 // Draw a figure when it scrolls into view.
 const watcher = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) {
-    if (isIntersecting && !seen.has(target.id)) {
-      seen.add(target.id);
-      draw(plots[target.id]);
-    }
+    if (isIntersecting) drawOnce(target.id);
   }
 }, { rootMargin: "600px" });
 for (const plot of Object.values(plots)) {
@@ -68,6 +72,6 @@ for (const plot of Object.values(plots)) {
 // Paper shows everything.
 addEventListener("beforeprint", () => {
   document.querySelectorAll("details").forEach((each) => { each.open = true; });
-  Object.values(plots).forEach(draw);
+  Object.keys(plots).forEach(drawOnce);
 });
-darkScheme.addEventListener("change", () => seen.forEach((name) => draw(plots[name])));
+darkScheme.addEventListener("change", () => drawn.forEach((name) => draw(plots[name])));

@@ -237,6 +237,12 @@ def test_better_is_green_and_worse_is_red(drawn: Page) -> None:
         assert green > red
         red, green, _ = colour(drawn, "td .worse", "color")
         assert red > green
+        # All figures follow, though most were drawn as for printing, out of view.
+        drawn.wait_for_function(
+            "[...document.querySelectorAll('.panel .main-svg:first-child')].every(each => "
+            "getComputedStyle(each).backgroundColor == getComputedStyle(document.body).backgroundColor)",
+            timeout=60_000,
+        )
 
 
 def test_arms_are_hidden_and_shown_and_axes_changed(drawn: Page) -> None:
