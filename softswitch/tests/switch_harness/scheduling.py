@@ -7,6 +7,7 @@ adds to a test's name.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,9 @@ def _has_module_fixture(module: str) -> bool:
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """A unit of work goes to whichever process is free, the longest first, by the durations in a file.
 
-    So all processes end at about the same time. Where there is but one network for all processes, all tests
-    of networks go to one process.
+    So all processes end at about the same time. Tests of networks go to one process at a time while there are
+    others, because they wait for processes and clocks, and several at once leave processors idle. Where there
+    is but one network for all processes, all tests of networks go to one process.
     """
 
     def __init__(self, config: pytest.Config, log: Any, *, is_one_network: bool) -> None:
@@ -60,6 +62,7 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no typ
         config.option.loadscopereorder = False
         self._durations = read_durations(config)
         self._expected = dict[str, float]()  # by unit
+        self._network_units = dict[Any, str]()  # the latest of each process
         self._is_one_network = is_one_network
 
     def _split_scope(self, nodeid: str) -> str:
@@ -69,8 +72,21 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no typ
         # Summed up once a unit: for each choice it would take 10 s of CPU time of a session of 11,000 tests.
         for unit in self.workqueue.keys() - self._expected.keys():
             self._expected[unit] = self._expected_seconds(unit)
-        self.workqueue.move_to_end(max(self.workqueue, key=self._expected.__getitem__), last=False)
+        unit = max(self._units_for(node), key=self._expected.__getitem__)
+        if _NETWORK.search(unit):
+            self._network_units[node] = unit
+        self.workqueue.move_to_end(unit, last=False)
         super()._assign_work_unit(node)
+
+    def _units_for(self, node: Any) -> Collection[str]:
+        """Return the units that wait, without those of networks while another process has one."""
+        are_networks_busy = any(
+            not all(self.assigned_work.get(other, {}).get(unit, {}).values())
+            for other, unit in self._network_units.items()
+            if other is not node
+        )
+        others = [unit for unit in self.workqueue if not _NETWORK.search(unit)] if are_networks_busy else []
+        return others or self.workqueue
 
     def _expected_seconds(self, unit: str) -> float:
         """Return the duration of a unit; without one in the file, a run of Mininet's comes before others."""

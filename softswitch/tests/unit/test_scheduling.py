@@ -162,6 +162,23 @@ def test_two_processes_begin_with_the_two_longest_units(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_tests_of_networks_go_to_one_process_at_a_time_while_there_are_others(tmp_path: Path) -> None:
+    made, nodes = scheduling(tmp_path, 2, False)
+    slow, fast, a, b, c = [0], [1], [2, 3], [4, 5], [6, 7]
+    assert [node.sent for node in nodes] == [[*b, *c], [*slow, *fast]]
+    made.mark_test_complete(nodes[1], *slow)
+    assert nodes[1].sent == [*slow, *fast, *a]
+
+
+def test_the_units_of_a_process_that_has_ended_go_to_others(tmp_path: Path) -> None:
+    made, nodes = scheduling(tmp_path, 2, False)
+    made.remove_node(nodes[1])
+    while made.has_pending:
+        [done, *_] = [k for k in nodes[0].sent if not is_complete(made, nodes[0], k)]
+        made.mark_test_complete(nodes[0], done)
+    assert sorted(nodes[0].sent) == list(range(len(COLLECTED)))
+
+
 def test_durations_are_written_as_they_are_read(tmp_path: Path) -> None:
     """Those of tests that the session has not run are kept, unless their module has gone."""
     file = tmp_path / durations.FILE
