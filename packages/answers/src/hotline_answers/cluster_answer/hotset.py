@@ -72,9 +72,9 @@ def workload_for(config: SimulationConfig, log: ReadLog | None, reporter: Report
         if log is None:
             trace = generate_trace(config, phase.update, has_samples=False)
             first_batches = trace.steps * np.arange(trace.workers)
-            ends = trace.key_start[first_batches + trace.profile_steps]
-            pairs = zip(trace.key_start[first_batches], ends, strict=True)
-            parts = [trace.position[start:end] for start, end in pairs]
+            stops = trace.key_start[first_batches + trace.profile_steps]
+            pairs = zip(trace.key_start[first_batches], stops, strict=True)
+            parts = [trace.position[start:stop] for start, stop in pairs]
             return ScoredWorkload(trace, _count_updates(np.concatenate(parts), trace.space))
         assert config.data is not None
         if log.steps < config.workers:
