@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,9 +24,10 @@ from typing_extensions import Self
 from controller.errors import DeviceError, NotPrimary, OtherPipeline, PipelineError, RegisterError
 from controller.schemas import find_wire_version, schema_of, shared_schemas
 from controller.tables import RowEncoder, TableRow, Update
-from foundation.concurrency import gather_or_cancel
+from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.registry import DEFAULT, known_names
 from foundation.designs.registry import design as find_design
+from foundation.limits import Limit, Limits, WallClockLimit, wait_within
 from foundation.protocol.header import VERSION
 from foundation.settings import Strict
 from foundation.text import pluralize
@@ -38,7 +40,7 @@ ENTRIES_IN_READ = 32_768
 _CELLS_IN_READ = 16_384  # of counters: about 500 kB
 _CONNECT_TIMEOUT_S = 5.0
 _SWITCH_START_TIMEOUT_S = 60.0
-_COMMIT_TIMEOUT_S = 60.0
+_CALL_TIMEOUT_S = 60.0
 _SEND_TIMEOUT_S = 5.0
 _ELECTION_ID = 10  # first attempt; a client that is not primary then outbids the highest id
 _EXCLUSIVE_ELECTION_ID = 1 << 127
@@ -47,8 +49,8 @@ _MAX_ELECTIONS = 5
 _MAX_SHOWN_CHARACTERS = 120  # of the list of tables in an error
 _PACKET_QUEUE_LENGTH = 4096
 
-# finsy gives every RPC 10 s and has no option for it: on a busy machine a pipeline takes longer to compile.
-p4client._DEFAULT_RPC_TIMEOUT = _COMMIT_TIMEOUT_S
+# finsy gives every RPC 10 s and has no option for it. Here the limits of `SwitchClient` end an RPC.
+p4client._DEFAULT_RPC_TIMEOUT = None  # type: ignore[assignment]  # gRPC takes None for no deadline
 
 CounterCell: TypeAlias = tuple[str, int]
 """Alias of a counter array, and index of a cell."""
@@ -68,7 +70,8 @@ class SwitchClient:
     """`async with SwitchClient(address) as switch`: a connection, as primary unless `primary` is False.
 
     It outbids the present primary, which becomes primary again afterwards. Other clients do not outbid an
-    `exclusive` one: they get `NotPrimary`. Raises `DeviceError` at once for a malformed address.
+    `exclusive` one: they get `NotPrimary`. `limits` begin waits for the switch, by default by the clock; who
+    has started the switch's process knows more. Raises `DeviceError` at once for a malformed address.
     """
 
     _latest_epoch_ms = 0
@@ -82,13 +85,14 @@ class SwitchClient:
         primary: bool = True,
         exclusive: bool = False,
         design: str = DEFAULT,
+        limits: Limits = WallClockLimit,
     ) -> None:
         if not _is_host_and_port(address):
             raise DeviceError(f"switch address: expected HOST:PORT, as {DEFAULT_ADDRESS}, got {address!r}")
         self.address = address
         self._design = find_design(design)
         self._device_id = device_id
-        self._primary = primary
+        self._primary, self._limits = primary, limits
         # The switch that a run starts listens before it has loaded or compiled its code.
         self._connect_timeout_s = _SWITCH_START_TIMEOUT_S if exclusive else _CONNECT_TIMEOUT_S
         self._first_election_id = _EXCLUSIVE_ELECTION_ID + os.getpid() if exclusive else _ELECTION_ID
@@ -109,7 +113,7 @@ class SwitchClient:
         await self._disconnect()
         # finsy commits both when it becomes primary.
         self._connection = await self._connect(
-            schema_of(self._design).p4info, self._design.program, timeout_s=_COMMIT_TIMEOUT_S
+            schema_of(self._design).p4info, self._design.program, timeout_s=_CALL_TIMEOUT_S
         )
         return True
 
@@ -149,7 +153,7 @@ class SwitchClient:
         rows: list[R] = []
         with self._translate_errors("read"):
             for tables in self._tables_by_read([kind.CONTROL + table for table in kind.TABLES]):
-                entries = await self._await_rpc(self._read_entities(list(map(fy.P4TableEntry, tables))))
+                entries = await self._await_rpc(self._read_entities(list(map(fy.P4TableEntry, tables))), "read")
                 rows += [kind.from_entry(entry) for entry in entries]
         return rows
 
@@ -207,7 +211,9 @@ class SwitchClient:
         cells: dict[int, int] = {}
         with self._translate_errors("read"):
             for start in range(0, len(filters), BATCH):
-                entries = await self._await_rpc(self._read_entities(filters[start : start + BATCH]))
+                entries = await self._await_rpc(
+                    self._read_entities(filters[start : start + BATCH]), "read"
+                )
                 cells.update((entry.index or 0, cast(int, entry.data)) for entry in entries)
         return [cells[index] for index in range(first, stop)]
 
@@ -239,11 +245,8 @@ class SwitchClient:
         """Send a packet-out to a port; None has the program process it as if from the CPU port."""
         # gRPC allows one write on a stream at a time.
         async with self._send_lock:
-            try:
-                # If the stream has just ended, finsy opens another and waits for a switch.
-                await asyncio.wait_for(self._send(frame, egress_port), _SEND_TIMEOUT_S)
-            except asyncio.TimeoutError:
-                raise self._closed_error() from None
+            # If the stream has just ended, finsy opens another and waits for a switch.
+            await self._await_rpc(self._send(frame, egress_port), "packet-out", _SEND_TIMEOUT_S)
 
     async def packets(self) -> AsyncIterator[bytes]:
         async for packet in self._switch.read_packets(queue_size=_PACKET_QUEUE_LENGTH):
@@ -262,13 +265,13 @@ class SwitchClient:
             packet = fy.P4PacketOut(
                 frame, egress_port=egress_port or 0, submit_to_ingress=int(egress_port is None), _pad=0
             )
-            await self._await_rpc(self._switch.write([packet]))
+            await self._switch.write([packet])
 
     async def _write_batch(self, encoder: RowEncoder, batch: Sequence[Update]) -> None:
         with self._translate_errors("write"):
             try:
                 encoded_updates = [encoder.update(update) for update in batch]
-                await self._await_rpc(self._switch.write(encoded_updates))
+                await self._await_rpc(self._switch.write(encoded_updates), "write")
             except fy.P4ClientError as error:
                 if not error.details:
                     raise
@@ -282,18 +285,22 @@ class SwitchClient:
 
     async def _read_counts(self, filters: list[fy.P4CounterEntry]) -> dict[CounterCell, int]:
         with self._translate_errors("read"):
-            cells = await self._await_rpc(self._read_entities(filters))
+            cells = await self._await_rpc(self._read_entities(filters), "read")
         return {(cell.counter_id, cell.index or 0): cell.packet_count for cell in cells}
 
     async def _read_entities(self, filters: list[E]) -> list[E]:
         # finsy's overloads have no yield, so mypy takes this generator for a coroutine.
         return [entity async for entity in cast("AsyncIterator[E]", self._switch.read(filters))]
 
-    async def _await_rpc(self, rpc: Coroutine[object, object, T]) -> T:
-        """Return an RPC's result; raise `DeviceError` if finsy cancels it because the connection ended."""
+    async def _await_rpc(
+        self, rpc: Coroutine[object, object, T], operation: str, timeout_s: float = _CALL_TIMEOUT_S
+    ) -> T:
+        """Return an RPC's result; raise `DeviceError` if the connection ends, or the limit is exceeded."""
         call = asyncio.ensure_future(rpc)
+        limit = self._limits(timeout_s, f"{operation} of switch {self.address}")
         try:
-            await asyncio.wait([call])
+            if not await wait_within(limit, call):
+                raise await self._silence_error(operation, limit)
         finally:
             if not call.done():
                 call.cancel()
@@ -340,15 +347,16 @@ class SwitchClient:
         raise NotPrimary(f"switch {self.address}: another controller keeps taking the primary role")
 
     async def _enter_switch(self, switch: fy.Switch, timeout_s: float, operation: str) -> None:
+        limit = self._limits(timeout_s, f"{operation} of switch {self.address}")
         with shared_schemas():  # the tasks of the connection have this context, too
             enter_task = asyncio.ensure_future(switch.__aenter__())
         try:
-            done, _ = await asyncio.wait([enter_task], timeout=timeout_s)
+            is_done = await wait_within(limit, enter_task)
         finally:
             enter_task.cancel()
             await asyncio.wait([enter_task])
-        if not done:
-            raise DeviceError(f"switch {self.address} does not speak P4Runtime: no answer in {timeout_s:g} s")
+        if not is_done:
+            raise await self._silence_error(operation, limit)
         if enter_task.cancelled():
             # finsy could not set up the connection: it has logged the reason and cancelled the task.
             raise DeviceError(f"switch {self.address}: {operation} failed")
@@ -382,11 +390,33 @@ class SwitchClient:
             return self._not_primary_error()
         return DeviceError(f"switch {self.address}: {operation} failed: {error.code.name}: {error.message}")
 
+    async def _silence_error(self, operation: str, limit: Limit) -> DeviceError:
+        """Return an error that says what is known of a switch without an answer."""
+        is_listening = await in_thread(_accepts_connections, self.address)
+        state = (
+            "it accepts connections, and may be compiling a program"
+            if is_listening
+            else "nothing accepts connections there"
+        )
+        return DeviceError(
+            f"switch {self.address}: no answer to the {operation} {limit.describe()}; {state}; "
+            f"the load of this machine is {os.getloadavg()[0]:.1f}"
+        )
+
     def _closed_error(self) -> DeviceError:
         return DeviceError(f"switch {self.address} has closed the connection")
 
     def _not_primary_error(self) -> NotPrimary:
         return NotPrimary(f"another controller has become primary of switch {self.address}")
+
+
+def _accepts_connections(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def _is_host_and_port(text: str) -> bool:

@@ -28,6 +28,7 @@ from controller.tables import (
 )
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.registry import DEFAULT
+from foundation.limits import Limits, WallClockLimit
 from foundation.protocol import addressing
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.control import Command
@@ -66,11 +67,13 @@ class Controller:
         timeout_s: float = ANSWER_TIMEOUT_S,
         switch: SwitchClient | None = None,
         design: str = DEFAULT,
+        limits: Limits = WallClockLimit,
     ) -> None:
+        """`timeout_s` is for an answer of a server; `limits` begin the waits for it and for the switch."""
         self._switch = switch or SwitchClient(
-            address, device_id=device_id, primary=primary, exclusive=exclusive, design=design
+            address, device_id=device_id, primary=primary, exclusive=exclusive, design=design, limits=limits
         )
-        self._timeout_s = timeout_s
+        self._timeout_s, self._limits = timeout_s, limits
 
     async def __aenter__(self) -> Self:
         await self._switch.__aenter__()
@@ -200,13 +203,13 @@ class Controller:
     async def renew(self, job: int) -> None:
         """Send a job's servers their epochs; they reclaim the values that an earlier switch held."""
         servers = await self._read_servers(job)
-        async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
+        async with InBand(self._switch, timeout_s=self._timeout_s, limits=self._limits) as inband:
             await self._renew_epochs(inband, servers)
 
     async def command_servers(self, job: int, command: Command, epoch: int | None = None) -> None:
         """Have each server of a job execute a command without keys; `epoch` is its argument, if any."""
         servers = await self._read_servers(job)
-        async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
+        async with InBand(self._switch, timeout_s=self._timeout_s, limits=self._limits) as inband:
             await gather_or_cancel(inband.execute(command, server, epoch) for server in servers)
 
     async def _renew_epochs(self, inband: InBand, servers: Sequence[ServerRow]) -> None:
@@ -268,7 +271,7 @@ class Controller:
         """Return `InBand.busiest` of each PS, for an equal share of `limit` keys."""
         servers = await self._read_servers(job)
         limit_per_server = -(-limit // len(servers))  # rounded up
-        async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
+        async with InBand(self._switch, timeout_s=self._timeout_s, limits=self._limits) as inband:
             return await gather_or_cancel(inband.busiest(server, limit_per_server) for server in servers)
 
     async def registers(
@@ -285,7 +288,7 @@ class Controller:
             raise UnknownKey(f"job {job} has no entry on the switch for key {shown_keys}")
         params = [entries[key] for key in wanted_keys]
         async with (
-            InBand(self._switch, timeout_s=self._timeout_s) as inband,
+            InBand(self._switch, timeout_s=self._timeout_s, limits=self._limits) as inband,
             self._registered_caller(inband.epoch, job),
         ):
             values = await inband.read(servers, [(param.key, param.dim) for param in params])
@@ -295,7 +298,7 @@ class Controller:
         self, job: int, job_plan: MigrationPlan, renew: bool, progress: Progress
     ) -> MigrationPlan:
         servers = await self._read_servers(job)
-        async with InBand(self._switch, timeout_s=self._timeout_s) as inband:
+        async with InBand(self._switch, timeout_s=self._timeout_s, limits=self._limits) as inband:
             moved_keys = [move.param.key for move in job_plan.moves if move.command is not None]
             if renew and moved_keys:
                 await self._renew_epochs(inband, servers)

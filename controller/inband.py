@@ -16,6 +16,7 @@ from controller.errors import MoveRefused, NoAnswer
 from controller.tables import ServerRow
 from foundation.concurrency import gather_or_cancel
 from foundation.errors import MalformedDatagram
+from foundation.limits import Limits, WallClockLimit
 from foundation.protocol import addressing, codec, control, frames
 from foundation.protocol.codec import MAX_U32, Keys, Message, Values
 from foundation.protocol.control import Command, Control, Status
@@ -53,10 +54,16 @@ T = TypeVar("T")
 class InBand:
     """A caller of servers and registers, with a dedicated epoch; use it in `async with InBand(switch)`."""
 
-    def __init__(self, switch: SwitchClient, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        switch: SwitchClient,
+        *,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+        limits: Limits = WallClockLimit,
+    ) -> None:
         self.epoch = switch.new_epoch()
         self._switch = switch
-        self._timeout_s = timeout_s
+        self._timeout_s, self._limits = timeout_s, limits
         self._pending_commands: dict[tuple[int, int, int], asyncio.Future[Control]] = {}
         self._pending_reads: dict[int, asyncio.Future[Message]] = {}
         self._free_seqs_by_server: dict[ServerRow, asyncio.Queue[int]] = {}
@@ -227,22 +234,21 @@ class InBand:
         hint: str = "",
     ) -> T:
         """Send a frame repeatedly until `pending[call_id]` has the answer; raise `NoAnswer` if none comes."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T] = loop.create_future()
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         pending[call_id] = answer
-        deadline_s = loop.time() + self._timeout_s
+        limit = self._limits(self._timeout_s, f"answer of {callee} to {operation}")
         timeout_s = _FIRST_TIMEOUT_S
         try:
-            while loop.time() < deadline_s:
+            while not await limit.is_exceeded():
                 await self._switch.send(frame, egress_port)
-                await asyncio.wait([answer], timeout=min(timeout_s, deadline_s - loop.time()))
+                await asyncio.wait([answer], timeout=min(timeout_s, limit.look_s))
                 if answer.done():
                     return answer.result()
                 timeout_s = min(2 * timeout_s, _MAX_TIMEOUT_S)
         finally:
             del pending[call_id]
         raise NoAnswer(
-            f"{callee} did not answer {operation} within {self._timeout_s:g} s; is it running, and of wire "
+            f"{callee} did not answer {operation} {limit.describe()}; is it running, and of wire "
             f"version {VERSION}?" + hint
         )
 

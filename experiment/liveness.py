@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from experiment.processes import RunProcesses
+
 _DETECTION_TIMEOUT_S = 1.0  # maximum time from the end of a process's connections until its death is detected
 
 
 class Liveness:
     def __init__(self) -> None:
+        self.processes = RunProcesses()
         self.deaths = 0  # number of deaths so far
         self._down: set[str] = set()
         self._all_up = asyncio.Event()

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiment.errors import AgentFailed
+from experiment.processes import ProcessLimit
 from foundation.checkout import environment_with_checkout
+from foundation.limits import wait_within
 from hosts.fork_server import MAX_REQUEST_BYTES, StartRequest
+from softswitch.progress import Activity, last_line, read_activity
 
 AGENTS_LOG = "agents.log"
 """Name of the fork server's log in a folder of logs."""
-_START_TIMEOUT_S = 180.0
-"""Without cached machine code the fork server compiles it first, on a machine that may be busy."""
+_START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 3.0
 _PADDING = " " * 1_024
 _WITHOUT_THREADS = {"OPENBLAS_NUM_THREADS": "1", "_RJEM_MALLOC_CONF": "background_thread:false"}
@@ -105,8 +107,8 @@ class ForkedProcess:
 class AgentLauncher:
     """The connection to a fork server, with whose end all of its agents end."""
 
-    def __init__(self, connection: socket.socket, log: Path) -> None:
-        self._connection, self._log = connection, log
+    def __init__(self, connection: socket.socket, log: Path, pid: int) -> None:
+        self._connection, self._log, self._pid = connection, log, pid
         self._lock = asyncio.Lock()
         self._numbers = count(1)
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -184,17 +186,20 @@ class AgentLauncher:
             answer_future = asyncio.get_running_loop().create_future()
             self._answers[request.number] = answer_future
             self.send(request._asdict(), fds)
+            # Without cached machine code the fork server compiles it first.
+            limit = ProcessLimit(_START_TIMEOUT_S, f"start of {request.module}", self._read_server, self._log)
             try:
-                answer: dict[str, Any] = await asyncio.wait_for(answer_future, _START_TIMEOUT_S)
-            except asyncio.TimeoutError:
-                raise AgentFailed(
-                    f"{request.module} was not started in {_START_TIMEOUT_S:.0f} s; see {self._log}"
-                ) from None
+                if not await wait_within(limit, answer_future):
+                    raise AgentFailed(f"{request.module} was not started {limit.describe()}")
+                answer: dict[str, Any] = answer_future.result()
             finally:
                 del self._answers[request.number]
         if "error" in answer:
             raise AgentFailed(answer["error"])
         return int(answer["pid"])
+
+    async def _read_server(self) -> dict[str, Activity]:
+        return {"the fork server": read_activity(self._pid)}
 
     def _read(self) -> None:
         try:
@@ -230,8 +235,8 @@ class AgentLauncher:
                 answer.set_exception(self._lost_error())
 
     def _lost_error(self) -> AgentFailed:
-        lines = self._log.read_text(errors="replace").strip().splitlines()
-        reason = f": {lines[-1]}" if lines else ""
+        line = last_line(self._log)
+        reason = f": {line}" if line else ""
         return AgentFailed(f"the fork server of agents has ended{reason} ({self._log})")
 
 
@@ -249,7 +254,7 @@ async def agent_launcher(design: str, log: Path, prefix: Sequence[str] = ()) -> 
             pass_fds=[server_end.fileno()],
             start_new_session=True,
         )  # fmt: skip
-    launcher = AgentLauncher(connection, log)
+    launcher = AgentLauncher(connection, log, process.pid)
     try:
         yield launcher
     finally:

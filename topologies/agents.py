@@ -15,9 +15,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from experiment.errors import AgentFailed
 from experiment.liveness import Liveness
+from experiment.processes import ProcessLimit, read_here
 from experiment.session import OnProgress
 from foundation.concurrency import gather_or_cancel
+from foundation.limits import wait_within
 from foundation.logs.parts import write_text
+from softswitch.progress import ENDED, Activity, State, last_line
 
 log = logging.getLogger(__name__)
 
@@ -25,14 +28,11 @@ Message = dict[str, Any]  # JSON
 T = TypeVar("T")
 
 MAX_LINE_BYTES = 1 << 20
-_READY_TIMEOUT_S = 180.0
-"""An agent without cached machine code compiles for 15 s of CPU time, on a machine that may be busy."""
-_RESTART_TIMEOUT_S = 300.0  # long, as a restarted PS reads its journal while the run continues
+_READY_TIMEOUT_S = 60.0
 _CALL_TIMEOUT_S = 30.0
-_QUIT_TIMEOUT_S = 3.0
+_QUIT_TIMEOUT_S = 10.0
 _SETTLE_TIMEOUT_S = 30.0
 _GRACE_S = 0.5  # time to wait, after work has failed, for notice of the death that caused it
-_TICK_S = 1.0  # interval at which a wait checks whether all processes are up
 
 
 class InputPipe(Protocol):
@@ -65,6 +65,8 @@ class ChildProcess(Protocol):
 
 Launch: TypeAlias = Callable[[Sequence[str], Path], Awaitable[ChildProcess]]
 """Starts a command whose standard error is appended to a file."""
+ReadProcess: TypeAlias = Callable[[int], Awaitable[Activity]]
+"""Returns what the process with an id does, on the machine where it is."""
 
 
 async def launch_here(command: Sequence[str], log_file: Path) -> ChildProcess:
@@ -181,6 +183,7 @@ class Agent:
         restarts_after_death: bool = False,
         liveness: Liveness | None = None,
         launch: Launch = launch_here,
+        read_process: ReadProcess = read_here,
     ) -> None:
         """Make an agent of `command --config FILE`, and write the file."""
         config_file = log_dir / f"{name}.json"
@@ -188,7 +191,7 @@ class Agent:
         self.name = name
         self.restarts = 0
         self._command = [*command, "--config", str(config_file)]
-        self._launch = launch
+        self._launch, self._read_process = launch, read_process
         self._restarts_after_death = restarts_after_death
         self._liveness = liveness or Liveness()
         self._is_watched = False
@@ -200,6 +203,7 @@ class Agent:
         """Start the process, without waiting until the agent is ready, and return the agent."""
         self._is_ready = False
         self._agent_process = _AgentProcess(await self._launch(self._command, self._log_file))
+        self._liveness.processes.register(self.name, self.activity)
         return self
 
     @property
@@ -210,29 +214,35 @@ class Agent:
     def alive(self) -> bool:
         return self._agent_process.process.returncode is None
 
+    async def activity(self) -> Activity:
+        """Return what the process does, on whichever machine it is."""
+        return await self._read_process(self.pid) if self.alive else ENDED
+
     async def ready(self, timeout_s: float = _READY_TIMEOUT_S) -> None:
+        """Wait until the agent is ready; `timeout_s` (s) counts only the time for which it does nothing."""
         first_answer = self._agent_process.first_answer
-        await asyncio.wait([first_answer], timeout=timeout_s)
-        if not first_answer.done():
-            raise AgentFailed(f"{self.name} was not ready in {timeout_s:.0f} s; see {self._log_file}")
+        limit = ProcessLimit(timeout_s, f"start of {self.name}", self._read_own_activity, self._log_file)
+        if not await wait_within(limit, first_answer):
+            raise AgentFailed(f"{self.name} was not ready {limit.describe()}")
         self._check_answer(first_answer.result())
         self._is_ready = True
 
     async def call(
         self, command: Message, timeout_s: float = _CALL_TIMEOUT_S, on_progress: OnProgress | None = None
     ) -> Message:
-        """Send a command, again after a restart; `timeout_s` (s) elapses only while all processes are up."""
+        """Send a command, again after a restart; return the answer.
+
+        `timeout_s` (s) counts only time for which all processes of the run are up, and none of them works.
+        """
         while True:
             process = self._agent_process
             answer = process.expect_answer(
                 lambda steps: on_progress(self.name, steps) if on_progress else None
             )
             process.write(command)
-            if not await self._wait_for_answer(answer, timeout_s):
-                raise AgentFailed(
-                    f"{self.name} did not answer '{command['cmd']}' within {timeout_s:.0f} s; "
-                    f"see {self._log_file}"
-                )
+            limit = self._limit(timeout_s, f"answer to '{command['cmd']}'")
+            if not await wait_within(limit, answer):
+                raise AgentFailed(f"{self.name} did not answer '{command['cmd']}' {limit.describe()}")
             result = answer.result()
             if result is not None or not await self._has_successor(process):
                 return self._check_answer(result)
@@ -242,8 +252,9 @@ class Agent:
 
     async def settle(self) -> None:
         for answer in self._agent_process.pending_answers:
-            if not await self._wait_for_answer(answer, _SETTLE_TIMEOUT_S):
-                raise AgentFailed(f"{self.name} did not answer all commands within {_SETTLE_TIMEOUT_S:.0f} s")
+            limit = self._limit(_SETTLE_TIMEOUT_S, "answers")
+            if not await wait_within(limit, answer):
+                raise AgentFailed(f"{self.name} did not answer all commands {limit.describe()}")
             self._check_answer(answer.result())
 
     async def wait_until_failed(self) -> None:
@@ -265,12 +276,14 @@ class Agent:
         process.stdin.close()
         if not self._is_ready:
             self._kill()
-        try:
-            await asyncio.wait_for(self._agent_process.end_event.wait(), _QUIT_TIMEOUT_S)
-        except asyncio.TimeoutError:
-            log.warning("%s did not quit and is killed", self.name)
+        end = asyncio.ensure_future(self._agent_process.end_event.wait())
+        limit = ProcessLimit(
+            _QUIT_TIMEOUT_S, f"end of {self.name}", self._read_ending_activity, counts_work=True
+        )
+        if not await wait_within(limit, end):
+            log.warning("%s did not quit %s, and is killed", self.name, limit.describe())
             self._kill()
-            await self._agent_process.end_event.wait()
+            await end
         if self._agent_process.error is not None:
             log.warning("%s: %s", self.name, self._agent_process.error)
 
@@ -287,7 +300,7 @@ class Agent:
             await self.start()
             ended_process.resolve_successor(has_successor=True)
             try:
-                await self.ready(_RESTART_TIMEOUT_S)
+                await self.ready()
             except AgentFailed:
                 if self._agent_process.process.returncode != -signal.SIGKILL:
                     raise
@@ -295,13 +308,20 @@ class Agent:
                 self._liveness.mark_up(self.name)
                 return
 
-    async def _wait_for_answer(self, answer: asyncio.Future[Message | None], timeout_s: float) -> bool:
-        while timeout_s > 0 and not answer.done():
-            tick = min(timeout_s, _TICK_S)
-            await asyncio.wait([answer], timeout=tick)
-            if self._liveness.all_up:
-                timeout_s -= tick
-        return answer.done()
+    def _limit(self, timeout_s: float, what: str) -> ProcessLimit:
+        """Begin a wait for what may depend on other processes of the run, too."""
+        return self._liveness.processes.limit(
+            timeout_s, f"{what} of {self.name}", self._log_file, lambda: not self._liveness.all_up
+        )
+
+    async def _read_own_activity(self) -> dict[str, Activity]:
+        return {self.name: await self.activity()}
+
+    async def _read_ending_activity(self) -> dict[str, Activity]:
+        # A stopped process, which cannot end, counts as one that sleeps.
+        activity = await self.activity()
+        is_stopped = activity.state is State.IS_STOPPED
+        return {self.name: activity._replace(state=State.SLEEPS) if is_stopped else activity}
 
     async def _has_successor(self, process: _AgentProcess) -> bool:
         return self._restarts_after_death and self._is_watched and await asyncio.shield(process.has_successor)
@@ -314,11 +334,9 @@ class Agent:
         return answer
 
     def _death_error(self) -> AgentFailed:
-        lines = self._log_file.read_text(errors="replace").strip().splitlines()
-        if self._agent_process.error is not None:
-            lines.append(self._agent_process.error)
-        last_line = f": {lines[-1]}" if lines else ""
-        return AgentFailed(f"{self.name} ended with code {self._agent_process.process.returncode}{last_line}")
+        line = self._agent_process.error or last_line(self._log_file)
+        reason = f": {line}" if line else ""
+        return AgentFailed(f"{self.name} ended with code {self._agent_process.process.returncode}{reason}")
 
 
 def namespace_command(pid: int, module: str) -> list[str]:

@@ -75,8 +75,9 @@ async def run_experiment(
                 record.agents = await in_thread(measure_agent_costs, config)
         async with kind.open(config, run, record, reporter) as testbed:
             network = testbed.network
+            liveness.processes.register(network.switch.name, network.switch.activity)
             with reporter.phase("tables"):
-                await provision(network.address, config)
+                await provision(network.address, config, liveness.processes)
                 record.datapath = (await network.switch.counters() or {}).get("datapath")
             context = RunContext(config, run, record, reporter, testbed.placement, network, liveness)
             async with agent_cluster(context, *workload) if workload else script_cluster(context) as cluster:

@@ -17,6 +17,7 @@ from experiment.config import EPOCH, Config
 from experiment.designs import initial_rows
 from experiment.liveness import Liveness
 from experiment.phases.workload import table_optimisers
+from experiment.processes import RunProcesses
 from experiment.progress import Reporter
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design, no_optimiser_message
@@ -46,24 +47,33 @@ class RunContext(NamedTuple):
     liveness: Liveness
 
 
-async def provision(address: str, config: Config, arms: Sequence[Arm] | None = None) -> None:
-    async with Controller(address, exclusive=True, design=config.design) as controller:
+def own_controller(address: str, config: Config, processes: RunProcesses) -> Controller:
+    """Return a controller of the switch of this run, or of `hotline up`, whose processes are known."""
+    return Controller(address, exclusive=True, design=config.design, limits=processes.limit)
+
+
+async def provision(
+    address: str, config: Config, processes: RunProcesses, arms: Sequence[Arm] | None = None
+) -> None:
+    async with own_controller(address, config, processes) as controller:
         await controller.commit_pipeline()
         await controller.install(*initial_rows(config, arms))
 
 
-async def set_ranges(address: str, config: Config, arm: Arm, space: KeySpace) -> None:
+async def set_ranges(
+    address: str, config: Config, processes: RunProcesses, arm: Arm, space: KeySpace
+) -> None:
     """Tell the switch's controllers the dims of the rows of an arm's keys, if any has more than one value."""
     has_jobs = any(isinstance(row, JobRow) for row in initial_rows(config, [arm]))
     if has_jobs and space.ranges != ONE_VALUE:
-        async with Controller(address, exclusive=True, design=config.design) as controller:
+        async with own_controller(address, config, processes) as controller:
             await controller.set_ranges(arm.job, space.key_ranges)
 
 
-async def publish(address: str, config: Config, arm: Arm) -> None:
+async def publish(address: str, config: Config, processes: RunProcesses, arm: Arm) -> None:
     publish_updates = control_of(design(config.design)).publish
     if publish_updates is not None:
-        async with Controller(address, exclusive=True, design=config.design) as controller:
+        async with own_controller(address, config, processes) as controller:
             await publish_updates(controller, arm.job)
 
 

@@ -18,6 +18,8 @@ class JoinedWorker:
     final_report: Message = field(default_factory=dict)
     has_left: asyncio.Event = field(default_factory=asyncio.Event)
     is_lost: bool = False
+    answered: asyncio.Future[None] | None = None
+    """Done when a server answers the worker again; None before it has reported that servers are silent."""
     on_change: Callable[[], None] = lambda: None
     _commands_sent: int = 0
     _pending: dict[int, asyncio.Future[Message | None]] = field(default_factory=dict)

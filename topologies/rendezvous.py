@@ -16,12 +16,13 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from foundation.errors import HotlineError
+from foundation.limits import wait_within
 from topologies.embedding_tables import EmbeddingTables, parse_declaration
 from topologies.joined_worker import JoinedWorker
 from topologies.lines import (
@@ -275,6 +276,24 @@ class Rendezvous:
         if not session.set_events[name].done():
             session.set_events[name].set_result(None)
 
+    async def wait_for_servers(self, worker: JoinedWorker, servers: Sequence[int]) -> None:
+        """Wait until servers answer a worker again, which it reports with no `servers`; send it a note.
+
+        The session is broken if the servers' processes could answer and do not.
+        """
+        if worker.answered is not None and not worker.answered.done():
+            worker.answered.set_result(None)
+        limit = self._backend.limit_silence(servers) if servers else None
+        if limit is None:
+            return
+        names = "server " + ", ".join(map(str, servers))
+        worker.answered = answered = asyncio.get_running_loop().create_future()
+        await asyncio.wait([answered], timeout=limit.look_s)
+        if not (answered.done() or await limit.is_exceeded()):
+            send_line(worker.writer, {"note": f"{names} does not answer; waiting: {limit.describe_state()}"})
+        if not await wait_within(limit, answered):
+            self.mark_broken(f"{names} has not answered worker {worker.rank} {limit.describe()}")
+
     def report(self, worker: JoinedWorker, metrics: object) -> None:
         self._on_report({"rank": worker.rank, "report": worker.reports, "metrics": check_metrics(metrics)})
         worker.reports += 1
@@ -385,6 +404,8 @@ class _ConnectionHandler:
             rendezvous.report(worker, values["metrics"])
         elif command == "steps":
             worker.report_steps(int(values["steps"]))
+        elif command == "silence":
+            await rendezvous.wait_for_servers(worker, [int(server) for server in values["servers"]])
         elif command == "done":
             worker.complete_command(values.pop("number"), values)
         elif command == "leave":

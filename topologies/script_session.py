@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from foundation.errors import HotlineError
+from foundation.limits import Limit
 from topologies.embedding_tables import EmbeddingTables
 from topologies.joined_worker import JoinedWorker
 
@@ -39,6 +41,10 @@ class Backend(Protocol):
 
     async def end(self) -> None:
         """End the servers; the next session starts others. Raise `HotlineError` on failure."""
+        ...
+
+    def limit_silence(self, servers: Sequence[int]) -> Limit | None:
+        """Begin a wait for servers that do not answer a worker; None if a run limits it elsewhere."""
         ...
 
     async def publish(self) -> None:

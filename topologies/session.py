@@ -29,6 +29,7 @@ from foundation.designs.registry import design
 from foundation.logs.columns import OPERATIONS
 from foundation.logs.merge import OPERATIONS_TIME, is_measured
 from topologies.agents import Agent, CommandTarget, Message, call_all
+from topologies.fleet import own_controller
 from topologies.machine import peak_memory_mb, read_cpu_ns_by_thread, run_queue_ns
 from topologies.placement import Placement
 from topologies.testbed import TestbedNetwork
@@ -174,7 +175,7 @@ class RealSession(Session):
     async def controller(self) -> AsyncIterator[Controller]:
         async with (
             self._controller_lock,
-            Controller(self.network.address, exclusive=True, design=self.config.design) as controller,
+            own_controller(self.network.address, self.config, self.liveness.processes) as controller,
         ):
             yield controller
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from experiment.config import Config
 from experiment.errors import SwitchFailed
+from experiment.processes import ProcessLimit
 from foundation.concurrency import in_thread
 from foundation.protocol import addressing
 from softswitch.errors import SwitchEnded
@@ -24,11 +25,10 @@ from softswitch.processes import (
     start_switch,
     switch_command,
 )
+from softswitch.progress import ENDED, Activity, read_activity
 
 Counters = dict[str, Any]  # JSON (`softswitch.ports.report.SwitchCounters`)
 _START_TIMEOUT_S = 30.0
-_RESTART_TIMEOUT_S = 120.0
-"""Longer than `_START_TIMEOUT_S`, since a restart competes with the run for CPU time."""
 _STOP_TIMEOUT_S = 5.0
 _COUNTERS_TIMEOUT_S = 1.0
 _COUNTERS_POLL_INTERVAL_S = 0.005
@@ -99,15 +99,21 @@ class TargetSwitch:
         return self.switch_process
 
     async def wait_until_listening(self) -> None:
+        """Wait until the switch listens; `wait_until_failed` reports its end."""
         assert self.switch_process is not None
-        deadline = time.monotonic() + _RESTART_TIMEOUT_S
+        limit = ProcessLimit(_START_TIMEOUT_S, f"start of {self.name}", self._read_activity, self.log)
         while not self.switch_process.listens():
-            if time.monotonic() > deadline:
-                raise SwitchFailed(
-                    f"{self.name} does not listen after {_RESTART_TIMEOUT_S:.0f} s ({self.log})"
-                )
+            if await limit.is_exceeded():
+                raise SwitchFailed(f"{self.name} does not listen {limit.describe()}")
             await asyncio.sleep(_POLL_INTERVAL_S)
         self.is_listening = True
+
+    async def activity(self) -> Activity:
+        """Return what the switch's process does."""
+        return ENDED if self.pid is None else read_activity(self.pid)
+
+    async def _read_activity(self) -> dict[str, Activity]:
+        return {self.name: await self.activity()}
 
     def stop(self) -> None:
         if self.switch_process is not None:

@@ -14,6 +14,7 @@ from analysis.record import ProgramUse, RunRecord
 from experiment.config import Config
 from experiment.progress import Reporter
 from experiment.session import MachineCounters
+from softswitch.progress import Activity
 from topologies.agents import Agent, Message
 from topologies.disturbance import read_contention
 from topologies.placement import Placement, PortCounters, program_use_of
@@ -32,6 +33,10 @@ class ScriptProcess(Protocol):
 
     @property
     def returncode(self) -> int | None: ...
+
+    async def activity(self) -> Activity:
+        """Return what the process does, on whichever machine it is."""
+        ...
 
     async def wait(self) -> int: ...
 
@@ -76,6 +81,10 @@ class ControlledSwitch(Protocol):
 
     async def wait_until_failed(self) -> None:
         """Wait until the process ends although nothing has stopped it, and then raise SwitchFailed."""
+
+    async def activity(self) -> Activity:
+        """Return what the process does, on whichever machine it is."""
+        ...
 
     async def counters(self) -> Counters | None: ...
 

@@ -23,15 +23,19 @@ import polars as pl
 from experiment.config import Config, load_config
 from experiment.errors import PreflightError
 from experiment.folder import chown_to_sudo_user
+from experiment.liveness import Liveness
+from experiment.processes import ProcessLimit
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.arms import lead_arm, measured_arms
 from foundation.designs.interface import Arm
 from foundation.errors import HotlineError
+from foundation.limits import Limit
 from foundation.logs.columns import UPDATES
 from foundation.logs.merge import last_updates
 from foundation.logs.parts import atomic_path
 from hosts.warm import warm
-from topologies.agents import Agent
+from softswitch.progress import Activity
+from topologies.agents import Agent, supervise
 from topologies.embedding_tables import EmbeddingTables
 from topologies.fleet import (
     provision,
@@ -57,6 +61,8 @@ from topologies.testbed_kinds import testbed_kind
 log = logging.getLogger(__name__)
 
 UPDATES_FILE = "updates.parquet"
+_SILENCE_S = 30.0
+"""Time for which the processes of silent servers may do nothing before the session ends."""
 
 
 def folder_of(config: Config) -> Path:
@@ -86,6 +92,8 @@ class UpBackend:
         self._folder = folder_of(config)
         self._has_reports = False
         self._servers: list[Agent] = []
+        self._liveness = Liveness()
+        self._processes = self._liveness.processes
         self._failure_tasks: list[asyncio.Task[None]] = []
         self.rendezvous: Rendezvous | None = None
 
@@ -100,7 +108,8 @@ class UpBackend:
         append_report(self._folder / REPORTS, report)
 
     async def prepare(self) -> None:
-        await provision(self._network.address, self._config, [self._arm])
+        self._processes.register(self._network.switch.name, self._network.switch.activity)
+        await provision(self._network.address, self._config, self._processes, [self._arm])
 
     async def begin(self, tables: EmbeddingTables) -> Terms:
         tables = tables_of_design(self._config, tables)
@@ -132,8 +141,17 @@ class UpBackend:
         if not (self.rendezvous and self.rendezvous.end_requested.is_set()):
             await self._restart_switch()
 
+    def limit_silence(self, servers: Sequence[int]) -> Limit:
+        """Begin a wait for servers that do not answer a worker, each by way of the switch."""
+        agents = [each for each in self._servers if each.name in {f"ps-{number}" for number in servers}]
+
+        async def read() -> dict[str, Activity]:
+            return {each.name: await each.activity() for each in (*agents, self._network.switch)}
+
+        return ProcessLimit(_SILENCE_S, f"answer of server {', '.join(map(str, servers))}", read)
+
     async def publish(self) -> None:
-        await publish(self._network.address, self._config, self._arm)
+        await publish(self._network.address, self._config, self._processes, self._arm)
 
     async def _start_servers(self, tables: EmbeddingTables) -> None:
         (self._folder / "parts").mkdir(exist_ok=True)
@@ -142,10 +160,14 @@ class UpBackend:
                 number, self._config, self._folder, self._placement, tables.space, [self._arm],
                 tables.optimisers,
             )  # fmt: skip
-            agent = host.make_agent(f"ps-{number - 1}", "hosts.ps", settings, self._folder / "logs")
+            agent = host.make_agent(
+                f"ps-{number - 1}", "hosts.ps", settings, self._folder / "logs", liveness=self._liveness
+            )
             self._servers.append(await agent.start())
         await gather_or_cancel(each.ready() for each in self._servers)
-        await set_ranges(self._network.address, self._config, self._arm, tables.space)
+        await set_ranges(
+            self._network.address, self._config, self._processes, self._arm, tables.space
+        )
 
     async def _quit_servers(self) -> None:
         servers, self._servers = self._servers, []
@@ -166,7 +188,7 @@ class UpBackend:
         switch = self._network.switch
         await switch.end()
         await switch.restart()
-        await switch.wait_until_listening()
+        await supervise(switch.wait_until_listening(), [switch.wait_until_failed()])
         await self.prepare()
 
     async def _mark_broken_at_failure(self, wait: Coroutine[object, None, None]) -> None:

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.registry import design
+from foundation.limits import Limit, WallClockLimit
 from foundation.protocol import addressing
 from hosts.designs import agents_of
 from hosts.ps.store import ShareContents
@@ -81,6 +82,8 @@ class LoopbackCluster:
         self._last_servers: list[_Server] = []
         self._tables = EmbeddingTables()
         self.parts: str | None = None
+        self.silence_s = PATIENCE_S
+        """Time in s after a worker's report of silent servers until the session is broken."""
 
     async def begin(self, tables: EmbeddingTables) -> Terms:
         self.sessions += 1
@@ -90,6 +93,9 @@ class LoopbackCluster:
         workers = [(f"{NET}.{rank + 1}", port) for rank in range(self.size)]
         peers = [server.address for server in self.servers]
         return Terms(JOB, self.sessions, DESIGN, 32, peers, workers, "here", 1, self.parts)
+
+    def limit_silence(self, servers: Sequence[int]) -> Limit:
+        return WallClockLimit(self.silence_s)
 
     async def publish(self) -> None:
         """Do nothing: without a switch, pulls return all updates."""

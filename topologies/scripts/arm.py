@@ -65,6 +65,9 @@ class ScriptArm:
     async def end(self) -> None:
         """Do nothing: servers keep the model until the run has accounted for it."""
 
+    def limit_silence(self, servers: Sequence[int]) -> None:
+        """Begin no wait: the run limits its blocks, and watches the servers' processes."""
+
     async def publish(self) -> None:
         await self._publish(self.arm)
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from softswitch.progress import Activity, read_activity
 from topologies.rendezvous import RANK_VARIABLE, SOCKET_VARIABLE
 
 
@@ -64,6 +65,9 @@ class LocalScript:
     @property
     def returncode(self) -> int | None:
         return self._process.returncode
+
+    async def activity(self) -> Activity:
+        return read_activity(self.pid)
 
     async def wait(self) -> int:
         return await self._process.wait()

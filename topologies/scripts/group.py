@@ -11,6 +11,7 @@ from pathlib import Path
 from experiment.config import Config
 from experiment.errors import RunFailed
 from experiment.folder import chown_to_sudo_user
+from experiment.processes import RunProcesses
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.interface import Arm
 from hosts.keys import KeySpace
@@ -47,6 +48,10 @@ class _SharedServers:
         self._start_lock = asyncio.Lock()
 
     @property
+    def _processes(self) -> RunProcesses:
+        return self._context.liveness.processes
+
+    @property
     def space(self) -> KeySpace:
         assert self._tables is not None, "expected the tables of scripts that have joined"
         return self._tables.space
@@ -59,13 +64,15 @@ class _SharedServers:
                 self._tables = tables = tables_of_design(context.config, tables)
                 await start_servers(self.agents, context, tables.space, tables.optimisers)
                 for arm in context.config.every_arm:
-                    await set_ranges(context.network.address, context.config, arm, tables.space)
+                    await set_ranges(
+                        context.network.address, context.config, self._processes, arm, tables.space
+                    )
                 await gather_or_cancel(agent.ready() for agent in self.agents)
             elif difference := tables.describe_difference(self._tables):
                 raise RunFailed(f"{difference} in another arm: let the script declare the same in all")
 
     async def publish(self, arm: Arm) -> None:
-        await publish(self._context.network.address, self._context.config, arm)
+        await publish(self._context.network.address, self._context.config, self._processes, arm)
 
     async def quit(self) -> None:
         await asyncio.gather(*(agent.quit() for agent in self.agents))
@@ -81,6 +88,7 @@ def arms_of_scripts(config: Config) -> list[Arm]:
 async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
     """Start a process for each worker and arm, and wait until all have joined; end all processes on exit."""
     config, run, testbed_network = context.config, context.run, context.network
+    processes = context.liveness.processes
     chown_to_sudo_user(run / "parts")  # scripts run as that user, and write there
     servers = _SharedServers(context)
     arms = [
@@ -104,7 +112,8 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
                     cpu_of(script.worker, context.placement.workers),
                 )
                 await script.start(host, command)
-        workers = [ScriptWorker(number, arms) for number in range(1, config.workers + 1)]
+                processes.register(f"worker-{script.worker} of {script.arm}", script.activity)
+        workers = [ScriptWorker(number, arms, processes) for number in range(1, config.workers + 1)]
         with context.reporter.phase("scripts", len(arms) * config.workers) as phase:
             reminder = asyncio.ensure_future(_log_missing_scripts(arms, run / "logs"))
             try:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiment.errors import AgentFailed
+from softswitch.progress import ENDED, Activity
 from topologies.joined_worker import JoinedWorker
 from topologies.scripts.command import ScriptCommand
 from topologies.testbed import AgentHost, ScriptProcess
@@ -37,6 +38,9 @@ class Script:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    async def activity(self) -> Activity:
+        return ENDED if self._process.returncode is not None else await self._process.activity()
 
     @property
     def has_failed(self) -> bool:

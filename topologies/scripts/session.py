@@ -12,12 +12,13 @@ from experiment.errors import AgentFailed, RunFailed
 from experiment.phases.workload import steps_to_profile
 from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, PlannedBlock
 from foundation.designs.interface import Arm
+from foundation.limits import Limit, wait_within
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.worker import COMMAND_TIMEOUT_S, command_workers
 from topologies.session import RealSession
 
 _EXTRA_TIMEOUT_S = 120.0
-"""Timeout of a block beyond the time for its steps, in s: a table may have to be initialised first."""
+"""Limit of a block beyond the time for its steps, in s: a table may have to be initialised first."""
 MAX_PROFILED_STEPS = 10_000
 """Maximum number of steps per worker from which the hot set is chosen."""
 
@@ -52,12 +53,15 @@ class ScriptSession(RealSession):
             "discard_steps": planned.max_discarded_steps,
         }
         connected_workers = [worker for worker in arm.joined_workers if not worker.has_left.is_set()]
-        await command_workers(connected_workers, "begin_block", COMMAND_TIMEOUT_S, starts, **block)
+        await command_workers(connected_workers, "begin_block", self._command_limit(), starts, **block)
         await self._wait_until_done(arm, total_steps, on_progress)
-        answers = await command_workers(connected_workers, "end_block", COMMAND_TIMEOUT_S)
+        answers = await command_workers(connected_workers, "end_block", self._command_limit())
         # A worker that left during the block reported its result as it left, and answers no command.
         final_blocks = [worker.final_report.pop("last_block", None) for worker in connected_workers]
         return [BlockResult.model_validate(result) for result in (*answers, *final_blocks) if result]
+
+    def _command_limit(self) -> Limit:
+        return self.liveness.processes.limit(COMMAND_TIMEOUT_S, "answers of scripts")
 
     async def _wait_until_done(
         self, arm: ScriptArm, total_steps: int, on_progress: OnProgress | None
@@ -67,13 +71,18 @@ class ScriptSession(RealSession):
                 on_progress(arm.arm.name, min(arm.steps, total_steps))
 
         timeout_s = _EXTRA_TIMEOUT_S + total_steps / arm.size * MAX_STEP_S[self.config.codec]
+        limit = self.liveness.processes.limit(timeout_s, f"steps of arm {arm.arm.name}")
+        steps_done = asyncio.ensure_future(arm.wait_until_done(total_steps, show_steps))
         try:
-            await asyncio.wait_for(arm.wait_until_done(total_steps, show_steps), timeout_s)
-        except asyncio.TimeoutError:
-            raise AgentFailed(
-                f"script, arm {arm.arm.name}: {arm.steps} of {total_steps} steps within {timeout_s:.0f} s; "
-                "a step is a push: do all workers push, and call barrier equally often?"
-            ) from None
+            if not await wait_within(limit, steps_done):
+                raise AgentFailed(
+                    f"script, arm {arm.arm.name}: {arm.steps} of {total_steps} steps {limit.describe()}; "
+                    "a step is a push: do all workers push, and call barrier equally often?"
+                )
+            steps_done.result()
+        finally:
+            steps_done.cancel()
+            await asyncio.gather(steps_done, return_exceptions=True)
 
     def has_ended(self, arm: Arm) -> bool:
         return self._script_arm(arm).has_ended

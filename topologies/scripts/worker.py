@@ -4,20 +4,22 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from experiment.errors import AgentFailed
+from experiment.processes import RunProcesses
 from experiment.session import OnProgress
+from foundation.limits import Limit, wait_within
 from topologies.joined_worker import JoinedWorker
 from topologies.lines import Message
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.process import Script, first_failure
 
 COMMAND_TIMEOUT_S = 30.0
-"""Time for a command that involves only files and hints, in s."""
+"""Limit of a command that involves only files and hints, in s for which no process of the run works."""
 
 
 class ScriptWorker:
-    def __init__(self, number: int, arms: Sequence[ScriptArm]) -> None:
+    def __init__(self, number: int, arms: Sequence[ScriptArm], processes: RunProcesses) -> None:
         self.name = f"worker-{number}"
-        self._arms = arms
+        self._arms, self._processes = arms, processes
         self._scripts: dict[int, Script] = {arm.arm.job: arm.scripts[number - 1] for arm in arms}
 
     @property
@@ -30,12 +32,12 @@ class ScriptWorker:
         """Send `hint` for one job, or `flush` for all jobs, which writes logs and returns `dropped_rows`."""
         if command["cmd"] == "hint":
             worker = self._scripts[command["job"]].joined_worker
-            await command_workers([worker] if worker else [], "hint", timeout_s, file=command["file"])
+            await self._command([worker] if worker else [], "hint", timeout_s, file=command["file"])
             return {}
         if command["cmd"] != "flush":
             raise ValueError(f"expected the command hint or flush, got {command['cmd']!r}")
         joined_workers = self._joined_workers
-        answers = await command_workers(joined_workers, "flush", timeout_s)
+        answers = await self._command(joined_workers, "flush", timeout_s)
         final_reports = [worker.final_report for worker in joined_workers if worker.has_left.is_set()]
         return {"dropped_rows": sum(each.get("dropped_rows", 0) for each in (*answers, *final_reports))}
 
@@ -44,7 +46,13 @@ class ScriptWorker:
 
     async def settle(self) -> None:
         # An error may have kept the block from being ended; until then, the scripts go on pushing.
-        await command_workers(self._joined_workers, "end_block", COMMAND_TIMEOUT_S)
+        await self._command(self._joined_workers, "end_block", COMMAND_TIMEOUT_S)
+
+    async def _command(
+        self, workers: Sequence[JoinedWorker], command: str, timeout_s: float, **values: object
+    ) -> list[Message]:
+        limit = self._processes.limit(timeout_s, f"answer of {self.name} to {command!r}")
+        return await command_workers(workers, command, limit, **values)
 
     @property
     def _joined_workers(self) -> list[JoinedWorker]:
@@ -70,7 +78,7 @@ class ScriptWorker:
 async def command_workers(
     joined_workers: Iterable[JoinedWorker],
     command: str,
-    timeout_s: float,
+    limit: Limit,
     values_by_rank: Mapping[int, Message] = {},
     **values: object,
 ) -> list[Message]:
@@ -82,15 +90,15 @@ async def command_workers(
     ]
     if not answer_futures:
         return []
-    await asyncio.wait(answer_futures, timeout=timeout_s)
-    late_workers = [
-        worker.rank + 1
-        for worker, future in zip(joined_workers, answer_futures, strict=True)
-        if not future.done()
-    ]
-    if late_workers:
-        numbers = ", ".join(map(str, late_workers))
-        raise AgentFailed(f"script, worker {numbers}: no answer to {command!r} within {timeout_s:.0f} s")
+    if not await wait_within(limit, *answer_futures):
+        late_workers = [
+            str(worker.rank + 1)
+            for worker, future in zip(joined_workers, answer_futures, strict=True)
+            if not future.done()
+        ]
+        raise AgentFailed(
+            f"script, worker {', '.join(late_workers)}: no answer to {command!r} {limit.describe()}"
+        )
     answers = [answer for future in answer_futures if (answer := future.result()) is not None]
     for answer in answers:
         if "error" in answer:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
 from softswitch.errors import Bmv2NotFound, SwitchEnded
+from softswitch.progress import Activity, IdleLimit, describe_activity, describe_load, read_activity
+
+_LOG = logging.getLogger(__name__)
 
 DEVICE_ID = 1
 WITHOUT_PROGRAM = ("--no-p4",)
@@ -25,7 +30,7 @@ BMV2_PROGRAM = "simple_switch_grpc"
 BMV2_VARIABLE = "HOTLINE_BMV2"
 BMV2_SOURCES = "https://github.com/p4lang/behavioral-model"
 NO_BMV2 = f"{BMV2_PROGRAM}, which {BMV2_SOURCES} builds, is neither on PATH nor named by {BMV2_VARIABLE}"
-_START_SECONDS = 120.0  # the first start of softswitch compiles it
+_START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.005
 _READY_LINE = re.compile(r"P4Runtime on (\S+)\n")
@@ -110,33 +115,52 @@ class SwitchProcess(NamedTuple):
         """Return the error of a process that has ended, with its last line of output; None while it runs."""
         if self.process.poll() is None:
             return None
-        lines = self.log().strip().splitlines()
-        last_line = lines[-1] if lines else "it printed nothing"
-        return SwitchEnded(f"the switch ended with code {self.process.returncode}: {last_line}")
+        return SwitchEnded(f"the switch ended with code {self.process.returncode}: {self._last_line()}")
 
     def wait_until_it_listens(self, timeout_s: float = _START_SECONDS) -> None:
+        """Wait until the switch listens; `timeout_s` counts only the time for which it does nothing."""
         self._poll(self.listens, timeout_s, f"does not listen at {self.address}")
 
     def wait_for_address(self) -> SwitchProcess:
         return self._replace(address=self._poll(self._find_printed_address, _START_SECONDS, "is not ready"))
 
     def end(self, timeout_s: float = _STOP_SECONDS) -> None:
+        """End the process in order, or kill it when it has had `timeout_s` of time for that."""
         self.process.terminate()
-        try:
-            self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        self.process.send_signal(signal.SIGCONT)  # a stopped process does not hear the first signal
+        limit = IdleLimit(timeout_s, counts_work=True)
+        while not limit.is_exceeded:
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(limit.look_s)
+                return
+            limit.look([self.activity()])
+        self.process.kill()
+        self.process.wait()
+
+    def activity(self) -> Activity:
+        return read_activity(self.process.pid)
 
     def _poll(self, check: Callable[[], T | None], timeout_s: float, problem: str) -> T:
-        deadline = time.monotonic() + timeout_s
+        limit = IdleLimit(timeout_s)
         while (result := check()) is None:
             if (error := self.exit_error()) is not None:
                 raise error
-            if time.monotonic() > deadline:
-                raise SwitchEnded(f"the switch {problem} after {timeout_s:.0f} s")
+            if limit.look_s == 0:
+                limit.look([self.activity()])
+            if (waited_s := limit.take_overdue_s()) is not None:
+                _LOG.warning("the switch %s after %.0f s: %s", problem, waited_s, self._describe())
+            if limit.is_exceeded:
+                raise SwitchEnded(f"the switch {problem} after {timeout_s:g} s idle: {self._describe()}")
             time.sleep(_POLL_SECONDS)
         return result
+
+    def _describe(self) -> str:
+        activity = describe_activity(self.activity())
+        return f"it {activity}; {describe_load()}; its last line of output: {self._last_line()}"
+
+    def _last_line(self) -> str:
+        lines = self.log().strip().splitlines()
+        return lines[-1] if lines else "it printed nothing"
 
     def listens(self) -> bool | None:  # None if not, for `_poll`
         host, _, port = self.address.rpartition(":")

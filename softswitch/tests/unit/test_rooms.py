@@ -17,7 +17,7 @@ from softswitch.pipeline import METHODS
 SOURCES = Path(__file__).parents[2] / "src"
 
 FLOORS = (
-    {"errors", "libc"},
+    {"errors", "libc", "progress"},
     {"files"},
     {"cache", "hashing", "limits", "llvmir", "messages", "v1model", "verbs"},
     {"ir", "pcap", "processes", "target"},

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
@@ -33,8 +33,8 @@ from hotline.kv.run_recorder import RunRecorder
 
 MAX_CHUNK = 1 << 16
 """Largest operation of the state machine, in parameters; larger operations are split."""
-SERVER_TIMEOUT_S = 5.0
-"""Time without any answer after which servers count as lost."""
+SILENCE_S = 5.0
+"""Time without any answer after which the rendezvous is told of the silent servers."""
 _TICK_NS = 50_000_000
 """Interval at which the compiled loop returns to check for an error or `close`."""
 _PAST_DEADLINE_NS = 0  # a deadline at which the loop returns at once
@@ -55,10 +55,6 @@ class WorkerClosed(InvalidCall):
     """A call after the worker was closed."""
 
 
-class ServerTimeout(ClusterLost):
-    """Servers have not answered for `SERVER_TIMEOUT_S`."""
-
-
 class Engine:
     """Executes operations in the order of their submission, and numbers them from 0.
 
@@ -66,14 +62,18 @@ class Engine:
     for a later operation raises it. Any other error in the thread ends it by `fail`, after which all waits
     for operations that are not done, and later calls, raise that error. An engine with a recorder begins
     paused: calls block, and queued operations wait, until `resume`.
+
+    `on_silence` is called with the numbers of servers that have not answered for `SILENCE_S`, and without any
+    when one has answered again. Which of them will never answer is found by others, who call `fail`.
     """
 
     def __init__(
         self, caller: Caller, design_name: str, space: KeySpace, window: int, servers: Sequence[Address],
         sock: socket.socket, recorder: RunRecorder | None = None,
+        on_silence: Callable[[Sequence[int]], None] = lambda servers: None,
     ) -> None:  # fmt: skip
         self._max_chunk = max_chunk(space)
-        self.recorder = recorder
+        self.recorder, self._on_silence = recorder, on_silence
         # While paused, no operation begins. Busy: an operation is under way.
         self._is_paused, self._is_busy = recorder is not None, False
         self._pushes = 0
@@ -324,7 +324,7 @@ class Engine:
 
     def _complete_rpcs(self) -> int:
         client = self.client
-        rows, last_progress_ns = -1, 0
+        rows, last_progress_ns, is_silent = -1, 0, False
         while not client.idle:
             now_ns = time.monotonic_ns()
             reason = self._operate(now_ns + _TICK_NS)
@@ -334,8 +334,12 @@ class Engine:
             previous_rows, rows = rows, int(client.state.header.rows)
             if rows != previous_rows:
                 last_progress_ns = now_ns
-            elif now_ns - last_progress_ns > SERVER_TIMEOUT_S * 1e9:
-                raise ServerTimeout(self._timeout_message())
+                if is_silent:
+                    is_silent = False
+                    self._on_silence([])
+            elif not is_silent and now_ns - last_progress_ns > SILENCE_S * 1e9:
+                is_silent = True
+                self._on_silence(self._silent_servers())
             if reason == LOG_FULL:
                 self._swap_log()
         return client.rpcs_of_operation
@@ -349,14 +353,7 @@ class Engine:
         else:
             self.recorder.swap_log(self.client)
 
-    def _timeout_message(self) -> str:
-        state = self.client.state
-        is_slot_busy = cast(WindowState, state).slots["busy"]  # designs of scripts have a window
-        silent_servers = {
-            COMPILED.peer(self.client.reference, slot) for slot in np.flatnonzero(is_slot_busy).tolist()
-        }
-        names = ", ".join(f"{ps} ({':'.join(map(str, self._servers[ps]))})" for ps in sorted(silent_servers))
-        return (
-            f"no answer for {SERVER_TIMEOUT_S:.0f} s from server {names}: it, or the switch before it, "
-            "has ended; see `hotline up`'s log, close all workers, and start them again"
-        )
+    def _silent_servers(self) -> list[int]:
+        is_slot_busy = cast(WindowState, self.client.state).slots["busy"]  # designs of scripts have a window
+        busy_slots = np.flatnonzero(is_slot_busy).tolist()
+        return sorted({int(COMPILED.peer(self.client.reference, slot)) for slot in busy_slots})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from foundation.designs.registry import design
@@ -27,7 +27,12 @@ def rank_of_run() -> int | None:
     return int(rank)
 
 
-def make_engine(terms: Mapping[str, Any], space: KeySpace, on_steps: Callable[[int], None]) -> Engine:
+def make_engine(
+    terms: Mapping[str, Any],
+    space: KeySpace,
+    on_steps: Callable[[int], None],
+    on_silence: Callable[[Sequence[int]], None],
+) -> Engine:
     host, port = terms["address"]
     servers = [(address, number) for address, number in terms["peers"]]
     source_port = common_port(servers) if design(terms["design"]).has_services else None
@@ -42,7 +47,9 @@ def make_engine(terms: Mapping[str, Any], space: KeySpace, on_steps: Callable[[i
         # Ranks count from 0, numbers of workers from 1.
         caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])
         recorder = None if terms["parts"] is None else RunRecorder(terms, space, max_chunk(space), on_steps)
-        return Engine(caller, terms["design"], space, terms["window"], servers, udp_socket, recorder)
+        return Engine(
+            caller, terms["design"], space, terms["window"], servers, udp_socket, recorder, on_silence
+        )
     except BaseException:
         udp_socket.close()
         raise

@@ -109,7 +109,10 @@ class Worker:
         self._is_run = terms["parts"] is not None  # the folder of a run's logs
         self.tables = self.tables.in_design(design(terms["design"]).has_rows)
         self._engine = make_engine(
-            terms, self.tables.space, lambda steps: self._connection.send("steps", steps=steps)
+            terms,
+            self.tables.space,
+            on_steps=lambda steps: self._connection.send("steps", steps=steps),
+            on_silence=lambda servers: self._connection.send("silence", servers=servers),
         )
         if self._engine.recorder is not None:
             self._block_commands = BlockCommandListener(self._connection, self._engine, self._engine.recorder)

@@ -23,6 +23,7 @@ from hotline_machines.remote import RemoteMachine, RemoteProcess
 from hotline_machines.supervisor.remains import NAMESPACE_PREFIX
 from hotline_machines.switch import RemoteSwitch
 from hotline_machines.workers import serve_workers
+from softswitch.progress import Activity
 from topologies.agents import Agent, Message
 from topologies.placement import Placement, PortCounters
 from topologies.rendezvous import Rendezvous
@@ -61,7 +62,13 @@ class RemoteHost:
             namespace = f"{NAMESPACE_PREFIX}{self.name}"
             return await machine.start_agent(namespace, module, arguments, log_file)
 
-        return Agent(name, [], {**settings, "cpu": self.cpu}, log_dir, launch=launch, **options)
+        async def read_process(pid: int) -> Activity:
+            return await self.machine.read_activity(pid)
+
+        return Agent(
+            name, [], {**settings, "cpu": self.cpu}, log_dir, launch=launch, read_process=read_process,
+            **options,
+        )  # fmt: skip
 
     async def start_script(self, command: ScriptCommand, log: Path) -> RemoteProcess:
         """Start a script, at the path and in the working directory that it would have on this machine."""

@@ -29,6 +29,7 @@ from hotline_machines.cluster import Machine
 from hotline_machines.errors import MachineLost
 from hotline_machines.launch import LaunchedSupervisor
 from hotline_machines.supervisor.server import CONTROL, END
+from softswitch.progress import ENDED, Activity, read_activity
 from topologies.agents import MAX_LINE_BYTES
 from topologies.scripts.command import ScriptCommand
 
@@ -71,6 +72,9 @@ class RemoteProcess:
 
     def signal_group(self, signal_number: signal.Signals) -> None:
         self._machine.send("signal_group", number=self._number, signal_number=signal_number)
+
+    async def activity(self) -> Activity:
+        return await self._machine.read_activity(self.pid) if self.returncode is None else ENDED
 
     async def wait(self) -> int:
         await self._end_event.wait()
@@ -200,6 +204,15 @@ class RemoteMachine:
         with suppress(MachineLost):  # the process has been marked as ended then
             process.pid = await self.call(operation, number=number, **arguments)
         return process
+
+    async def read_activity(self, pid: int) -> Activity:
+        """Return what a process of the machine does; `ENDED` if the machine is lost."""
+        try:
+            activities = await self.call("read_processes", read=read_activity, pids={"": pid})
+        except MachineLost:
+            return ENDED
+        activity: Activity = activities[""]
+        return activity
 
     def lost_error(self) -> MachineLost:
         return MachineLost(f"machine {self.name} is lost: {self.lost_reason or 'its connection is closed'}")

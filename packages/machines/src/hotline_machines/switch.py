@@ -10,6 +10,7 @@ from foundation.protocol import addressing
 from hotline_machines.channel import SwitchEnd
 from hotline_machines.errors import MachineLost
 from hotline_machines.remote import RemoteMachine
+from softswitch.progress import ENDED, Activity
 from topologies.switches import Counters
 
 
@@ -70,6 +71,9 @@ class RemoteSwitch:
         if self.machine.lost_event.is_set():
             raise self.machine.lost_error()
         raise SwitchFailed(self._end_message)
+
+    async def activity(self) -> Activity:
+        return ENDED if self.pid is None else await self.machine.read_activity(self.pid)
 
     async def counters(self) -> Counters | None:
         try:

@@ -1,0 +1,192 @@
+"""Whether processes work, from /proc, so that a limit on a wait does not take slowness for death.
+
+A slow process runs, waits for a CPU or for the disk, or has been stopped. The time of that counts for no
+limit: only time in which a process lives and sleeps does.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from enum import IntEnum
+from pathlib import Path
+from typing import NamedTuple
+
+_LOOKS_PER_LIMIT = 20
+_MIN_LOOK_S, _MAX_LOOK_S = 0.005, 5.0
+_MAX_STEPS = 2  # intervals between two looks that count at most
+NOTE_S = 30.0
+"""Time in s between two notes on a wait that is longer than its limit."""
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_MAX_LINE_BYTES = 4096
+
+
+class State(IntEnum):
+    """What a process does: that of its threads and descendants which is farthest from sleep."""
+
+    ENDED = 0
+    SLEEPS = 1
+    IS_STOPPED = 2
+    WAITS_FOR_DISK = 3
+    RUNS = 4
+    """It runs, or waits for a CPU."""
+
+    def __str__(self) -> str:
+        return self.name.lower().replace("_", " ")
+
+
+_STATES = {
+    "R": State.RUNS,
+    "D": State.WAITS_FOR_DISK,
+    "T": State.IS_STOPPED,
+    "t": State.IS_STOPPED,
+    "Z": State.ENDED,
+    "X": State.ENDED,
+}
+
+
+class Activity(NamedTuple):
+    """What a process and its descendants do now, and have done."""
+
+    state: State
+    cpu_s: float
+    """CPU time so far in s."""
+    wait_s: float
+    """Time for which threads that live now have waited for a CPU in s."""
+
+
+ENDED = Activity(State.ENDED, cpu_s=0.0, wait_s=0.0)
+
+
+def read_activity(pid: int, proc: Path = Path("/proc")) -> Activity:
+    """Return the activity of a process; `ENDED` if there is none with this id."""
+    state, cpu_s, wait_s = ENDED
+    remaining, seen = [pid], {pid}
+    while remaining:
+        process = proc / str(remaining.pop())
+        with suppress(OSError, ValueError, IndexError):  # it ends just now
+            cpu_s += _read_cpu_s(process)
+            for thread in (process / "task").iterdir():
+                with suppress(OSError, ValueError, IndexError):
+                    state = max(state, _STATES.get(_stat_fields(thread)[0], State.SLEEPS))
+                    wait_s += int((thread / "schedstat").read_text().split()[1]) / 1e9
+                    children = set(map(int, (thread / "children").read_text().split())) - seen
+                    seen |= children
+                    remaining += children
+    return Activity(state, cpu_s, wait_s)
+
+
+def _stat_fields(process: Path) -> list[str]:
+    """Return the fields of proc(5), stat, from the state on: the name before it may contain spaces."""
+    return (process / "stat").read_text().rpartition(")")[2].split()
+
+
+def _read_cpu_s(process: Path) -> float:
+    # utime and stime, with those of descendants that have ended.
+    return sum(map(int, _stat_fields(process)[11:15])) / _TICKS_PER_S
+
+
+class IdleLimit:
+    """A limit on the time for which processes live and all of them sleep; a longer log is progress, too.
+
+    For processes that are to end, `counts_work` has the limit count their CPU time as well.
+    """
+
+    def __init__(
+        self,
+        limit_s: float,
+        log: Path | None = None,
+        counts_work: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limit_s = limit_s
+        self.counted_s = 0.0
+        self._log, self._counts_work, self._clock = log, counts_work, clock
+        self._interval_s = min(max(limit_s / _LOOKS_PER_LIMIT, _MIN_LOOK_S), _MAX_LOOK_S)
+        self._start_s = self._last_s = clock()
+        self._last: _Work | None = None
+        self._notes = 0
+
+    @property
+    def look_s(self) -> float:
+        """Time in s until the next look at the processes is due."""
+        return max(0.0, self._last_s + self._interval_s - self._clock())
+
+    @property
+    def is_exceeded(self) -> bool:
+        return self.counted_s > self.limit_s
+
+    def look(self, activities: Iterable[Activity], is_paused: bool = False) -> None:
+        """Take into account what the processes do now; `is_paused` if the time since the last look is not."""
+        activities = list(activities)
+        now_s = self._clock()
+        # This process may have been stopped or slow itself, so that the others had less time than it seems.
+        elapsed_s = min(now_s - self._last_s, _MAX_STEPS * self._interval_s)
+        work = _Work(
+            sum(each.cpu_s for each in activities), sum(each.wait_s for each in activities), _size(self._log)
+        )
+        if self._last is not None and not is_paused:
+            is_asleep = all(each.state <= State.SLEEPS for each in activities)
+            self.counted_s += self._count(elapsed_s, is_asleep, self._last, work)
+        self._last_s, self._last = now_s, work
+
+    def _count(self, elapsed_s: float, is_asleep: bool, last: _Work, work: _Work) -> float:
+        # An end of a process takes its times out of the sums.
+        cpu_s, wait_s = max(0.0, work.cpu_s - last.cpu_s), max(0.0, work.wait_s - last.wait_s)
+        counted_s = cpu_s if self._counts_work else 0.0
+        if is_asleep and work.log_bytes == last.log_bytes:
+            counted_s += max(0.0, elapsed_s - cpu_s - wait_s)
+        return counted_s
+
+    def take_overdue_s(self) -> float | None:
+        """Return how long the wait has lasted, once each `NOTE_S` after the limit; otherwise None."""
+        waited_s = self._clock() - self._start_s
+        if waited_s < self.limit_s + self._notes * NOTE_S:
+            return None
+        self._notes += 1
+        return waited_s
+
+
+class _Work(NamedTuple):
+    cpu_s: float
+    wait_s: float
+    log_bytes: int
+
+
+def _size(log: Path | None) -> int:
+    try:
+        return 0 if log is None else log.stat().st_size
+    except OSError:
+        return 0
+
+
+def describe_activity(activity: Activity) -> str:
+    """Return what is known of a process: "lives and sleeps, and has used 3.1 s of CPU time"."""
+    if activity.state is State.ENDED:
+        return "has ended"
+    state = {State.IS_STOPPED: "is stopped (SIGSTOP)", State.RUNS: "works"}.get(
+        activity.state, str(activity.state)
+    )
+    return f"lives and {state}, and has used {activity.cpu_s:.1f} s of CPU time"
+
+
+def describe_load() -> str:
+    return f"the machine's load is {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs"
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log that is not empty, or ""."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _MAX_LINE_BYTES))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1] if lines else ""
+
+
+def describe_log(log: Path) -> str:
+    line = last_line(log)
+    return f"the last line of {log} is {line!r}" if line else f"{log} is empty"
