@@ -27,7 +27,7 @@ from controller.tables import RowEncoder, TableRow, Update
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.registry import DEFAULT, known_names
 from foundation.designs.registry import design as find_design
-from foundation.limits import Limit, Limits, WallClockLimit, wait_within
+from foundation.limits import BeginWait, WaitLimit, WallClockLimit, wait_within
 from foundation.protocol.header import VERSION
 from foundation.settings import Strict
 from foundation.text import pluralize
@@ -85,7 +85,7 @@ class SwitchClient:
         primary: bool = True,
         exclusive: bool = False,
         design: str = DEFAULT,
-        limits: Limits = WallClockLimit,
+        limits: BeginWait = WallClockLimit,
     ) -> None:
         if not _is_host_and_port(address):
             raise DeviceError(f"switch address: expected HOST:PORT, as {DEFAULT_ADDRESS}, got {address!r}")
@@ -153,7 +153,9 @@ class SwitchClient:
         rows: list[R] = []
         with self._translate_errors("read"):
             for tables in self._tables_by_read([kind.CONTROL + table for table in kind.TABLES]):
-                entries = await self._await_rpc(self._read_entities(list(map(fy.P4TableEntry, tables))), "read")
+                entries = await self._await_rpc(
+                    self._read_entities(list(map(fy.P4TableEntry, tables))), "read", _CALL_TIMEOUT_S
+                )
                 rows += [kind.from_entry(entry) for entry in entries]
         return rows
 
@@ -212,7 +214,7 @@ class SwitchClient:
         with self._translate_errors("read"):
             for start in range(0, len(filters), BATCH):
                 entries = await self._await_rpc(
-                    self._read_entities(filters[start : start + BATCH]), "read"
+                    self._read_entities(filters[start : start + BATCH]), "read", _CALL_TIMEOUT_S
                 )
                 cells.update((entry.index or 0, cast(int, entry.data)) for entry in entries)
         return [cells[index] for index in range(first, stop)]
@@ -271,7 +273,7 @@ class SwitchClient:
         with self._translate_errors("write"):
             try:
                 encoded_updates = [encoder.update(update) for update in batch]
-                await self._await_rpc(self._switch.write(encoded_updates), "write")
+                await self._await_rpc(self._switch.write(encoded_updates), "write", _CALL_TIMEOUT_S)
             except fy.P4ClientError as error:
                 if not error.details:
                     raise
@@ -285,16 +287,14 @@ class SwitchClient:
 
     async def _read_counts(self, filters: list[fy.P4CounterEntry]) -> dict[CounterCell, int]:
         with self._translate_errors("read"):
-            cells = await self._await_rpc(self._read_entities(filters), "read")
+            cells = await self._await_rpc(self._read_entities(filters), "read", _CALL_TIMEOUT_S)
         return {(cell.counter_id, cell.index or 0): cell.packet_count for cell in cells}
 
     async def _read_entities(self, filters: list[E]) -> list[E]:
         # finsy's overloads have no yield, so mypy takes this generator for a coroutine.
         return [entity async for entity in cast("AsyncIterator[E]", self._switch.read(filters))]
 
-    async def _await_rpc(
-        self, rpc: Coroutine[object, object, T], operation: str, timeout_s: float = _CALL_TIMEOUT_S
-    ) -> T:
+    async def _await_rpc(self, rpc: Coroutine[object, object, T], operation: str, timeout_s: float) -> T:
         """Return an RPC's result; raise `DeviceError` if the connection ends, or the limit is exceeded."""
         call = asyncio.ensure_future(rpc)
         limit = self._limits(timeout_s, f"{operation} of switch {self.address}")
@@ -390,7 +390,7 @@ class SwitchClient:
             return self._not_primary_error()
         return DeviceError(f"switch {self.address}: {operation} failed: {error.code.name}: {error.message}")
 
-    async def _silence_error(self, operation: str, limit: Limit) -> DeviceError:
+    async def _silence_error(self, operation: str, limit: WaitLimit) -> DeviceError:
         """Return an error that says what is known of a switch without an answer."""
         is_listening = await in_thread(_accepts_connections, self.address)
         state = (

@@ -28,7 +28,7 @@ from controller.tables import (
 )
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.registry import DEFAULT
-from foundation.limits import Limits, WallClockLimit
+from foundation.limits import BeginWait, WallClockLimit
 from foundation.protocol import addressing
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.control import Command
@@ -67,7 +67,7 @@ class Controller:
         timeout_s: float = ANSWER_TIMEOUT_S,
         switch: SwitchClient | None = None,
         design: str = DEFAULT,
-        limits: Limits = WallClockLimit,
+        limits: BeginWait = WallClockLimit,
     ) -> None:
         """`timeout_s` is for an answer of a server; `limits` begin the waits for it and for the switch."""
         self._switch = switch or SwitchClient(

@@ -16,7 +16,7 @@ from controller.errors import MoveRefused, NoAnswer
 from controller.tables import ServerRow
 from foundation.concurrency import gather_or_cancel
 from foundation.errors import MalformedDatagram
-from foundation.limits import Limits, WallClockLimit
+from foundation.limits import BeginWait, WallClockLimit
 from foundation.protocol import addressing, codec, control, frames
 from foundation.protocol.codec import MAX_U32, Keys, Message, Values
 from foundation.protocol.control import Command, Control, Status
@@ -59,7 +59,7 @@ class InBand:
         switch: SwitchClient,
         *,
         timeout_s: float = ANSWER_TIMEOUT_S,
-        limits: Limits = WallClockLimit,
+        limits: BeginWait = WallClockLimit,
     ) -> None:
         self.epoch = switch.new_epoch()
         self._switch = switch

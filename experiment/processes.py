@@ -29,7 +29,7 @@ def _never() -> bool:
 
 
 class ProcessLimit:
-    """A `foundation.limits.Limit`: on the time for which all of some processes sleep, or have ended.
+    """A `foundation.limits.WaitLimit`: on the time for which all of some processes sleep, or have ended.
 
     A wait that is longer because they work is noted in the log.
     """
@@ -56,12 +56,13 @@ class ProcessLimit:
         if self._idle.look_s == 0:
             self._activities = await self._read()
             self._idle.look(self._activities.values(), self._is_paused())
-            if (waited_s := self._idle.take_overdue_s()) is not None:
+            waited_s = self._idle.take_overdue_s()
+            if waited_s is not None and not self._idle.is_exceeded:
                 log.warning("waiting for %s for %.0f s: %s", self._what, waited_s, self.describe_state())
         return self._idle.is_exceeded
 
     def describe(self) -> str:
-        return f"within {self._idle.limit_s:g} s of doing nothing ({self.describe_state()})"
+        return f"within {self._idle.limit_s:g} s of idle time ({self.describe_state()})"
 
     def describe_state(self) -> str:
         processes = [f"{name} {describe_activity(each)}" for name, each in self._activities.items()]

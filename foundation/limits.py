@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 
-class Limit(Protocol):
+class WaitLimit(Protocol):
     """A limit on a wait, which begins when the limit is made."""
 
     @property
@@ -28,7 +28,7 @@ class Limit(Protocol):
         ...
 
 
-Limits: TypeAlias = Callable[[float, str], Limit]
+BeginWait: TypeAlias = Callable[[float, str], WaitLimit]
 """Begins a wait with a limit in s for that which the text names."""
 
 
@@ -53,7 +53,7 @@ class WallClockLimit:
         return "no more is known of it"
 
 
-async def wait_within(limit: Limit, *futures: asyncio.Future[object]) -> bool:
+async def wait_within(limit: WaitLimit, *futures: asyncio.Future[object]) -> bool:
     """Return whether all futures are done before the limit is exceeded; none of them is cancelled."""
     while True:
         _, pending = await asyncio.wait(futures, timeout=limit.look_s)

@@ -20,7 +20,7 @@ from experiment.session import OnProgress
 from foundation.concurrency import gather_or_cancel
 from foundation.limits import wait_within
 from foundation.logs.parts import write_text
-from softswitch.progress import ENDED, Activity, State, last_line
+from softswitch.progress import ENDED, Activity, ProcessState, last_line
 
 log = logging.getLogger(__name__)
 
@@ -320,8 +320,8 @@ class Agent:
     async def _read_ending_activity(self) -> dict[str, Activity]:
         # A stopped process, which cannot end, counts as one that sleeps.
         activity = await self.activity()
-        is_stopped = activity.state is State.IS_STOPPED
-        return {self.name: activity._replace(state=State.SLEEPS) if is_stopped else activity}
+        is_stopped = activity.state is ProcessState.IS_STOPPED
+        return {self.name: activity._replace(state=ProcessState.SLEEPS) if is_stopped else activity}
 
     async def _has_successor(self, process: _AgentProcess) -> bool:
         return self._restarts_after_death and self._is_watched and await asyncio.shield(process.has_successor)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from foundation.errors import HotlineError
-from foundation.limits import Limit
+from foundation.limits import WaitLimit
 from topologies.embedding_tables import EmbeddingTables
 from topologies.joined_worker import JoinedWorker
 
@@ -43,7 +43,7 @@ class Backend(Protocol):
         """End the servers; the next session starts others. Raise `HotlineError` on failure."""
         ...
 
-    def limit_silence(self, servers: Sequence[int]) -> Limit | None:
+    def limit_silence(self, servers: Sequence[int]) -> WaitLimit | None:
         """Begin a wait for servers that do not answer a worker; None if a run limits it elsewhere."""
         ...
 

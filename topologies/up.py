@@ -29,7 +29,7 @@ from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.arms import lead_arm, measured_arms
 from foundation.designs.interface import Arm
 from foundation.errors import HotlineError
-from foundation.limits import Limit
+from foundation.limits import WaitLimit
 from foundation.logs.columns import UPDATES
 from foundation.logs.merge import last_updates
 from foundation.logs.parts import atomic_path
@@ -141,7 +141,7 @@ class UpBackend:
         if not (self.rendezvous and self.rendezvous.end_requested.is_set()):
             await self._restart_switch()
 
-    def limit_silence(self, servers: Sequence[int]) -> Limit:
+    def limit_silence(self, servers: Sequence[int]) -> WaitLimit:
         """Begin a wait for servers that do not answer a worker, each by way of the switch."""
         agents = [each for each in self._servers if each.name in {f"ps-{number}" for number in servers}]
 
@@ -165,9 +165,7 @@ class UpBackend:
             )
             self._servers.append(await agent.start())
         await gather_or_cancel(each.ready() for each in self._servers)
-        await set_ranges(
-            self._network.address, self._config, self._processes, self._arm, tables.space
-        )
+        await set_ranges(self._network.address, self._config, self._processes, self._arm, tables.space)
 
     async def _quit_servers(self) -> None:
         servers, self._servers = self._servers, []

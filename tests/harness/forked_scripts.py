@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import hotline
-from hotline.kv import calls, engine, worker
+from hotline.kv import calls, worker
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.children import child
 
@@ -198,7 +198,6 @@ def _main() -> None:
     errors = os.open(folder / "errors", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
     os.dup2(errors, sys.stderr.fileno())
     worker.EXIT_TIMEOUT_S = PATIENCE_S / 4
-    engine.SERVER_TIMEOUT_S = PATIENCE_S / 4
     run_case(case, returned)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.registry import design
-from foundation.limits import Limit, WallClockLimit
+from foundation.limits import WaitLimit, WallClockLimit
 from foundation.protocol import addressing
 from hosts.designs import agents_of
 from hosts.ps.store import ShareContents
@@ -94,7 +94,7 @@ class LoopbackCluster:
         peers = [server.address for server in self.servers]
         return Terms(JOB, self.sessions, DESIGN, 32, peers, workers, "here", 1, self.parts)
 
-    def limit_silence(self, servers: Sequence[int]) -> Limit:
+    def limit_silence(self, servers: Sequence[int]) -> WaitLimit:
         return WallClockLimit(self.silence_s)
 
     async def publish(self) -> None:

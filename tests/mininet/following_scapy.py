@@ -85,8 +85,9 @@ async def run(config: Config, folder: Path) -> dict[str, Any]:
     trace, record, reporter = workload(), new_record(config, _KIND), Reporter(Console(quiet=True))
     trace.save(folder / "trace")
     async with _KIND.open(config, folder, record, reporter) as testbed:
-        await provision(testbed.network.address, config)
-        context = RunContext(config, folder, record, reporter, testbed.placement, testbed.network, Liveness())
+        liveness = Liveness()
+        await provision(testbed.network.address, config, liveness.processes)
+        context = RunContext(config, folder, record, reporter, testbed.placement, testbed.network, liveness)
         async with agent_cluster(context, trace, None) as cluster:
             periods = await follow(cluster.session)
             account = await accounting.account(cluster.session, trace.space, testbed.collector)

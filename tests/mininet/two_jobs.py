@@ -102,8 +102,9 @@ async def run(config: Config, folder: Path) -> list[Period]:
     trace.save(folder / "trace")
     quiet, noisy = config.offloaded_arms
     async with KIND.open(config, folder, record, reporter) as testbed:
-        await provision(testbed.network.address, config)
-        context = RunContext(config, folder, record, reporter, testbed.placement, testbed.network, Liveness())
+        liveness = Liveness()
+        await provision(testbed.network.address, config, liveness.processes)
+        context = RunContext(config, folder, record, reporter, testbed.placement, testbed.network, liveness)
         async with agent_cluster(context, trace, None) as cluster:
             return await measure(cluster.session, quiet, noisy)
 

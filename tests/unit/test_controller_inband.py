@@ -16,12 +16,14 @@ from controller.client import SwitchClient
 from controller.errors import MoveRefused, NoAnswer
 from controller.inband import InBand
 from controller.tables import ServerRow
+from foundation.limits import BeginWait, WallClockLimit
 from foundation.protocol import codec, control, frames
 from foundation.protocol.codec import Message
 from foundation.protocol.control import MAX_VALUES_KEYS, Command, Control, Status
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.hashing import lane_of, ps_of
 from foundation.protocol.header import CONTROLLER_CALLER, NO_KEY, RESPONSE, VERSION, Header, Op
+from switch_harness.wording import mentions
 from tests.harness.snapshots import exactly
 from tests.harness.wire import reply
 
@@ -66,10 +68,13 @@ def framed(payload: bytes) -> bytes:
 
 
 def on(
-    switch: Played, scenario: Callable[[InBand], Awaitable[Any]], timeout_s: float = 30.0
+    switch: Played,
+    scenario: Callable[[InBand], Awaitable[Any]],
+    timeout_s: float = 30.0,
+    limits: BeginWait = WallClockLimit,
 ) -> Any:  # what the scenario gives
     async def run() -> Any:
-        async with InBand(cast(SwitchClient, switch), timeout_s=timeout_s) as inband:
+        async with InBand(cast(SwitchClient, switch), timeout_s=timeout_s, limits=limits) as inband:
             return await scenario(inband)
 
     return asyncio.run(run())
@@ -179,6 +184,45 @@ def test_an_unanswered_call_is_repeated_and_then_fails() -> None:
         on(switch, lambda inband: inband.move(Command.SEED, SERVERS[0], [1]), timeout_s=1.0)
     assert len(switch.sent) >= 2
     assert all(sent == switch.sent[0] for sent in switch.sent)
+
+
+class CountedLooks:
+    """A limit of so many looks, whatever the clock says."""
+
+    look_s = 0.001
+
+    def __init__(self, limit_s: float, what: str) -> None:
+        self.looks, self.text = 0, f"for {limit_s:g} s of {what}"
+
+    async def is_exceeded(self) -> bool:
+        self.looks += 1
+        return self.looks > LOOKS
+
+    def describe(self) -> str:
+        return self.text
+
+    def describe_state(self) -> str:
+        raise NotImplementedError  # not of a call
+
+
+LOOKS = 20
+
+
+def test_a_call_lasts_for_as_long_as_whoever_knows_the_processes_allows() -> None:
+    """A run waits for its servers; a limit of no time would end a call before its first frame."""
+    sent = 0
+
+    def answer(frame: UdpFrame) -> list[bytes]:
+        nonlocal sent
+        sent += 1
+        return agreeing(frame) if sent == LOOKS else []
+
+    def move(switch: Played) -> None:
+        on(switch, lambda inband: inband.move(Command.SEED, SERVERS[0], [1]), 0.0, CountedLooks)
+
+    move(Played(answer))
+    with pytest.raises(NoAnswer, match=mentions("PS 0 at 10.0.2.1", "for 0 s of answer")):
+        move(Played(lambda frame: []))
 
 
 def test_what_does_not_answer_is_not_taken_for_an_answer(caplog: pytest.LogCaptureFixture) -> None:

@@ -70,7 +70,9 @@ class Switch:
     written: list[Update]
     asked: list[tuple[Any, ...]]
 
-    def __init__(self, address: str, *, device_id: int, primary: bool, exclusive: bool, design: str) -> None:
+    def __init__(
+        self, address: str, *, device_id: int, primary: bool, exclusive: bool, design: str, limits: object
+    ) -> None:
         self.asked.append(("open", address, device_id, primary, exclusive))
 
     async def __aenter__(self) -> Switch:
@@ -120,7 +122,7 @@ class Calls:
 
     asked: list[tuple[Any, ...]]
 
-    def __init__(self, switch: Switch, *, timeout_s: float) -> None:
+    def __init__(self, switch: Switch, *, timeout_s: float, limits: object) -> None:
         self.epoch = EPOCH
         self._switch = switch
         self.asked.append(("timeout_s", timeout_s))

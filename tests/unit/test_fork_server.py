@@ -20,6 +20,8 @@ from experiment.errors import AgentFailed
 from foundation.designs.registry import DEFAULT
 from hosts.fork_server import ForkServer, StartRequest
 from switch_harness.waiting import wait_for
+from tests.harness.stopped import outlast_a_stop
+from topologies import agent_launcher as agent_launcher_module
 from topologies.agent_launcher import AgentLauncher, ForkedProcess, agent_launcher
 from topologies.run_lock import is_alive
 
@@ -68,7 +70,9 @@ def has_ended(pid: int) -> bool:
     return not is_alive(pid)
 
 
-async def test_agents_are_processes_of_their_own_and_die_with_the_server(tmp_path: Path, module: str) -> None:
+async def test_agents_are_processes_of_their_own_and_die_with_the_server(
+    tmp_path: Path, module: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with launcher_in(tmp_path) as launcher:
         agents = [await start(launcher, module, "--config", str(number)) for number in range(3)]
         for number, (process, found) in enumerate(agents):
@@ -111,6 +115,10 @@ async def test_agents_are_processes_of_their_own_and_die_with_the_server(tmp_pat
         wait_for(lambda: others.read_text().split() == [str(process.pid)])
         process.kill()
         await process.wait()
+        monkeypatch.setattr(agent_launcher_module, "_START_TIMEOUT_S", 0.1)
+        late = await outlast_a_stop(found["parent"], start(launcher, module), caplog)
+        late[0].kill()
+        await late[0].wait()
         await check_death(launcher, module)
 
 

@@ -12,7 +12,7 @@ from experiment.errors import AgentFailed, RunFailed
 from experiment.phases.workload import steps_to_profile
 from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, PlannedBlock
 from foundation.designs.interface import Arm
-from foundation.limits import Limit, wait_within
+from foundation.limits import WaitLimit, wait_within
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.worker import COMMAND_TIMEOUT_S, command_workers
 from topologies.session import RealSession
@@ -60,7 +60,7 @@ class ScriptSession(RealSession):
         final_blocks = [worker.final_report.pop("last_block", None) for worker in connected_workers]
         return [BlockResult.model_validate(result) for result in (*answers, *final_blocks) if result]
 
-    def _command_limit(self) -> Limit:
+    def _command_limit(self) -> WaitLimit:
         return self.liveness.processes.limit(COMMAND_TIMEOUT_S, "answers of scripts")
 
     async def _wait_until_done(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from experiment.errors import AgentFailed
 from experiment.processes import RunProcesses
 from experiment.session import OnProgress
-from foundation.limits import Limit, wait_within
+from foundation.limits import WaitLimit, wait_within
 from topologies.joined_worker import JoinedWorker
 from topologies.lines import Message
 from topologies.scripts.arm import ScriptArm
@@ -78,7 +78,7 @@ class ScriptWorker:
 async def command_workers(
     joined_workers: Iterable[JoinedWorker],
     command: str,
-    limit: Limit,
+    limit: WaitLimit,
     values_by_rank: Mapping[int, Message] = {},
     **values: object,
 ) -> list[Message]:

@@ -3,17 +3,22 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 from nativekit.cache import user_cache
 from softswitch.files import replace_file
+from softswitch.progress import IdleLimit, read_activity
 
 _PACKAGE = Path(__file__).parent
-_LOCK_TIMEOUT_S = 180.0
+_LOCK_TIMEOUT_S = 60.0
 _POLL_INTERVAL_S = 0.1
+_NOTICE_INTERVAL_S = 10.0
 
 
 @cache
@@ -30,16 +35,39 @@ def source_key_parts(*parts: object) -> tuple[str, ...]:
 @contextlib.contextmanager
 def compile_lock() -> Iterator[None]:
     """Hold a lock, so that one of a user's processes compiles and the others load from disk."""
-    # After three minutes, or if no lock can be created, continue without it.
+    # If no lock can be created, or its holder does nothing for a minute, continue without it.
     folder = user_cache()
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # without a folder there is no lock
             folder.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(open(folder / "compiling.lock", "w"))
-            deadline = time.monotonic() + _LOCK_TIMEOUT_S
-            while not _try_lock(lock.fileno()) and time.monotonic() < deadline:
-                time.sleep(_POLL_INTERVAL_S)
+            # The file has the process id of who holds the lock, or has held it last.
+            lock = stack.enter_context(open(folder / "compiling.lock", "a+"))
+            if _wait_for_lock(lock):
+                lock.truncate(0)
+                lock.write(str(os.getpid()))
+                lock.flush()
         yield
+
+
+def _wait_for_lock(lock: IO[str]) -> bool:
+    limit, next_notice_s = IdleLimit(_LOCK_TIMEOUT_S), time.monotonic()
+    while not _try_lock(lock.fileno()):
+        holder = _holder_of(lock)
+        if limit.look_s == 0:
+            limit.look([] if holder is None else [read_activity(holder)])
+        if limit.is_exceeded:
+            return False
+        if time.monotonic() >= next_notice_s:  # who waits for this process sees by this that it is not stuck
+            print(f"softswitch: waiting while process {holder} compiles", file=sys.stderr, flush=True)
+            next_notice_s += _NOTICE_INTERVAL_S
+        time.sleep(_POLL_INTERVAL_S)
+    return True
+
+
+def _holder_of(lock: IO[str]) -> int | None:
+    lock.seek(0)
+    text = lock.read()
+    return int(text) if text.isdecimal() else None
 
 
 def _try_lock(descriptor: int) -> bool:

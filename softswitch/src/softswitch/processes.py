@@ -147,10 +147,12 @@ class SwitchProcess(NamedTuple):
                 raise error
             if limit.look_s == 0:
                 limit.look([self.activity()])
+            if limit.is_exceeded:
+                raise SwitchEnded(
+                    f"the switch {problem} within {timeout_s:g} s of idle time: {self._describe()}"
+                )
             if (waited_s := limit.take_overdue_s()) is not None:
                 _LOG.warning("the switch %s after %.0f s: %s", problem, waited_s, self._describe())
-            if limit.is_exceeded:
-                raise SwitchEnded(f"the switch {problem} after {timeout_s:g} s idle: {self._describe()}")
             time.sleep(_POLL_SECONDS)
         return result
 

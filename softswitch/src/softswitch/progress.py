@@ -23,7 +23,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _MAX_LINE_BYTES = 4096
 
 
-class State(IntEnum):
+class ProcessState(IntEnum):
     """What a process does: that of its threads and descendants which is farthest from sleep."""
 
     ENDED = 0
@@ -38,26 +38,26 @@ class State(IntEnum):
 
 
 _STATES = {
-    "R": State.RUNS,
-    "D": State.WAITS_FOR_DISK,
-    "T": State.IS_STOPPED,
-    "t": State.IS_STOPPED,
-    "Z": State.ENDED,
-    "X": State.ENDED,
+    "R": ProcessState.RUNS,
+    "D": ProcessState.WAITS_FOR_DISK,
+    "T": ProcessState.IS_STOPPED,
+    "t": ProcessState.IS_STOPPED,
+    "Z": ProcessState.ENDED,
+    "X": ProcessState.ENDED,
 }
 
 
 class Activity(NamedTuple):
     """What a process and its descendants do now, and have done."""
 
-    state: State
+    state: ProcessState
     cpu_s: float
     """CPU time so far in s."""
     wait_s: float
     """Time for which threads that live now have waited for a CPU in s."""
 
 
-ENDED = Activity(State.ENDED, cpu_s=0.0, wait_s=0.0)
+ENDED = Activity(ProcessState.ENDED, cpu_s=0.0, wait_s=0.0)
 
 
 def read_activity(pid: int, proc: Path = Path("/proc")) -> Activity:
@@ -70,7 +70,7 @@ def read_activity(pid: int, proc: Path = Path("/proc")) -> Activity:
             cpu_s += _read_cpu_s(process)
             for thread in (process / "task").iterdir():
                 with suppress(OSError, ValueError, IndexError):
-                    state = max(state, _STATES.get(_stat_fields(thread)[0], State.SLEEPS))
+                    state = max(state, _STATES.get(_stat_fields(thread)[0], ProcessState.SLEEPS))
                     wait_s += int((thread / "schedstat").read_text().split()[1]) / 1e9
                     children = set(map(int, (thread / "children").read_text().split())) - seen
                     seen |= children
@@ -128,7 +128,7 @@ class IdleLimit:
             sum(each.cpu_s for each in activities), sum(each.wait_s for each in activities), _size(self._log)
         )
         if self._last is not None and not is_paused:
-            is_asleep = all(each.state <= State.SLEEPS for each in activities)
+            is_asleep = all(each.state <= ProcessState.SLEEPS for each in activities)
             self.counted_s += self._count(elapsed_s, is_asleep, self._last, work)
         self._last_s, self._last = now_s, work
 
@@ -164,9 +164,9 @@ def _size(log: Path | None) -> int:
 
 def describe_activity(activity: Activity) -> str:
     """Return what is known of a process: "lives and sleeps, and has used 3.1 s of CPU time"."""
-    if activity.state is State.ENDED:
+    if activity.state is ProcessState.ENDED:
         return "has ended"
-    state = {State.IS_STOPPED: "is stopped (SIGSTOP)", State.RUNS: "works"}.get(
+    state = {ProcessState.IS_STOPPED: "is stopped (SIGSTOP)", ProcessState.RUNS: "works"}.get(
         activity.state, str(activity.state)
     )
     return f"lives and {state}, and has used {activity.cpu_s:.1f} s of CPU time"

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
@@ -15,8 +21,9 @@ from softswitch import processes
 from softswitch.conformance.runner import Outcome, run
 from softswitch.conformance.targets import TARGETS
 from softswitch.errors import Bmv2NotFound, SwitchEnded
-from softswitch.processes import NO_BMV2
+from softswitch.processes import NO_BMV2, SwitchProcess
 from switch_harness import PROGRAMS
+from switch_harness.slowed import slowed
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import says
 
@@ -117,6 +124,66 @@ def test_a_switch_that_ends_is_reported_with_its_last_words() -> None:
     options = ["--no-p4", "-i", "nonsense"]
     with pytest.raises(SwitchEnded, match=message), processes.softswitch(options=options):
         raise AssertionError("it runs")
+
+
+WORKER = """
+import socket, sys, time
+end = time.process_time() + float(sys.argv[2])
+while time.process_time() < end:
+    pass
+host, _, port = sys.argv[1].rpartition(":")
+with socket.create_server((host, int(port)), reuse_port=True):
+    time.sleep(float(sys.argv[3]))
+"""
+"""Computes, listens, and sleeps; its arguments are the address and times in s."""
+
+
+@contextmanager
+def working_switch(*times_s: float) -> Iterator[SwitchProcess]:
+    with processes.reserved_port() as port, tempfile.TemporaryFile() as output:
+        address = f"127.0.0.1:{port}"
+        command = [sys.executable, "-c", WORKER, address, *map(str, times_s)]
+        switch = processes.start_switch(command, output, address)
+        try:
+            yield switch
+        finally:
+            switch.process.kill()
+            switch.process.wait()
+
+
+def test_a_start_outlasts_work_that_takes_longer_than_its_limit_on_a_slow_machine() -> None:
+    """The process has a tenth of the time: it takes some ten times as long as its limit."""
+    with working_switch(0.1, 60) as switch, slowed(lambda: [switch.process.pid], factor=10):
+        switch.wait_until_it_listens(0.1)
+
+
+@pytest.mark.soak
+def test_a_start_outlasts_a_machine_that_is_fifty_times_as_slow() -> None:
+    with working_switch(0.5, 60) as switch, slowed(lambda: [switch.process.pid], factor=50):
+        switch.wait_until_it_listens(0.5)
+
+
+def test_a_switch_that_does_nothing_and_does_not_listen_is_described() -> None:
+    with working_switch(0, 60) as switch:
+        silent = switch._replace(address="127.0.0.1:1")
+        with pytest.raises(SwitchEnded) as error:
+            silent.wait_until_it_listens(0.1)
+    assert says(error.value, "127.0.0.1:1", "lives", "CPU time", "load", "nothing")
+
+
+def test_a_switch_that_works_until_it_is_killed_has_as_much_time_of_its_own_as_its_limit() -> None:
+    with working_switch(1e9, 0) as switch:
+        started_s = time.monotonic()
+        os.kill(switch.process.pid, signal.SIGSTOP)  # its end begins with SIGCONT
+        switch.end(PATIENCE_S)
+        assert switch.process.returncode == -signal.SIGTERM
+    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True)\nwhile True: pass"
+    with tempfile.TemporaryFile() as output:
+        deaf = processes.start_switch([sys.executable, "-c", code], output, "")
+        wait_for(lambda: deaf.log() == "\n")
+        deaf.end(0.1)
+        assert deaf.process.returncode == -signal.SIGKILL
+    assert time.monotonic() - started_s < PATIENCE_S
 
 
 def test_a_switch_ends_with_the_process_that_started_it() -> None:

@@ -19,13 +19,14 @@ from foundation.errors import HotlineError
 from foundation.text import pluralize
 from hosts.warm import warm
 from hotline.kv.connection import ClusterLost, Connection, NotConnected
+from softswitch.progress import IdleLimit, describe_activity, read_activity
 from topologies import routes
 from topologies.rendezvous import socket_path
 from topologies.run_lock import hold_run_lock, is_alive
 from topologies.testbed_kinds import testbed_kind
 from topologies.up import check, hold_folder
 
-_DOWN_TIMEOUT_S = 60.0
+_DOWN_TIMEOUT_S = 60.0  # for which the process does nothing
 _POLL_S = 0.05
 
 
@@ -77,13 +78,7 @@ def down() -> str:
     # It may end before it can answer.
     with closing(Connection(socket_path())) as connection, suppress(ClusterLost):
         status = connection.ask("down")
-    deadline = time.monotonic() + _DOWN_TIMEOUT_S
-    while is_alive(status["pid"]):
-        if time.monotonic() > deadline:
-            raise HotlineError(
-                f"process {status['pid']} does not end: `sudo kill -9 {status['pid']}`, then `./hotline down`"
-            )
-        time.sleep(_POLL_S)
+    _wait_for_end(status["pid"])
     remarks = f"; {pluralize(status['workers'], 'worker')} had not left" if status["workers"] else ""
     if vanished := status.get("vanished"):
         remarks += (
@@ -91,6 +86,19 @@ def down() -> str:
             f"so {'its' if vanished == 1 else 'their'} last pushes may be lost"
         )
     return f"down: process {status['pid']} has ended{remarks}"
+
+
+def _wait_for_end(pid: int) -> None:
+    limit = IdleLimit(_DOWN_TIMEOUT_S)
+    while is_alive(pid):
+        if limit.look_s == 0:
+            limit.look([read_activity(pid)])
+        if limit.is_exceeded:
+            raise HotlineError(
+                f"process {pid} does not end: it {describe_activity(read_activity(pid))}; "
+                f"`sudo kill -9 {pid}`, then `./hotline down`"
+            )
+        time.sleep(_POLL_S)
 
 
 def _ask_status() -> dict[str, Any] | None:

@@ -18,11 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hotline
+from foundation.limits import WallClockLimit
 from foundation.protocol import addressing
 from hotline.kv import engine
 from hotline.kv.calls import InvalidArgument
 from hotline.kv.connection import ClusterLost, NotConnected
-from hotline.kv.engine import InvalidCall, ServerTimeout, WorkerClosed
+from hotline.kv.engine import InvalidCall, WorkerClosed
 from switch_harness.effort import examples
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import mentions, says, says_in_one_line
@@ -333,16 +334,38 @@ def test_a_note_names_the_workers_that_a_barrier_waits_for(
         assert not setting.result(PATIENCE_S)
 
 
-def test_a_server_that_does_not_answer_is_named(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "SERVER_TIMEOUT_S", 1.0)
+def test_a_server_that_could_answer_and_does_not_is_named(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "SILENCE_S", 0.1)
+    rig.running.cluster.silence_s = 0.1
     kv = rig.worker()
     rig.running.cluster.servers[1].mute = True
-    port = rig.running.cluster.servers[1].address[1]
     ts = kv.push(np.arange(12), ones(12), "items")
-    with pytest.raises(ServerTimeout, match=mentions("server 1", port)):
+    with pytest.raises(ClusterLost, match=mentions("server 1", "within 0.1 s")):
         kv.wait(ts)
-    with pytest.raises(ServerTimeout):
+    with pytest.raises(ClusterLost):
         kv.push([1], ones(1), "items")
+
+
+def test_a_silent_server_is_waited_for_with_one_note(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each silence has a note, and how long one lasts is the backend's to limit."""
+    monkeypatch.setattr(engine, "SILENCE_S", 0.01)
+    monkeypatch.setattr(WallClockLimit, "look_s", property(lambda self: 0.01))
+    kv = rig.worker()
+    silent = rig.running.cluster.servers[1]
+    for _ in range(2):
+        silent.mute = True
+        caplog.clear()
+        ts = kv.push(np.arange(12), ones(12), "items")
+        wait_for(lambda: says(caplog.text, "server 1", "waiting"))
+        reported = rig.running.joined_workers[0].answered
+        silent.mute = False
+        kv.wait(ts)
+        assert reported is not None
+        wait_for(reported.done)
+        assert caplog.text.count("server 1") == 1
+    assert (kv.read("items") == 2).all()
 
 
 @pytest.mark.parametrize("end", ["broken", "ended"])

@@ -19,8 +19,10 @@ import pytest
 
 from experiment.config import Config
 from experiment.errors import AgentFailed, RunFailed
+from experiment.processes import RunProcesses
 from experiment.session import START_AHEAD_NS, PlannedBlock
 from foundation.designs.arms import arms_of
+from foundation.limits import WallClockLimit
 from switch_harness.waiting import wait_for
 from switch_harness.wording import mentions
 from tests.harness.sessions import FakeNetwork, real_session
@@ -192,13 +194,13 @@ async def test_an_arm_has_one_model(tmp_path: Path) -> None:
 async def test_orders_that_fail_or_are_not_answered_name_the_worker(tmp_path: Path) -> None:
     silent: Any = Line(lambda order: None)
     joined = JoinedWorker(4, silent)
-    with pytest.raises(AgentFailed, match=mentions("worker 5", "hint", "0 s")):
-        await command_workers([joined], "hint", 0.01)
+    with pytest.raises(AgentFailed, match=mentions("worker 5", "hint", "0.01 s")):
+        await command_workers([joined], "hint", WallClockLimit(0.01))
     failing: Any = Line(lambda order: joined.complete_command(order["number"], {"error": "no such file"}))
     joined = JoinedWorker(4, failing)
     with pytest.raises(AgentFailed, match="no such file"):
-        await command_workers([joined], "hint", 1)
-    worker = ScriptWorker(1, [Played(tmp_path).arm])
+        await command_workers([joined], "hint", WallClockLimit(1))
+    worker = ScriptWorker(1, [Played(tmp_path).arm], RunProcesses())
     assert await worker.call({"cmd": "hint", "job": OFFLOAD.job, "file": None}) == {}
     assert await worker.call({"cmd": "flush"}) == {"dropped_rows": 0}
     await worker.settle()
