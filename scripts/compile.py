@@ -32,8 +32,15 @@ class Part:
     seconds: float  # typical compile time
 
 
+_PROGRAMS = """
+from foundation.designs.registry import DEFAULT, design
+from softswitch.set_up import compile_programs
+designs = [design(name) for name in (DEFAULT, "none")]
+compile_programs((each.program, each.p4info) for each in designs)
+"""
 PARTS = (
     Part("simulator", "from simulator.warm import warm; warm()", 27),
+    Part("programs", _PROGRAMS, 18),
     Part("switch", "from softswitch.warm import warm_all; warm_all()", 16),
     Part("workers", "from hosts.warm import warm_model, warm_worker; warm_worker(); warm_model()", 12),
     Part("servers", "from hosts.warm import warm_ps; warm_ps()", 8),

@@ -15,6 +15,7 @@ from foundation.designs.registry import DEFAULT, NAMES
 from scripts.compile import PARTS, CompileError, Part, compile_all, packages_to_compile, parts_of_tests
 from scripts.pip_install import Output, install
 from simulator.faults.matrix import DESIGNS
+from softswitch import set_up
 
 
 def console() -> Console:
@@ -55,6 +56,19 @@ def test_all_designs_are_compiled_before_the_tests() -> None:
     assert {"simulator", "workers", "servers"} <= {each.name for each in PARTS}
     for part in (*PARTS, *parts):
         compile(part.statement, part.name, "exec")
+
+
+def test_set_up_compiles_the_programs_of_default_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The design `none` is the other side of many comparisons."""
+    given: list[tuple[Path, Path]] = []
+    monkeypatch.setattr(set_up, "compile_programs", given.extend)
+    (statement,) = [each.statement for each in PARTS if each.name == "programs"]
+    exec(statement, {})
+    programs = ROOT / "p4src" / "compiled"
+    assert given == [
+        (programs / f"{name}.json", programs / f"{name}.p4info.txtpb") for name in (DEFAULT, "none")
+    ]
+    assert all(file.exists() for pair in given for file in pair)
 
 
 ENTRY_POINTS = """

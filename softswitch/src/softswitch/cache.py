@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +17,12 @@ from softswitch.files import replace_file
 from softswitch.progress import IdleLimit, read_activity
 
 _PACKAGE = Path(__file__).parent
+SET_UP_FOLDER = _PACKAGE / "__pycache__" / "programs"
+"""What set-up has compiled, for all users of a checkout: root runs what another user has set up."""
 _LOCK_TIMEOUT_S = 60.0
 _POLL_INTERVAL_S = 0.1
 _NOTICE_INTERVAL_S = 10.0
+_store_folder: Path | None = None  # None for that of the user
 
 
 @cache
@@ -80,12 +84,25 @@ def _try_lock(descriptor: int) -> bool:
 
 def cached_object(key_parts: Sequence[str], make: Callable[[], bytes]) -> bytes:
     digest = hashlib.sha256("\0".join(key_parts).encode()).hexdigest()[:32]
-    path = user_cache() / f"{digest}.o"
-    with contextlib.suppress(OSError):
-        return path.read_bytes()
+    name = f"{digest}.o"
+    for folder in (_store_folder or user_cache(), SET_UP_FOLDER):
+        with contextlib.suppress(OSError):
+            return (folder / name).read_bytes()
     code = make()
-    _store_object(path, code)
+    _store_object((_store_folder or user_cache()) / name, code)
     return code
+
+
+@contextlib.contextmanager
+def stored_by_set_up() -> Iterator[None]:
+    """Have all that is compiled in the block stored in `SET_UP_FOLDER`, instead of what is there."""
+    global _store_folder
+    shutil.rmtree(SET_UP_FOLDER, ignore_errors=True)
+    _store_folder = SET_UP_FOLDER
+    try:
+        yield
+    finally:
+        _store_folder = None
 
 
 def _store_object(path: Path, code: bytes) -> None:

@@ -30,7 +30,7 @@ FLOORS = (
     {"frames", "kernel", "runtime", "settings", "warm"},
     {"commands", "conformance"},
     {"explain"},
-    {"datapath", "testing"},
+    {"datapath", "set_up", "testing"},
     {"machine"},
     {"running"},
     {"bmv2", "cli"},
