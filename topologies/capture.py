@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from softswitch.processes import end_process
+
 _STOP_TIMEOUT_S = 5.0
 _BUFFER_KIB = 16384
 
@@ -30,5 +32,4 @@ def _tcpdump(interface: str, file: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            process.terminate()
-            process.communicate(timeout=_STOP_TIMEOUT_S)
+            end_process(process, _STOP_TIMEOUT_S)

@@ -56,6 +56,19 @@ def test_a_silent_server_has_no_cost_and_leaves_no_thread(monkeypatch: pytest.Mo
     assert threading.active_count() == before
 
 
+def test_a_stop_of_the_measuring_process_is_not_taken_for_a_silent_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a stop of any length the deadline of a part has passed, before anything could be received."""
+    operate, stops = rpc_cost.operate, iter(range(3))
+
+    def operate_after_stops(*arguments: Any) -> Any:
+        return None if next(stops, None) is not None else operate(*arguments)
+
+    monkeypatch.setattr(rpc_cost, "operate", operate_after_stops)
+    assert measure_rpc_cost(design("none"), 64, 1) is not None
+
+
 def test_a_run_measures_its_agents_and_compiled_ones_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     costs = {"fast": RpcCost(6.0, 4.0), "scapy": RpcCost(3000.0, 2000.0)}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 from softswitch.errors import Bmv2NotFound, SwitchEnded
 from softswitch.progress import Activity, IdleLimit, describe_activity, describe_load, read_activity
@@ -125,17 +125,7 @@ class SwitchProcess(NamedTuple):
         return self._replace(address=self._poll(self._find_printed_address, _START_SECONDS, "is not ready"))
 
     def end(self, timeout_s: float = _STOP_SECONDS) -> None:
-        """End the process in order, or kill it when it has had `timeout_s` of time for that."""
-        self.process.terminate()
-        self.process.send_signal(signal.SIGCONT)  # a stopped process does not hear the first signal
-        limit = IdleLimit(timeout_s, counts_work=True)
-        while not limit.is_exceeded:
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(limit.look_s)
-                return
-            limit.look([self.activity()])
-        self.process.kill()
-        self.process.wait()
+        end_process(self.process, timeout_s)
 
     def activity(self) -> Activity:
         return read_activity(self.process.pid)
@@ -175,6 +165,20 @@ class SwitchProcess(NamedTuple):
     def _find_printed_address(self) -> str | None:
         match = _READY_LINE.search(self.log())
         return match and match[1]
+
+
+def end_process(process: subprocess.Popen[Any], timeout_s: float) -> None:
+    """End a process by SIGTERM, or kill it when it has had `timeout_s` of time for its end."""
+    process.terminate()
+    process.send_signal(signal.SIGCONT)  # a stopped process does not hear the first signal
+    limit = IdleLimit(timeout_s, counts_work=True)
+    while not limit.is_exceeded:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(limit.look_s)
+            return
+        limit.look([read_activity(process.pid)])
+    process.kill()
+    process.wait()
 
 
 def start_switch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -153,6 +154,13 @@ def test_a_switch_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("--grpc", "127.0.0.1:1") == (
         "softswitch: error: no switch answers at 127.0.0.1:1: use --grpc HOST:PORT"
     )
+
+
+def test_a_switch_that_is_slow_is_not_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("softswitch.runtime.client.CONNECT_TIMEOUT_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        assert says(run("--grpc", address), address, "accepts connections", "0.1 s", "load")
 
 
 def test_commands_beside_a_primary_controller() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -11,6 +12,7 @@ from typing import cast
 import grpc
 
 from softswitch.errors import SwitchError
+from softswitch.progress import describe_load
 from softswitch.runtime.interface import SERVICE, Runtime
 
 MAX_MESSAGE_BYTES = 128 << 20  # a large table is one response
@@ -67,5 +69,17 @@ def connect(address: str) -> Iterator[Runtime]:
         try:
             grpc.channel_ready_future(channel).result(timeout=CONNECT_TIMEOUT_S)
         except grpc.FutureTimeoutError:
-            raise SwitchError(f"no switch answers at {address}: use --grpc HOST:PORT") from None
+            raise SwitchError(_describe_silence(address)) from None
         yield cast(Runtime, _RemoteRuntime(channel, address))
+
+
+def _describe_silence(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except (OSError, ValueError):
+        return f"no switch answers at {address}: use --grpc HOST:PORT"
+    return (
+        f"the server at {address} accepts connections, and has not answered within {CONNECT_TIMEOUT_S:g} s: "
+        f"expected a switch, which may be slow ({describe_load()})"
+    )
