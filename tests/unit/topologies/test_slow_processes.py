@@ -6,7 +6,9 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,9 +23,12 @@ from experiment.designs import initial_rows
 from experiment.errors import AgentFailed, SwitchFailed
 from experiment.liveness import Liveness
 from experiment.processes import RunProcesses, read_here
+from foundation.errors import HotlineError
 from foundation.limits import WallClockLimit
+from hotline.kv import launch
 from softswitch import processes
-from softswitch.progress import Activity, ProcessState
+from softswitch.progress import Activity, ProcessState, read_activity
+from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import mentions, says
 from tests.harness.sessions import FakeNetwork
 from tests.harness.stopped import outlast_a_stop, until_a_stop_is_noted
@@ -85,8 +90,10 @@ async def test_an_agent_that_is_stopped_before_it_answers(
         await started.ready()
         answer = await outlast_a_stop(started.pid, started.call({"cmd": "stats"}, LIMIT_S), caplog)
         assert answer == {"cmd": "stats"}
+        os.kill(started.pid, signal.SIGSTOP)
+        wait_for(lambda: read_activity(started.pid).state is ProcessState.IS_STOPPED)
         call = asyncio.ensure_future(started.call({"cmd": "stats"}))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # it has been sent
         call.cancel()
         await outlast_a_stop(started.pid, started.settle(), caplog)
 
@@ -289,6 +296,31 @@ async def test_a_server_of_up_that_is_stopped_ends_no_session(
         await rendezvous.wait_for_servers(worker, [0])
     assert session.failure is not None and says(session.failure, "server 0", "worker 0", "lives")
     assert says(writer.sent[-1]["gone"], "server 0")
+
+
+def test_down_waits_for_an_end_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[Activity] = []
+
+    def read(pid: int) -> Activity:
+        looks.append(read_activity(pid))
+        return looks[-1]
+
+    monkeypatch.setattr(launch, "_DOWN_TIMEOUT_S", LIMIT_S)
+    monkeypatch.setattr(launch, "_POLL_S", 0.001)
+    monkeypatch.setattr(launch, "read_activity", read)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        with pytest.raises(HotlineError, match=mentions(f"process {process.pid}", "lives", "kill -9")):
+            launch._wait_for_end(process.pid)
+        os.kill(process.pid, signal.SIGSTOP)
+        looks.clear()
+        waiting = threading.Thread(target=launch._wait_for_end, args=[process.pid])
+        waiting.start()
+        wait_for(lambda: len(looks) > 60)  # three times as many as a limit has
+        assert waiting.is_alive()
+        process.kill()
+        process.wait()
+        waiting.join(PATIENCE_S)
+        assert not waiting.is_alive()
 
 
 async def test_a_limit_by_the_clock_is_for_processes_of_others() -> None:
