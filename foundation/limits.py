@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 
 class WaitLimit(Protocol):
@@ -53,7 +53,7 @@ class WallClockLimit:
         return "no more is known of it"
 
 
-async def wait_within(limit: WaitLimit, *futures: asyncio.Future[object]) -> bool:
+async def wait_within(limit: WaitLimit, *futures: asyncio.Future[Any]) -> bool:  # of any results
     """Return whether all futures are done before the limit is exceeded; none of them is cancelled."""
     while True:
         _, pending = await asyncio.wait(futures, timeout=limit.look_s)

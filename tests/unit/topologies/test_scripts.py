@@ -17,12 +17,14 @@ from unittest.mock import AsyncMock
 
 import pytest
 
+from experiment import processes as process_module
 from experiment.config import Config
 from experiment.errors import AgentFailed, RunFailed
 from experiment.processes import RunProcesses
 from experiment.session import START_AHEAD_NS, PlannedBlock
 from foundation.designs.arms import arms_of
 from foundation.limits import WallClockLimit
+from softswitch.progress import Activity, ProcessState
 from switch_harness.waiting import wait_for
 from switch_harness.wording import mentions
 from tests.harness.sessions import FakeNetwork, real_session
@@ -148,6 +150,25 @@ async def test_a_block_without_progress_ends_the_run(tmp_path: Path, monkeypatch
     session = session_of(Played(tmp_path, each_tells=(3, 0)), tmp_path)
     with pytest.raises(AgentFailed, match=mentions("offload", 3, 10)):
         await session.run_steps(PlannedBlock(OFFLOAD, 0, 5))
+
+
+async def test_a_block_goes_on_while_a_process_of_the_run_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step may take long: scripts compile, and compute."""
+    monkeypatch.setattr(session_module, "_EXTRA_TIMEOUT_S", -4.9)
+    monkeypatch.setattr(process_module, "_MAX_AGE_S", 0.0)
+    session, looks = session_of(Played(tmp_path, each_tells=(3, 0)), tmp_path), 0
+
+    async def work_for_a_while() -> Activity:
+        nonlocal looks
+        looks += 1
+        return Activity(ProcessState.RUNS if looks < 60 else ProcessState.SLEEPS, 1.0, 0.0)
+
+    session.liveness.processes.register("worker-1", work_for_a_while)
+    with pytest.raises(AgentFailed, match=mentions("offload", 3, 10, "worker-1 lives", "sleeps")):
+        await session.run_steps(PlannedBlock(OFFLOAD, 0, 5))
+    assert looks > 60
 
 
 async def test_a_worker_that_ended_by_an_error_ends_the_run(

@@ -35,6 +35,7 @@ from tests.harness.stopped import outlast_a_stop, until_a_stop_is_noted
 from topologies import agents, switches, up
 from topologies.agents import Agent
 from topologies.embedding_tables import EmbeddingTables
+from topologies.fleet import own_controller
 from topologies.joined_worker import JoinedWorker
 from topologies.placement import place
 from topologies.rendezvous import Rendezvous
@@ -256,6 +257,12 @@ async def test_each_call_of_a_controller_outlasts_a_stop_of_its_switch(
             await outlast_a_stop(pid, controller.remove(*rows), caplog)
         finally:
             await controller.__aexit__(None, None, None)
+
+
+def test_the_controller_of_a_run_knows_its_processes() -> None:
+    run = RunProcesses()
+    controller = own_controller("127.0.0.1:9559", Config(), run)
+    assert controller._limits == controller._switch._limits == run.limit
 
 
 # -- servers of `hotline up`
