@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import secrets
 import socket
-import time
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,9 +73,6 @@ class SwitchClient:
     `exclusive` one: they get `NotPrimary`. `limits` begin waits for the switch, by default by the clock; who
     has started the switch's process knows more. Raises `DeviceError` at once for a malformed address.
     """
-
-    _latest_epoch_ms = 0
-    """Latest epoch that `new_epoch` has returned in this process, in ms of Unix time."""
 
     def __init__(
         self,
@@ -239,9 +236,8 @@ class SwitchClient:
         )
 
     def new_epoch(self) -> int:
-        """Return an epoch, in ms modulo 2^32, later than all before, so that a PS detects stale commands."""
-        SwitchClient._latest_epoch_ms = max(time.time_ns() // 1_000_000, SwitchClient._latest_epoch_ms + 1)
-        return SwitchClient._latest_epoch_ms % 2**32
+        """Return a random epoch, which no other caller has; a PS that orders controllers issues another."""
+        return secrets.randbits(32)
 
     async def send(self, frame: bytes, egress_port: int | None) -> None:
         """Send a packet-out to a port; None has the program process it as if from the CPU port."""

@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 from typing_extensions import Self
 
 from controller.client import SwitchClient
-from controller.errors import MoveRefused, NoAnswer
+from controller.errors import MoveRefused, NoAnswer, NotPrimary
 from controller.tables import ServerRow
 from foundation.concurrency import gather_or_cancel
 from foundation.errors import MalformedDatagram
@@ -52,7 +53,11 @@ T = TypeVar("T")
 
 
 class InBand:
-    """A caller of servers and registers, with a dedicated epoch; use it in `async with InBand(switch)`."""
+    """A caller of servers and registers; use it in `async with InBand(switch)`.
+
+    `epoch` is its epoch as a caller of registers, and of each server that has issued no other to it. A command
+    raises `NotPrimary` if its server has had a command of a later controller.
+    """
 
     def __init__(
         self,
@@ -62,9 +67,10 @@ class InBand:
         limits: BeginWait = WallClockLimit,
     ) -> None:
         self.epoch = switch.new_epoch()
+        self._epochs: dict[ServerRow, int] = {}  # of the servers that have accepted a command, or issued one
         self._switch = switch
         self._timeout_s, self._limits = timeout_s, limits
-        self._pending_commands: dict[tuple[int, int, int], asyncio.Future[Control]] = {}
+        self._pending_commands: dict[tuple[int, int, int, int], asyncio.Future[Control]] = {}
         self._pending_reads: dict[int, asyncio.Future[Message]] = {}
         self._free_seqs_by_server: dict[ServerRow, asyncio.Queue[int]] = {}
         host = addressing.controller()
@@ -209,19 +215,33 @@ class InBand:
             )
         key_array = np.array(keys, dtype=np.uint64)
         request = Control(command, server.job, server.ps, self.epoch, seq, key_array, dim=dim)
-        endpoint = UdpEndpoint(server.mac, server.addr, server.udp_port)
-        frame = frames.build(UdpFrame(self._source, endpoint, control.build(request)))
-        answer = await self._call(
-            self._pending_commands,
-            (server.job, server.ps, seq),
-            frame,
-            egress_port=server.port,
-            callee=f"PS {server.ps} at {server.addr}",
-            operation=command.name,
-            hint=_UP_HINT,
-        )
+        answer = await self._send_command(server, request)
         free_seqs.put_nowait(seq + control.SLOTS)  # the same slot in its next turn
         return answer
+
+    async def _send_command(self, server: ServerRow, request: Control) -> Control:
+        """Return the answer to a command, which is sent again if the server issues an epoch."""
+        while True:
+            request = replace(request, epoch=self._epochs.get(server, self.epoch))
+            endpoint = UdpEndpoint(server.mac, server.addr, server.udp_port)
+            answer = await self._call(
+                self._pending_commands,
+                (server.job, server.ps, *request.identity),
+                frames.build(UdpFrame(self._source, endpoint, control.build(request))),
+                egress_port=server.port,
+                callee=f"PS {server.ps} at {server.addr}",
+                operation=request.command.name,
+                hint=_UP_HINT,
+            )
+            is_stale = answer.status is Status.STALE
+            epoch = self._epochs.setdefault(server, int(answer.keys[0]) if is_stale else request.epoch)
+            if not is_stale:
+                return answer
+            if epoch == request.epoch:
+                raise NotPrimary(
+                    f"PS {server.ps} at {server.addr}: another controller has sent commands of job "
+                    f"{server.job} since, so this controller's {request.command.name} was refused; try again"
+                )
 
     async def _call(
         self,
@@ -257,12 +277,13 @@ class InBand:
             try:
                 datagram = frames.parse(frame).payload
                 header = unpack(datagram)
-                if header.epoch != self.epoch or not header.flags & RESPONSE:
+                epochs = {self.epoch, *self._epochs.values()} if header.op == Op.CONTROL else {self.epoch}
+                if header.epoch not in epochs or not header.flags & RESPONSE:
                     log.debug("ignored packet-in that does not answer this controller: %s", header)
                 elif header.op == Op.CONTROL:
-                    _set_answer(
-                        self._pending_commands, (header.job, header.ps, header.seq), control.parse(datagram)
-                    )
+                    answer = control.parse(datagram)
+                    call_id = (answer.job, answer.ps, *answer.identity)
+                    _set_answer(self._pending_commands, call_id, answer)
                 else:
                     _set_answer(self._pending_reads, header.seq, codec.parse(datagram))
             except MalformedDatagram as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -24,7 +25,7 @@ from hosts.config import AgentConfigError
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
-from hosts.ps.core import JobEpochs, ServerCore
+from hosts.ps.core import ServerCore
 from hosts.ps.durable import DurabilityPaused, DurableFile
 from hosts.ps.journal import JOURNAL_BYTES
 from hosts.udp import BURST
@@ -169,7 +170,8 @@ class _OfflineServer:
         durable = config.durable
         file, max_journal_bytes = folder / durable.file.name, round(durable.checkpoint_mb * 2**20)
         self._file = DurableFile(file, config.identity(), config.fsync, max_journal_bytes)
-        self._epochs: dict[int, JobEpochs] = {}  # by job
+        self._switch_epochs: dict[int, int] = {}  # of the server, by job
+        self._controller_epochs: dict[int, int] = {}  # of this controller of the server, by job
         try:
             self._restore()
         except BaseException:
@@ -179,7 +181,8 @@ class _OfflineServer:
     def _restore(self) -> None:
         self.core.recover(self._file.parts(), self._file.notes())
         for job in self.core.stores:
-            self._epochs[job] = self.core.epochs(job).next()
+            # 0 is the epoch of a server that has no switch.
+            self._switch_epochs[job] = (self.core.switch_epoch(job) + 1) % 2**32 or 1
             self._command(job, Command.RENEW)
         self.persist()
 
@@ -188,13 +191,19 @@ class _OfflineServer:
 
     def _command(self, job: int, command: Command) -> None:
         # The seq of a later command must be larger: SETTLE's is.
-        epochs, seq = self._epochs[job], int(command)
-        keys = np.array([epochs.switch], np.uint64)
-        datagram = control.build(Control(command, job, self.core.ps, epochs.controller, seq, keys))
+        epoch = self._controller_epochs.setdefault(job, secrets.randbits(32))
+        keys = np.array([self._switch_epochs[job]], np.uint64)
+        datagram = control.build(Control(command, job, self.core.ps, epoch, int(command), keys))
         self.core.command(datagram, source=_CONTROLLER)
-        answers = [control.parse(answer).status for answer, _ in self.core.control_answers()]
-        if answers != [Status.OK]:
-            raise DataError(f"{self._file.file}: PS {self.core.ps} did not execute {command.name}: {answers}")
+        answers = [control.parse(answer) for answer, _ in self.core.control_answers()]
+        statuses = [answer.status for answer in answers]
+        if statuses == [Status.STALE]:  # the run's controller came before, and this one gets a later epoch
+            self._controller_epochs[job] = int(answers[0].keys[0])
+            self._command(job, command)
+        elif statuses != [Status.OK]:
+            raise DataError(
+                f"{self._file.file}: PS {self.core.ps} did not execute {command.name}: {statuses}"
+            )
 
     def used_epochs(self, job: int, worker: int) -> set[int]:
         """Return the epochs of a worker whose RPCs the server has answered."""

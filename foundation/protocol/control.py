@@ -5,6 +5,11 @@ answer to VALUES n rows of the header's dim, or in that to BUSIEST n counts, of 
 and ps identify the keys' owner; its seq is the number of the command. A command is idempotent: the controller
 repeats it until an answer with the same seq comes. The seq is turn * SLOTS + slot. A slot sends its next
 command only after its previous one is answered, so a seq below the slot's latest is a late copy.
+
+The header's epoch orders the controllers of a PS. The PS issues epochs, each later than all before. A controller
+sends its first command with a random epoch. If the PS has had another controller, it answers STALE with an
+issued epoch, by which the controller sends the command again. The first command with an issued epoch ends the
+earlier ones (`CommandOrder`). No clock takes part.
 """
 
 from __future__ import annotations
@@ -65,6 +70,9 @@ class Status(IntEnum):
     """A key is not in this PS's share, or its row has another dim; nothing was changed."""
     NO_ENTRY = 2
     """A key has no entry in the switch, and was not moved; the command's other keys were."""
+    STALE = 3
+    """The command's epoch is not that of the PS's newest controller; nothing was changed. The only key of the
+    answer is an epoch that the PS issues to the controller."""
 
 
 SLOTS = 4
@@ -119,6 +127,10 @@ class Control:
         """Return the PS's answer; only an answer with values repeats the keys."""
         return replace(self, is_answer=True, status=status, values=values)
 
+    def answer_stale(self, issued_epoch: int) -> Control:
+        keys = np.array([issued_epoch], np.uint64)
+        return replace(self, keys=keys, is_answer=True, status=Status.STALE)
+
     def answer_busiest(self, keys: Keys, counts: Values) -> Control:
         """Return the answer to BUSIEST: the ranks from the requested one on that fit into a datagram."""
         first_rank = int(self.keys[0])
@@ -138,7 +150,7 @@ def build(control: Control) -> bytes:
         seq=control.seq,
     )
     datagram = LAYOUT.pack(*header) + _BODY.pack(control.command, control.status, 0, len(control.keys))
-    if not control.is_answer or control.values is not None:
+    if not control.is_answer or control.values is not None or control.status is Status.STALE:
         datagram += control.keys.astype(">u8").tobytes()
     if control.values is not None:
         datagram += control.values.astype(">u4").tobytes()
@@ -162,19 +174,22 @@ def parse(datagram: bytes | memoryview) -> Control:
         raise MalformedDatagram(f"{command.name} with dim {header.dim}")
     if zero:
         raise MalformedDatagram(f"{command.name}: expected 0 in the field `zero`, got {zero}")
-    limit = {
+    is_stale = status is Status.STALE
+    limits = {
         **dict.fromkeys(WITHOUT_KEYS, 0),
         **dict.fromkeys(WITH_EPOCH, 1),
         **dict.fromkeys(WITH_VALUES, max_values_keys(header.dim)),
-    }.get(command, MAX_KEYS)
+    }
+    limit = 1 if is_stale else limits.get(command, MAX_KEYS)
     if n > limit or (status and not is_answer):
         raise MalformedDatagram(f"{command.name} with {n} keys (at most {limit}), status {status.value}")
     # A BUSIEST has its first rank and the number of keys; other commands may have any number of keys.
-    expected_keys = {**dict.fromkeys(WITH_EPOCH, 1), Command.BUSIEST: 2}.get(command, n)
-    if n != expected_keys and not is_answer:
+    request_keys = {**dict.fromkeys(WITH_EPOCH, 1), Command.BUSIEST: 2}
+    expected_keys = 1 if is_stale else n if is_answer else request_keys.get(command, n)
+    if n != expected_keys:
         raise MalformedDatagram(f"{command.name} with {n} keys, not {expected_keys}")
     has_values = is_answer and command in WITH_VALUES and status is Status.OK
-    has_keys = not is_answer or has_values
+    has_keys = not is_answer or has_values or is_stale
     length = HEADER_BYTES + _BODY.size + n * (KEY_BYTES * has_keys + VALUE_BYTES * header.dim * has_values)
     if len(datagram) != length:
         raise MalformedDatagram(f"{len(datagram)} bytes, not {length} for a {command.name} of {n} keys")
@@ -182,7 +197,7 @@ def parse(datagram: bytes | memoryview) -> Control:
     offset = HEADER_BYTES + _BODY.size
     if has_keys:
         keys = np.frombuffer(datagram, ">u8", n, offset).astype(np.uint64)
-    if command in WITH_EPOCH and has_keys and keys[0] > MAX_U32:
+    if (command in WITH_EPOCH or is_stale) and has_keys and keys[0] > MAX_U32:
         raise MalformedDatagram(f"{command.name} of the epoch {keys[0]}, which is no number of 32 bits")
     if has_values:
         values = np.frombuffer(datagram, ">u4", n * header.dim, offset + n * KEY_BYTES).astype(np.uint32)

@@ -12,6 +12,8 @@ from foundation.settings import Strict
 from hosts.config import AgentConfig, Fsync, JobConfig, ServiceConfig
 from hosts.keys import KeySpace
 
+_JOURNAL_FORMAT = 2  # a server that replays a journal must accept the commands that were accepted before
+
 
 class PsJobConfig(JobConfig):
     connected: bool
@@ -55,6 +57,7 @@ class PsConfig(AgentConfig):
     def identity(self) -> dict[str, object]:
         """Return the settings that must be unchanged for the persisted state to be valid."""
         return {
+            "journal": _JOURNAL_FORMAT,
             "design": self.design,
             "ps": self.ps,
             "n_ps": self.n_ps,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from foundation.designs.interface import Agents
 from foundation.optimisers import TableOptimiser
@@ -15,17 +15,6 @@ from hosts.ps.store import SharedState, Store
 from hosts.worker.client import BaseClient
 
 ReplyTo = TypeVar("ReplyTo")
-
-
-class JobEpochs(NamedTuple):
-    """Epochs of one job: of its newest controller, and of its server as a caller of the switch."""
-
-    controller: int
-    switch: int
-
-    def next(self) -> JobEpochs:
-        # 0 is the epoch of a server that has no switch.
-        return JobEpochs((self.controller + 1) % 2**32, (self.switch + 1) % 2**32 or 1)
 
 
 class ServerCore(Generic[ReplyTo]):
@@ -46,8 +35,8 @@ class ServerCore(Generic[ReplyTo]):
         """Handle a datagram, read at `read` (ns), at the port of the server's own RPCs."""
         self.server.count_misdirected()  # servers with RPCs of their own override this method
 
-    def epochs(self, job: int) -> JobEpochs:
-        """Return the current epochs of a job; later ones are newer by serial number arithmetic."""
+    def switch_epoch(self, job: int) -> int:
+        """Return the epoch of this server, for a job, as a caller of the switch."""
         raise AgentConfigError("expected a design with a controller: the servers of this one have no epochs")
 
     def transmit(self) -> Iterator[memoryview]:

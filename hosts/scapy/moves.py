@@ -98,7 +98,8 @@ class Moves:
         self._served: dict[int, Row] = {}  # keys of the current RPCs that the switch has -> row pulled
         self._commands: deque[Packet] = deque()  # accepted commands, the current one first
         self._execution: Execution | None = None
-        self._controller_epoch: int | None = None
+        self._controller_epoch: int | None = None  # of the newest controller
+        self._issued_epoch = 0
         self._latest_seq = [-1] * SLOTS  # of the newest controller, by slot
         self._last_answers: dict[int, tuple[tuple[int, int], Packet]] = {}  # slot -> (epoch, seq), answer
         self._ranking: list[tuple[int, int]] = []
@@ -106,30 +107,36 @@ class Moves:
     # -- commands
 
     def command(self, packet: Packet, now: int) -> list[Packet]:
-        """Accept a command of the controller; repeat the answer to one that was answered already."""
+        """Accept a command of the newest controller; repeat the answer to one that was answered already."""
         rpc = packet[Hotline]
         identity, answer = self._last_answers.get(rpc.seq % SLOTS, (None, None))
         if answer is not None and identity == (rpc.epoch, rpc.seq):
             return [address(answer, destination_of(packet), source_of(packet))]
-        if not self._is_new(rpc):
+        if not self._is_of_newest_controller(rpc.epoch):
+            self._issued_epoch = (self._issued_epoch + 1) % MODULUS
+            refusal = _answer_to(packet, Status.STALE)
+            refusal[HotlineControl].keys = [self._issued_epoch]
+            return [address(refusal, destination_of(packet), source_of(packet))]
+        slot = rpc.seq % SLOTS
+        if rpc.seq <= self._latest_seq[slot]:  # a late copy
             return []
+        self._latest_seq[slot] = rpc.seq
         if packet[HotlineControl].code == Command.RENEW:
             self._renew(packet[HotlineControl].keys[0])
         self._commands.append(packet)
         return self._advance(now)
 
-    def _is_new(self, rpc: Packet) -> bool:
-        # A late copy could undo later commands. Epochs of controllers are compared by serial number
-        # arithmetic (RFC 1982).
-        if rpc.epoch != self._controller_epoch:
-            newest = self._controller_epoch
-            if newest is not None and (rpc.epoch - newest) % MODULUS >= MODULUS // 2:
+    def _is_of_newest_controller(self, epoch: int) -> bool:
+        # A late copy of an earlier controller's command could undo later commands. A controller is newer if
+        # its epoch was issued after that of the newest one; the first controller may have any epoch.
+        newest = self._controller_epoch
+        if newest is None:
+            self._controller_epoch = self._issued_epoch = epoch
+        elif epoch != newest:
+            if (epoch - newest) % MODULUS > (self._issued_epoch - newest) % MODULUS:
                 return False
-            self._controller_epoch, self._latest_seq = rpc.epoch, [-1] * SLOTS
-        slot = rpc.seq % SLOTS
-        is_new = bool(rpc.seq > self._latest_seq[slot])
-        self._latest_seq[slot] = max(rpc.seq, self._latest_seq[slot])
-        return is_new
+            self._controller_epoch, self._latest_seq = epoch, [-1] * SLOTS
+        return True
 
     def _renew(self, epoch: int) -> None:
         """Continue with the switch of an epoch; if it is another one, the old one's values are lost."""
@@ -156,19 +163,14 @@ class Moves:
         return packets + self._send(now)
 
     def _answer(self, packet: Packet, result: CommandResult) -> Packet:
-        rpc, command = packet[Hotline], packet[HotlineControl]
-        header = Hotline(
-            op=int(Op.CONTROL), flags=RESPONSE, job=rpc.job, worker=CONTROLLER_CALLER, epoch=rpc.epoch,
-            ps=rpc.ps, dim=rpc.dim, seq=rpc.seq,
-        )  # fmt: skip
-        body = HotlineControl(code=command.code, status=int(result.status), n=command.n)
-        if result.rows is not None:
-            body.n = len(result.rows)
-            body.keys = [key for key, _ in result.rows]
-            body.values = [value for _, row in result.rows for value in row]
-        header.add_payload(body)
-        self._last_answers[rpc.seq % SLOTS] = (rpc.epoch, rpc.seq), header
-        return address(header, destination_of(packet), source_of(packet))
+        answer, rpc = _answer_to(packet, result.status), packet[Hotline]
+        if result.rows is None:
+            answer[HotlineControl].n = packet[HotlineControl].n
+        else:
+            answer[HotlineControl].keys = [key for key, _ in result.rows]
+            answer[HotlineControl].values = [value for _, row in result.rows for value in row]
+        self._last_answers[rpc.seq % SLOTS] = (rpc.epoch, rpc.seq), answer
+        return address(answer, destination_of(packet), source_of(packet))
 
     def _execute(self, command: Packet, dim: int) -> Execution:
         if command.code == Command.BUSIEST:
@@ -248,3 +250,13 @@ class Moves:
 
     def wake(self, now: int) -> list[Packet]:
         return self._window.overdue(now)
+
+
+def _answer_to(command: Packet, status: Status) -> Packet:
+    rpc = command[Hotline]
+    header = Hotline(
+        op=int(Op.CONTROL), flags=RESPONSE, job=rpc.job, worker=CONTROLLER_CALLER, epoch=rpc.epoch,
+        ps=rpc.ps, dim=rpc.dim, seq=rpc.seq,
+    )  # fmt: skip
+    header.add_payload(HotlineControl(code=command[HotlineControl].code, status=int(status)))
+    return header

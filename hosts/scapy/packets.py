@@ -153,10 +153,10 @@ def _count_values(packet: Packet) -> int:
     return int(packet.n * dim)
 
 
-def _max_keys(command: int, dim: int) -> int:
-    if command in _WITHOUT_KEYS | _WITH_EPOCH:
-        return int(command in _WITH_EPOCH)
-    return max_values_keys(dim) if command in _WITH_VALUES else MAX_KEYS
+def _max_keys(command: Packet, dim: int) -> int:
+    if command.status == Status.STALE or command.code in _WITHOUT_KEYS | _WITH_EPOCH:
+        return int(command.status == Status.STALE or command.code in _WITH_EPOCH)
+    return max_values_keys(dim) if command.code in _WITH_VALUES else MAX_KEYS
 
 
 class HotlineControl(Packet):
@@ -170,14 +170,14 @@ class HotlineControl(Packet):
     fields_desc: ClassVar[list[Any]] = [
         # SEED moves keys into the switch, COLLECT moves them back; `Command` documents the others.
         ByteEnumField("code", int(Command.HELLO), {each.value: each.name.lower() for each in Command}),
-        # OK, NOT_OWNED or NO_ENTRY (`Status`); 0 in a request.
+        # OK, NOT_OWNED, NO_ENTRY or STALE (`Status`); 0 in a request.
         ByteField("status", 0),
         ShortField("reserved", 0),
         # Number of keys, also in an answer that does not repeat them.
         FieldLenField("n", None, fmt="!I", count_of="keys"),
         ConditionalField(
             FieldListField("keys", [], LongField("key", 0), count_from=lambda packet: packet.n),
-            lambda packet: _has_values(packet) or not _is_answer(packet),
+            lambda packet: _has_values(packet) or not _is_answer(packet) or packet.status == Status.STALE,
         ),
         # In the answer to VALUES or BUSIEST.
         ConditionalField(
@@ -306,8 +306,8 @@ def _fault_of_control(rpc: Packet) -> str | None:
         return f"command {command.code} with status {command.status} is unknown"
     if rpc.dim not in (DIMS if command.code == Command.VALUES else (1,)):
         return f"command {command.code} with dim {rpc.dim}"
-    is_answer, n = bool(rpc.flags & RESPONSE), command.n
-    if n > _max_keys(command.code, rpc.dim) or (command.status and not is_answer):
+    is_answer, is_stale, n = bool(rpc.flags & RESPONSE), command.status == Status.STALE, command.n
+    if not is_stale <= n <= _max_keys(command, rpc.dim) or (command.status and not is_answer):
         return f"command {command.code} with {n} keys and status {command.status}"
     if not is_answer and n != _KEYS_OF_REQUEST.get(command.code, n):
         return f"command {command.code} with {n} keys"
@@ -315,6 +315,6 @@ def _fault_of_control(rpc: Packet) -> str | None:
     has_wrong_list = any(list_ is not None and len(list_) != length for list_, length in lists)
     if has_wrong_list or not isinstance(command.payload, NoPayload):
         return f"its length does not fit {n} keys"
-    if command.code in _WITH_EPOCH and command.keys and command.keys[0] >= 2**32:
+    if (command.code in _WITH_EPOCH or is_stale) and command.keys and command.keys[0] >= 2**32:
         return f"epoch {command.keys[0]} is no number of 32 bits"
     return None

@@ -67,7 +67,6 @@ class RestartableSwitch(SimulatedSwitch):
         self.is_off = False
         self.restarts = 0
         self.primary: ControllerSession | None = None
-        self.controller_epochs = 0  # number of epochs given to controllers
         self._empty_image = self.image()
 
     def image(self) -> Words:
@@ -125,8 +124,7 @@ class ControllerSession(SwitchClient):
             self._simulated_switch.primary = None
 
     def new_epoch(self) -> int:
-        self._simulated_switch.controller_epochs += 1
-        return self._simulated_switch.controller_epochs
+        return self._random.getrandbits(32)
 
     async def commit_pipeline(self) -> bool:
         """Return False: a switch that is on has its pipeline."""

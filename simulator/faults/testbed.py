@@ -154,7 +154,7 @@ class SimulatedTestbed:
     def _reset_switch(self, hot_keys: Sequence[int]) -> None:
         switch = self.switch
         switch.restart(self._provisioned_image)
-        switch.restarts = switch.controller_epochs = 0
+        switch.restarts = 0
         switch.rows = {row.identity: row for row in self.rows}
         state_ops = switch.state_ops
         # No keys are loaded: the switch has only its provisioned rows.

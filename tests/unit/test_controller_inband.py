@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from controller.client import SwitchClient
-from controller.errors import MoveRefused, NoAnswer
+from controller.errors import MoveRefused, NoAnswer, NotPrimary
 from controller.inband import InBand
 from controller.tables import ServerRow
 from foundation.limits import BeginWait, WallClockLimit
@@ -316,12 +316,74 @@ def test_a_switch_that_does_not_answer_reads() -> None:
         on(Played(lambda frame: []), lambda inband: inband.read(SERVERS, [(1, 1)]), timeout_s=0.05)
 
 
-def test_later_callers_have_later_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An epoch is a time in ms, in 32 bits."""
-    monkeypatch.setattr(SwitchClient, "_latest_epoch_ms", 0)
-    epochs = []
-    for now in (5_000_000, 6_999_999, (2**32 + 7) * 1_000_000):
-        monkeypatch.setattr("controller.client.time.time_ns", lambda now=now: now)
-        epochs.append(SwitchClient().new_epoch())
-    assert epochs == [5, 6, 7]
-    struct.pack("!I", epochs[-1])
+def test_controllers_have_different_epochs_of_32_bits() -> None:
+    epochs = [SwitchClient().new_epoch() for _ in range(100)]
+    assert len(set(epochs)) == 100  # equal ones have a chance of 1 in a million
+    struct.pack("!100I", *epochs)
+
+
+class IssuingServers:
+    """Fakes of servers, by number of the PS, which issue epochs; `newest` has those of their controllers."""
+
+    def __init__(self, newest: dict[int, int]) -> None:
+        self.newest, self._issued = newest, dict(newest)
+
+    def answer(self, frame: UdpFrame) -> list[bytes]:
+        command = control.parse(frame.payload)
+        newest, issued = self.newest[command.ps], self._issued[command.ps]
+        if (command.epoch - newest) % 2**32 > (issued - newest) % 2**32:
+            self._issued[command.ps] = (issued + 1) % 2**32
+            return [framed(control.build(command.answer_stale(self._issued[command.ps])))] * 2
+        self.newest[command.ps] = command.epoch
+        return agreeing(frame)
+
+    def begin_another_controller(self, ps: int) -> None:
+        self._issued[ps] = self.newest[ps] = self._issued[ps] + 1
+
+
+@pytest.mark.parametrize("newest", [{0: 500, 1: 2**31}, {0: 2**32 - 1, 1: 2**32 - 2}, {0: 0, 1: 1001}])
+def test_a_controller_takes_the_epoch_that_each_server_issues(newest: dict[int, int]) -> None:
+    """Whatever the servers' newest epochs are, and with several commands under way at each."""
+    switch, first = Played(IssuingServers(newest).answer), dict(newest)
+
+    async def scenario(inband: InBand) -> None:
+        for _ in range(3):
+            await asyncio.gather(
+                *(inband.move(Command.SEED, server, [key]) for server in SERVERS for key in range(9))
+            )
+
+    on(switch, scenario)
+    commands = [control.parse(frame.payload) for frame, _ in switch.sent]
+    for ps in (0, 1):
+        epochs = {command.epoch for command in commands if command.ps == ps}
+        assert epochs == {first[ps]} if first[ps] == 1001 else epochs == {1001, newest[ps]}
+        executed = [command for command in commands if (command.ps, command.epoch) == (ps, newest[ps])]
+        assert len(executed) == len({command.seq for command in executed}) == 27
+
+
+def test_a_controller_whose_server_has_a_later_one_is_not_primary() -> None:
+    servers = IssuingServers({0: 500, 1: 700})
+    switch = Played(servers.answer)
+
+    async def scenario(inband: InBand) -> None:
+        await inband.move(Command.SEED, SERVERS[1], [1])
+        servers.begin_another_controller(1)
+        await inband.move(Command.SEED, SERVERS[0], [1])
+        await inband.move(Command.SEED, SERVERS[1], [1])
+
+    with pytest.raises(NotPrimary, match=mentions("PS 1", "10.0.2.2", JOB, "SEED")):
+        on(switch, scenario)
+
+
+def test_a_first_controller_whose_server_has_a_later_one_is_not_primary() -> None:
+    """The server has accepted the controller's own epoch."""
+    servers = IssuingServers({0: 1001, 1: 1001})
+    switch = Played(servers.answer)
+
+    async def scenario(inband: InBand) -> None:
+        await inband.move(Command.SEED, SERVERS[1], [1])
+        servers.begin_another_controller(1)
+        await inband.move(Command.SEED, SERVERS[1], [1])
+
+    with pytest.raises(NotPrimary):
+        on(switch, scenario)

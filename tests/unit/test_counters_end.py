@@ -254,7 +254,7 @@ def test_the_last_numbers_of_a_controllers_commands() -> None:
         network.servers[0].command(build(hello), network.workers[0].end)
         ((answer, _),) = network.servers[0].control_answers()
         assert parse(answer).seq == seq
-    assert mover._latest_numbers[MAX_U32 % 4] == MAX_U32
+    assert mover._order._latest[MAX_U32 % 4] == MAX_U32
 
     async def send() -> None:
         inband = InBand(cast(SwitchClient, Epochs()))
@@ -267,19 +267,26 @@ def test_the_last_numbers_of_a_controllers_commands() -> None:
 
 
 def test_controllers_before_and_after_the_end_of_epochs() -> None:
-    """Epochs are compared by serial number arithmetic: a later controller's is smaller there."""
+    """A later controller's epoch is smaller there."""
     server = Testbed(PipelineSwitch(new_switch()), Random(1)).servers[0]
     end = Testbed(PipelineSwitch(new_switch()), Random(1)).workers[0].end
-    for epoch, is_answered in (
-        (MAX_U32 - 1, True),
-        (MAX_U32, True),
-        (MAX_U32 - 1, False),
-        (3, True),
-        (0, False),
+    for epoch, issued in (
+        (MAX_U32 - 1, None),
+        (MAX_U32, MAX_U32),
+        (MAX_U32, None),
+        (MAX_U32 - 1, 0),
+        (5, 1),
+        (0, None),
+        (MAX_U32, 2),
+        (2, None),
+        (1, 3),
     ):
-        hello = Control(Command.HELLO, JOB, 0, epoch=epoch, seq=0, keys=np.zeros(0, np.uint64))
+        # Another seq, since the answer to a repeated command is repeated.
+        hello = Control(Command.HELLO, JOB, 0, epoch=epoch, seq=issued or 77, keys=np.zeros(0, np.uint64))
         server.command(build(hello), end)
-        assert [parse(answer).epoch for answer, _ in server.control_answers()] == [epoch] * is_answered
+        ((answer, _),) = server.control_answers()
+        assert (parse(answer).epoch, parse(answer).status is Status.STALE) == (epoch, issued is not None)
+        assert parse(answer).keys.tolist() == [issued] * (issued is not None)
 
 
 SERVER = ServerRow(JOB, 1, "02:00:00:00:02:01", "10.0.2.1", 5001, 5, "02:00:00:00:03:01", "10.0.3.1", 6001)

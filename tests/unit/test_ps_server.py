@@ -181,8 +181,13 @@ def test_a_late_command_does_not_undo_what_was_asked_for_since(epoch: int, seq: 
     bench.registers()
     assert len(bench.answers()) == 2
     bench.command(Command.COLLECT, MINE, seq, epoch)
-    assert not bench.registers() and not bench.answers() and not bench.contents(MINE).owned.any()
-    bench.command(Command.COLLECT, MINE, 1, epoch=4)
+    assert not bench.registers() and not bench.contents(MINE).owned.any()
+    answers = bench.answers()
+    assert [(each.status, each.identity) for each in answers] == [(Status.STALE, (epoch, seq))][: epoch != 3]
+    bench.command(Command.COLLECT, MINE, 1, epoch=77)
+    (refusal,) = bench.answers()
+    assert refusal.status is Status.STALE and not bench.registers()
+    bench.command(Command.COLLECT, MINE, 1, epoch=int(refusal.keys[0]))
     assert bench.registers()
 
 

@@ -150,7 +150,8 @@ def test_control_is_scapys(command: Command, status: Status) -> None:
     request = Control(command, 1, 2, 3, 4, keys)
     has_values = command in (Command.VALUES, Command.BUSIEST) and status is Status.OK
     values = keys.astype(np.uint32) if has_values else None
-    for one in (request, request.answer(status, values)):
+    answer = request.answer_stale(2**32 - 1) if status is Status.STALE else request.answer(status, values)
+    for one in (request, answer):
         datagram = control.build(one)
         back = control.parse(datagram)
         assert (back.command, back.status, back.seq, back.is_answer) == (
@@ -166,6 +167,8 @@ def test_control_is_scapys(command: Command, status: Status) -> None:
         if values is not None and one.is_answer:
             assert back.values is not None and back.values.tolist() == values.tolist()
             assert packet[HotlineControl].values == values.tolist()
+        if one.status is Status.STALE:
+            assert back.keys.tolist() == Hotline(datagram)[HotlineControl].keys == [2**32 - 1]
 
 
 def test_frames_are_scapys() -> None:

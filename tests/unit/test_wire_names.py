@@ -84,7 +84,9 @@ def test_udp_ports_and_callers() -> None:
 def test_what_the_controller_and_a_ps_say_to_each_other() -> None:
     names = ("SEED", "COLLECT", "VALUES", "HELLO", "RENEW", "BUSIEST", "PUBLISH", "HOLD", "SETTLE")
     assert [(command.name, command.value) for command in Command] == [*zip(names, range(1, 10), strict=True)]
-    assert {status.name: status.value for status in Status} == {"OK": 0, "NOT_OWNED": 1, "NO_ENTRY": 2}
+    assert {status.name: status.value for status in Status} == {
+        "OK": 0, "NOT_OWNED": 1, "NO_ENTRY": 2, "STALE": 3,
+    }  # fmt: skip
     assert MAX_KEYS == 128
     # The largest answer with values that a packet inside a VXLAN takes: IPv4, UDP, header, 8 B, 12 B a key.
     size = FRAME_OVERHEAD - 14 + HEADER_BYTES + 8

@@ -29,7 +29,9 @@ def answer(request: bytes, served: int = 0, refused: int = 0) -> bytes:
 
 def command(code: Command, keys: list[int], seq: int, status: Status | None = None) -> bytes:
     message = Control(code, JOB, ps=0, epoch=CONTROLLER_EPOCH, seq=seq, keys=np.array(keys, np.uint64))
-    if status is not None:
+    if status is Status.STALE:
+        message = message.answer_stale(CONTROLLER_EPOCH + 1)
+    elif status is not None:
         values = code is Command.VALUES and status is Status.OK
         message = message.answer(status, message.keys.astype(np.uint32) if values else None)
     return control.build(message)

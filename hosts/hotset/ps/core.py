@@ -17,7 +17,7 @@ from hosts.hotset.ps.moves import BaseMover, Mover, ReplyTo
 from hosts.hotset.ps.state import OffloadingState, make_server
 from hosts.hotset.ps.store import HotsetStore, OffloadingStore
 from hosts.keys import KeySpace
-from hosts.ps.core import JobEpochs, ServerCore
+from hosts.ps.core import ServerCore
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, WAIT_ENDED, read_note
 from hosts.ps.rpcs import CALLER
 from hosts.worker.machine import COMPILED, plain_machine
@@ -85,8 +85,8 @@ class OffloadingServer(ServerCore[ReplyTo]):
             self.server.note(FROM_CONTROLLER, datagram)
             mover.command(command, source)
 
-    def epochs(self, job: int) -> JobEpochs:
-        return self._movers[job].epochs
+    def switch_epoch(self, job: int) -> int:
+        return self._movers[job].switch_epoch
 
     def receive_rpc_answer(self, datagram: bytes | memoryview, read: int) -> None:
         try:

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from foundation.protocol.codec import Caller, Keys, Values
 from foundation.protocol.control import MAX_KEYS, SLOTS, Command, Control, Status, build
 from foundation.protocol.header import PS_CALLER_BASE
+from hosts.hotset.ps.command_order import CommandOrder, CommandOrderSnapshot
 from hosts.hotset.ps.store import HotsetStore, OffloadingStore
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
-from hosts.ps.core import JobEpochs
 from hosts.worker.client import NO_ITERATION
 from hosts.worker.machine import COMPILED, Machine
 
@@ -32,8 +32,7 @@ S = TypeVar("S", bound=OffloadingStore)
 class MoverSnapshot(TypedDict):
     epoch: int
     free: list[int]  # next sequence numbers of the free slots (`HotsetClient.free_numbers`)
-    controller: int | None  # epoch of the newest controller
-    latest: list[int]  # latest sequence number of each slot of that controller
+    order: CommandOrderSnapshot
     done: list[tuple[int, int, int, str]]
     """Last command of each slot: slot, epoch, sequence number, and the answer in hexadecimal."""
 
@@ -72,8 +71,7 @@ class BaseMover(Generic[S, ReplyTo]):
         self._store = store
         self._queue: OrderedDict[tuple[int, int], tuple[Control, ReplyTo | None]] = OrderedDict()
         self._execution: Generator[None, None, Control] | None = None
-        self._controller_epoch: int | None = None
-        self._latest_numbers = [-1] * SLOTS  # latest sequence number of each slot of the newest controller
+        self._order = CommandOrder()
         self._last_answers: dict[int, tuple[tuple[int, int], bytes]] = {}  # slot -> identity and answer
         self._ranking: tuple[Keys, Values] = np.empty(0, np.uint64), np.empty(0, np.uint32)
         self.answers: deque[tuple[bytes, ReplyTo]] = deque()
@@ -83,12 +81,15 @@ class BaseMover(Generic[S, ReplyTo]):
     def command(self, control: Control, reply_to: ReplyTo | None) -> None:
         """Handle a command of the controller, unless it is in progress; repeat the answer of a finished one.
 
+        A command of an earlier controller is refused, and the answer has an epoch that another one may take.
         Without `reply_to`, as in a replay of the journal, a command is answered when it is repeated.
         """
         identity, answer = self._last_answers.get(control.seq % SLOTS, (None, b""))
         if identity == control.identity:
             self._answer(answer, reply_to)
-        elif self._is_new_command(control):
+        elif not self._order.admits(control.epoch):
+            self._answer(build(control.answer_stale(self._order.issue())), reply_to)
+        elif self._order.is_first_copy(control.seq):
             if control.command is Command.RENEW:
                 self._renew(int(control.keys[0]))
             self._queue[control.identity] = control, reply_to
@@ -107,19 +108,6 @@ class BaseMover(Generic[S, ReplyTo]):
     def _answer(self, answer: bytes, reply_to: ReplyTo | None) -> None:
         if reply_to is not None:
             self.answers.append((answer, reply_to))
-
-    def _is_new_command(self, control: Control) -> bool:
-        # A late duplicate could undo later commands, so only the newest controller's are accepted. Epochs are
-        # compared by serial number arithmetic (RFC 1982).
-        newest_epoch = self._controller_epoch
-        if control.epoch != newest_epoch:
-            if newest_epoch is not None and (control.epoch - newest_epoch) % 2**32 >= 2**31:
-                return False
-            self._controller_epoch, self._latest_numbers = control.epoch, [-1] * SLOTS
-        slot = control.seq % SLOTS
-        is_new = control.seq > self._latest_numbers[slot]
-        self._latest_numbers[slot] = max(control.seq, self._latest_numbers[slot])
-        return is_new
 
     def receive(self, datagram: bytes | memoryview, read: int) -> None:
         self._switch.receive(datagram, arrival=read, read=read)
@@ -153,17 +141,16 @@ class BaseMover(Generic[S, ReplyTo]):
         self._advance()
 
     @property
-    def epochs(self) -> JobEpochs:
-        """Epochs of the newest controller, 0 if there was none, and of this PS as a caller of the switch."""
-        return JobEpochs(self._controller_epoch or 0, self._caller.epoch)
+    def switch_epoch(self) -> int:
+        """Epoch of this PS as a caller of the switch."""
+        return self._caller.epoch
 
     def snapshot(self) -> MoverSnapshot:
         """Return the state of the mover, which must be idle."""
         return {
             "epoch": self._caller.epoch,
             "free": self._switch.free_numbers(),
-            "controller": self._controller_epoch,
-            "latest": self._latest_numbers,
+            "order": self._order.snapshot(),
             "done": [
                 (slot, *identity, answer.hex()) for slot, (identity, answer) in self._last_answers.items()
             ],
@@ -173,7 +160,7 @@ class BaseMover(Generic[S, ReplyTo]):
         self._caller = self._caller._replace(epoch=snapshot["epoch"])
         self._switch = self._make_client(self._caller)
         self._switch.set_free_numbers(snapshot["free"])
-        self._controller_epoch, self._latest_numbers = snapshot["controller"], list(snapshot["latest"])
+        self._order.restore(snapshot["order"])
         self._last_answers = {
             slot: ((epoch, seq), bytes.fromhex(text)) for slot, epoch, seq, text in snapshot["done"]
         }
