@@ -55,8 +55,8 @@ T = TypeVar("T")
 class InBand:
     """A caller of servers and registers; use it in `async with InBand(switch)`.
 
-    `epoch` is its epoch as a caller of registers, and of each server that has issued no other to it. A command
-    raises `NotPrimary` if its server has had a command of a later controller.
+    `epoch` is its epoch as a caller of registers, and of each server that has issued no other to it. Commands
+    raise `NotPrimary` if their server has had a command of a later controller.
     """
 
     def __init__(

@@ -6,10 +6,10 @@ and ps identify the keys' owner; its seq is the number of the command. A command
 repeats it until an answer with the same seq comes. The seq is turn * SLOTS + slot. A slot sends its next
 command only after its previous one is answered, so a seq below the slot's latest is a late copy.
 
-The header's epoch orders the controllers of a PS. The PS issues epochs, each later than all before. A controller
-sends its first command with a random epoch. If the PS has had another controller, it answers STALE with an
-issued epoch, by which the controller sends the command again. The first command with an issued epoch ends the
-earlier ones (`CommandOrder`). No clock takes part.
+The header's epoch orders the controllers of a PS. The PS issues epochs, each later than all before. A
+controller sends its first command with a random epoch. If the PS has had another controller, it answers STALE
+with an issued epoch, and the controller sends the command again with that one. From the first command with an
+issued epoch on, those with earlier epochs are stale (`CommandOrder`). No clock takes part.
 """
 
 from __future__ import annotations

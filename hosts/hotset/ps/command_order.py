@@ -18,9 +18,9 @@ class CommandOrderSnapshot(TypedDict):
 class CommandOrder:
     """Which commands of one job a PS may execute: those of its newest controller, each once.
 
-    A late copy of an earlier command could undo a later one. An epoch is newer than the newest controller's if
-    the PS has issued it since. Of two controllers the second one asks for its epoch when it is primary, which
-    the first one no longer is, so it gets the later epoch. An epoch that is never used changes nothing.
+    A late copy of an earlier command could undo a later one. An epoch is newer than the newest controller's
+    if the PS has issued it since. Of two controllers the second one asks for its epoch when it is primary,
+    which the first one no longer is, so it gets the later epoch. An epoch that is never used changes nothing.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class CommandOrder:
         self._latest = [-1] * SLOTS  # latest sequence number of each slot of the newest controller
 
     def admits(self, epoch: int) -> bool:
-        """Return whether an epoch is the newest controller's, which the first command by a newer one makes it.
+        """Return whether an epoch is the newest controller's; one that was issued since becomes the newest.
 
         The first controller of a PS may have any epoch.
         """
