@@ -20,7 +20,7 @@ from hosts.keys import KeySpace
 from hosts.ps.machine import pinned as pinned_server
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
-from hosts.sockets import Address, clock_offset, open_udp
+from hosts.sockets import Address, open_udp
 from hosts.udp import make_udp
 from hosts.worker.client import NO_ITERATION, BaseClient
 from hosts.worker.operate import ENDED, make_wire, operate
@@ -50,7 +50,7 @@ def measure_rpc_cost(design: Design, window: int, steps: int, timeout_s: float =
         client: BaseClient = agents_of(design).client(
             Caller(_JOB, _WORKER, _EPOCH), _N_PS, space, time.monotonic_ns, window
         )
-        udp = pinned(make_udp(clock_offset()))
+        udp = pinned(make_udp())
         peers = [server_address, worker_address]
         wire = pinned(make_wire(worker_socket.fileno(), peers, commands=_NO_FILE, signals=_NO_FILE))
 
@@ -94,7 +94,7 @@ def _server_thread(
 ) -> Iterator[Callable[[], float]]:
     """Run a server at a socket in a thread; yield a function that returns the thread's CPU time in s."""
     state = pinned_server(agents_of(design).server(_PS, _N_PS, space, [_JOB]))
-    service, udp = pinned(make_service()), pinned(make_udp(clock_offset()))
+    service, udp = pinned(make_service()), pinned(make_udp())
     stop = threading.Event()
     with closing(select.epoll()) as poll:
         poll.register(fd, select.EPOLLIN)

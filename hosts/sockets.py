@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from nativekit.clocks import MIN_STEP_NS
+
 log = logging.getLogger(__name__)
 
 # Linux, <asm-generic/socket.h>; Python's socket module lacks them.
@@ -42,6 +44,23 @@ def clock_offset() -> int:
     """Return Unix time, as in the kernel's timestamps, minus the monotonic clock of agents, in ns."""
     # A delay between the two readings makes the difference too small, so the largest of several is taken.
     return max(time.time_ns() - time.monotonic_ns() for _ in range(_CLOCK_READINGS))
+
+
+class StampClock:
+    """Converts the kernel's Unix timestamps to monotonic time, as `nativekit.clocks` in compiled code."""
+
+    def __init__(self) -> None:
+        self.offset_ns = clock_offset()
+        self.offset_since_ns = 0
+        """Monotonic time when the last step of the Unix clock was found; no stamp is taken for earlier."""
+
+    def measure(self) -> int:
+        """Measure the difference of the clocks; return the monotonic time in ns."""
+        unix_ns, now_ns = time.time_ns(), time.monotonic_ns()
+        if abs(unix_ns - now_ns - self.offset_ns) >= MIN_STEP_NS:
+            self.offset_since_ns = now_ns
+        self.offset_ns = unix_ns - now_ns
+        return now_ns
 
 
 def open_udp(address: Address, shared: bool = False, source_port: int | None = None) -> socket.socket:
@@ -98,20 +117,20 @@ def send(sock: socket.socket, datagram: bytes | bytearray | memoryview, address:
 
 
 class Receiver:
-    def __init__(self, sock: socket.socket, clock_offset_ns: int) -> None:
+    def __init__(self, sock: socket.socket) -> None:
         self._recvmsg = sock.recvmsg
-        self._clock_offset_ns = clock_offset_ns
+        self._clock = StampClock()
 
     def receive(self) -> Received | None:
         try:
             datagram, ancillary, _, source = self._recvmsg(_DATAGRAM_BYTES, _ANCILLARY_BYTES)
         except (BlockingIOError, ConnectionRefusedError):  # refused: ICMP about an earlier datagram
             return None
-        read = time.monotonic_ns()
+        clock = self._clock
+        read = clock.measure()
         if not ancillary:
             return Received(datagram, read, read, source)
         _level, _type, timestamp = ancillary[0]
         seconds, nanoseconds = _TIMESPEC.unpack(timestamp)
-        # The offset of the clocks is measured only once, so a stamp may seem later than the reading.
-        arrival = min(seconds * 1_000_000_000 + nanoseconds - self._clock_offset_ns, read)
-        return Received(datagram, arrival, read, source)
+        arrival = max(seconds * 1_000_000_000 + nanoseconds - clock.offset_ns, clock.offset_since_ns)
+        return Received(datagram, min(arrival, read), read, source)

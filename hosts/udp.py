@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
+from hosts.sockets import clock_offset
+from nativekit.clocks import NS_PER_S, monotonic_time_of
 from nativekit.compile import compiled, int64
-from nativekit.libc import MMSGHDR, clock_gettime, recvmmsg, sendmmsg
+from nativekit.libc import MMSGHDR, recvmmsg, sendmmsg
 from nativekit.records import Ints, Octets, Records, dtype_of, records
 
 BURST = 64  # maximum number of datagrams of a burst
-MONOTONIC = time.CLOCK_MONOTONIC
-THREAD_CPU = time.CLOCK_THREAD_CPUTIME_ID
 NAME_BYTES = 16  # size of a struct sockaddr_in
-NS_PER_S = 1_000_000_000
 
 _DONT_WAIT = 0x40  # Linux, MSG_DONTWAIT
 _MMSGHDR_BYTES = MMSGHDR.itemsize
@@ -45,10 +43,11 @@ class MessageHeader:
 
 
 class _Buffers:
-    clock_offset_ns: int  # Unix time minus the monotonic clock
+    timespec: Annotated[Ints, 2]  # this field and the next two are `nativekit.clocks.ClockFields`
+    unix_offset_ns: int
+    offset_since_ns: int
     queued: int  # number of datagrams to send with the next `flush`
     unsent: int  # number of datagrams that the kernel did not accept
-    now: Annotated[Ints, 2]  # a struct timespec
     vectors_in: Annotated[Records[_IoVector], BURST]
     vectors_out: Annotated[Records[_IoVector], BURST]
     names: Annotated[Octets, (BURST, NAME_BYTES)]  # sources of the inbox
@@ -66,12 +65,11 @@ class Udp(NamedTuple):
     outbox: Records[Rpc]  # [BURST]
 
 
-def make_udp(clock_offset_ns: int) -> Udp:
-    """Make buffers; the offset is Unix time, which the kernel stamps with, minus the monotonic clock."""
+def make_udp() -> Udp:
     states = records(1, _Buffers)
     state = states[0]
     udp = Udp(state, rpcs(BURST), rpcs(BURST))
-    state.clock_offset_ns = clock_offset_ns
+    state.unix_offset_ns = clock_offset()
     start = states.ctypes.data
     fields = _STATE.fields
     assert fields is not None
@@ -89,13 +87,6 @@ def make_udp(clock_offset_ns: int) -> Udp:
     state.messages_in["msg_control"] = addresses["control"] + _CONTROL_BYTES * k
     state.messages_in["msg_controllen"] = _CONTROL_BYTES
     return udp
-
-
-@compiled
-def clock(udp: Udp, clock_id: int) -> int:
-    now = udp.state.now
-    clock_gettime(clock_id, now.ctypes.data)
-    return int64(now[0] * NS_PER_S + now[1])
 
 
 @compiled
@@ -117,11 +108,13 @@ def length_of(udp: Udp, k: int) -> int:
 
 @compiled
 def arrival(udp: Udp, k: int, read_ns: int) -> int:
-    """Return when the kernel received datagram k of the inbox (monotonic, ns)."""
-    # The clocks' offset is measured only once, so the kernel's timestamp may seem later than `read_ns`.
+    """Return when the kernel received datagram k of the inbox (monotonic, ns), which was read at `read_ns`.
+
+    The reader of the burst calls `measure_offset` after `take`.
+    """
     stamp = udp.state.control[k]
-    unix_ns = int64(stamp[_SECONDS]) * NS_PER_S + int64(stamp[_NANOSECONDS])
-    return min(unix_ns - int64(udp.state.clock_offset_ns), read_ns)
+    stamp_ns = int64(stamp[_SECONDS]) * NS_PER_S + int64(stamp[_NANOSECONDS])
+    return monotonic_time_of(udp.state, stamp_ns, read_ns)
 
 
 @compiled

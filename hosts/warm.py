@@ -55,7 +55,7 @@ def warm_worker(name: str = DEFAULT) -> None:
     client.push(NO_ITERATION, positions, deltas, ledger.open(positions, deltas))
     ledger.close()
     wire = make_wire(_NO_FILE, [("127.0.0.1", 1)], commands=_NO_FILE, signals=_NO_FILE)
-    operate(client.reference, pinned(make_udp(clock_offset_ns=0)), pinned(wire), _PAST_NS)
+    operate(client.reference, pinned(make_udp()), pinned(wire), _PAST_NS)
 
 
 def warm_ps(name: str = DEFAULT) -> None:
@@ -68,7 +68,7 @@ def warm_ps(name: str = DEFAULT) -> None:
         agents_of(run_design).warm_server(state)
     if run_design.is_durable:
         RpcServer(state, clock=lambda: 0).replay_journal(np.zeros(0, np.uint8), offset=0)
-    service, udp, sources = make_service(), make_udp(clock_offset_ns=0), make_sources(_NO_FILE)
+    service, udp, sources = make_service(), make_udp(), make_sources(_NO_FILE)
     serve(pinned_server(state), pinned(service), pinned(udp), pinned(sources), _PAST_NS)
 
 

@@ -40,8 +40,8 @@ from hosts.sockets import Address, clock_offset
 
 
 class PsProcess:
-    def __init__(self, config: PsConfig, clock_offset_ns: int) -> None:
-        self._config, self._clock_offset_ns = config, clock_offset_ns
+    def __init__(self, config: PsConfig) -> None:
+        self._config = config
         self.n_replayed_notes = 0  # number of journal notes that were replayed
         space = config.key_space()
         self.core: ServerCore[Address] = agents_of(design(config.design)).core(
@@ -58,7 +58,7 @@ class PsProcess:
         self._durable_file = self._open_durable_file(config.durable) if config.durable else None
         self._sockets: ServerSockets | None = None
         self._logs = PsLogs(
-            config.log_dir, config.ps, clock_offset_ns, config.collector, write_when_there_is_room
+            config.log_dir, config.ps, clock_offset(), config.collector, write_when_there_is_room
         )
         self.done = False
 
@@ -79,7 +79,6 @@ class PsProcess:
             config.address,
             service=(config.service.address, config.service.port),
             connected={job.job for job in config.jobs if job.connected},
-            clock_offset_ns=self._clock_offset_ns,
             service_time=make_service(**config.server.model_dump()),
             on_full_log=self.write_full_logs,
             durable=self._durable_file,
@@ -174,8 +173,7 @@ def main(path: Path) -> None:
     """Run a parameter server; commands come as JSON lines on standard input."""
     try:
         config = load_config(path, PsConfig)
-        clock_offset_ns = clock_offset()
-        process = PsProcess(config, clock_offset_ns)
+        process = PsProcess(config)
         with closing(process.sockets()) as sockets:
             prepare_process(config.cpu)
             print_json(ready=True, **({"recovered": process.n_replayed_notes} if config.durable else {}))

@@ -51,7 +51,6 @@ class ServerSockets:
         address: str,
         service: Address,
         connected: Collection[int],
-        clock_offset_ns: int,
         service_time: Service,
         on_full_log: Callable[[], None] = lambda: None,
         serve: Callable[..., int] = serving.serve,
@@ -68,7 +67,7 @@ class ServerSockets:
         self._service_time = service_time
         self._on_full_log = on_full_log
         self._serve = serve
-        self._udp = make_udp(clock_offset_ns)
+        self._udp = make_udp()
         self._poll = select.epoll()
         self._sources = make_sources(self._poll.fileno(), peers)
         self._references = pinned(service_time), pinned(self._udp), pinned(self._sources)
@@ -77,7 +76,7 @@ class ServerSockets:
         self._open_sockets: list[socket.socket] = []
         self._data_socket = self._add_socket(open_udp(self._local_address, shared=True))
         self._own_socket = self._add_socket(open_udp((address, PS_RPC_PORT), source_port=service[1]))
-        self._receiver = Receiver(self._own_socket, clock_offset_ns)
+        self._receiver = Receiver(self._own_socket)
         self._signals = SignalPipe()
         self._poll.register(self._signals.fd, select.EPOLLIN)
         state = self._sources.state

@@ -25,12 +25,9 @@ from hosts.ps.service import (
 from hosts.sockets import Address
 from hosts.udp import (
     BURST,
-    MONOTONIC,
     NAME_BYTES,
-    THREAD_CPU,
     Udp,
     arrival,
-    clock,
     flush,
     length_of,
     name_of,
@@ -39,6 +36,7 @@ from hosts.udp import (
     take,
 )
 from nativekit.bits import swap32
+from nativekit.clocks import MONOTONIC, THREAD_CPU, measure_offset, read_clock
 from nativekit.compile import compiled, inlined, int64
 from nativekit.libc import EPOLL_EVENT, epoll_wait
 from nativekit.records import Ints, Octets, Records, check_field_names, one_record, records
@@ -124,7 +122,7 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, dea
             return NEEDS_ROOM
         send_due_answers(service, udp)
         if server.header.due != NEVER:
-            wake(server, clock(udp, MONOTONIC))
+            wake(server, read_clock(udp.state, MONOTONIC))
             if server.header.journal_length:
                 return MUST_PERSIST
         send_unrequested(server, udp, sources)
@@ -143,7 +141,7 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, dea
             has_marks = handle_burst(server, service, udp, sources, fd)
             if server.header.journal_length:
                 state.has_unsent, state.has_marks = 1, has_marks
-                state.persist_start_ns = clock(udp, MONOTONIC)
+                state.persist_start_ns = read_clock(udp.state, MONOTONIC)
                 return MUST_PERSIST
             flush(udp, fd)
             if has_marks:
@@ -156,7 +154,8 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, dea
 def send_persisted_answers(service: Service, udp: Udp, sources: Sources) -> None:
     """Send the answers to a persisted burst; without emulated service time, add the commit to `ps_proc`."""
     state = sources.state
-    n_received, commit_ns = int64(state.n_received), clock(udp, MONOTONIC) - int64(state.persist_start_ns)
+    n_received = int64(state.n_received)
+    commit_ns = read_clock(udp.state, MONOTONIC) - int64(state.persist_start_ns)
     state.n_delayed += n_received
     state.delay_ns += n_received * commit_ns
     if not has_service_time(service):
@@ -170,14 +169,14 @@ def send_persisted_answers(service: Service, udp: Udp, sources: Sources) -> None
 def send_unrequested(server: ServerState, udp: Udp, sources: Sources) -> None:
     """Send the datagrams of `transmit`, which are not the answer to a received datagram."""
     names, n_queued = int64(sources.peers.ctypes.data), int64(0)
-    s = transmit(server, clock(udp, MONOTONIC))
+    s = transmit(server, read_clock(udp.state, MONOTONIC))
     while s != NOTHING:
         queue(udp, datagram_address(server, s), octets(server, s), names + peer(server, s) * NAME_BYTES)
         n_queued += 1
         if n_queued == BURST:
             flush(udp, int64(sources.state.data_socket))
             n_queued = 0
-        s = transmit(server, clock(udp, MONOTONIC))
+        s = transmit(server, read_clock(udp.state, MONOTONIC))
     if n_queued:
         flush(udp, int64(sources.state.data_socket))
 
@@ -187,7 +186,7 @@ def wait_ms(service: Service, udp: Udp, deadline_ns: int) -> int:
     """Return the time to wait until `deadline_ns`, in ms rounded up, at most a second."""
     if service.header.n_held:
         return 0
-    remaining_ns = min(deadline_ns - clock(udp, MONOTONIC), _MAX_WAIT_NS)
+    remaining_ns = min(deadline_ns - read_clock(udp.state, MONOTONIC), _MAX_WAIT_NS)
     return max(remaining_ns + _NS_PER_MS - 1, 0) // _NS_PER_MS
 
 
@@ -207,8 +206,8 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
         return False
     sources.state.n_bursts += 1
     has_marks = False
-    cpu_start_ns = clock(udp, THREAD_CPU)
-    read_ns = clock(udp, MONOTONIC)
+    cpu_start_ns = read_clock(udp.state, THREAD_CPU)
+    read_ns = measure_offset(udp.state)
     for k in range(n):
         prefetch_next_datagrams(server, udp.inbox, k, n)
         n_callers_before = int64(server.header.n_callers)
@@ -222,8 +221,8 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
             mark = NEW_CALLER
         sources.marks[k] = mark
         has_marks |= mark != ANSWERED
-        read_ns = clock(udp, MONOTONIC)
-    share_cpu(server, 0 if has_service_time(service) else clock(udp, THREAD_CPU) - cpu_start_ns)
+        read_ns = read_clock(udp.state, MONOTONIC)
+    share_cpu(server, 0 if has_service_time(service) else read_clock(udp.state, THREAD_CPU) - cpu_start_ns)
     return has_marks
 
 
@@ -243,7 +242,7 @@ def answer_datagram(server: ServerState, service: Service, udp: Udp, fd: int, k:
         answer = udp.outbox[k]
         length = handle(server, rpc, length_of(udp, k), arrival_ns, answer)
         if length > 0:
-            stamp(server, answer, clock(udp, MONOTONIC) - read_ns, read_ns - arrival_ns)
+            stamp(server, answer, read_clock(udp.state, MONOTONIC) - read_ns, read_ns - arrival_ns)
             queue(udp, int64(udp.outbox.ctypes.data) + k * BUFFER_BYTES, length, name_of(udp, k))
         return length
     slot = next_slot(service)

@@ -11,7 +11,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
-from hosts.udp import BURST, MONOTONIC, NAME_BYTES, Udp, clock, flush, queue
+from hosts.udp import BURST, NAME_BYTES, Udp, flush, queue
+from nativekit.clocks import MONOTONIC, read_clock
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Octets, Records, one_record, records
 
@@ -87,7 +88,7 @@ def hold_answer(service: Service, slot: int, fd: int, length: int, name: Octets)
 def send_due_answers(service: Service, udp: Udp) -> None:
     if service.header.n_held == 0:
         return
-    now = clock(udp, MONOTONIC)
+    now = read_clock(udp.state, MONOTONIC)
     answers = int64(service.answers.ctypes.data)
     for slot in range(BURST):
         entry = service.held_answers[slot]

@@ -105,7 +105,6 @@ class ScapyServerSockets:
     ) -> None:
         self._server, self._address, self._connected_jobs = server, own_address, connected
         self._service_time = ServiceTime(cost)
-        self._clock_offset = clock_offset()
         self._selector = selectors.DefaultSelector()
         self._connected_workers: set[Address] = set()
         self._data_socket = self._add(open_udp(own_address, shared=True), own_address)
@@ -113,7 +112,7 @@ class ScapyServerSockets:
         self._rpc_socket = self._add(open_udp(own_rpcs, source_port=service.port), own_rpcs)
 
     def _add(self, sock: socket.socket, local: Address) -> socket.socket:
-        receiver = Receiver(sock, self._clock_offset)
+        receiver = Receiver(sock)
         self._selector.register(sock, selectors.EVENT_READ, lambda: self._receive(receiver, local))
         return sock
 

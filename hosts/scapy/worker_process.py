@@ -63,7 +63,7 @@ class ScapyJobSocket:
         # A switch with service addresses checks the sender only of datagrams from the services' port.
         source_port = common_port(services.values()) if design(config.design).has_services else None
         self.socket = open_udp(self._address, source_port=source_port)
-        self._receiver = Receiver(self.socket, clock_offset())
+        self._receiver = Receiver(self.socket)
         path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"
         self.ledger = LedgerFile(job.job, job.epoch, trace.space, trace.largest_batch, path)
 

@@ -82,9 +82,8 @@ class WorkerJob:
 
 class WorkerProcess:
     def __init__(self, config: WorkerConfig, commands: Commands, stack: ExitStack) -> None:
-        clock_offset_ns = clock_offset()
         signals = stack.enter_context(closing(SignalPipe()))
-        udp = make_udp(clock_offset_ns)
+        udp = make_udp()
         context = LoopContext(udp, commands, signals, operate, self.handle_urgent_commands)
         self._config = config
         self._commands = commands
@@ -95,7 +94,7 @@ class WorkerProcess:
             )
         self._jobs = {job.job: WorkerJob(config, job, self._trace, context, stack) for job in config.jobs}
         self._logs = WorkerLogs(
-            config.log_dir, config.number, clock_offset_ns, writing=write_when_there_is_room
+            config.log_dir, config.number, clock_offset(), writing=write_when_there_is_room
         )
         self._rpcs = stack.enter_context(closing(RpcWriter(self._logs.write_rpcs)))
         self._model: Model = SyntheticGradient(config.seed)

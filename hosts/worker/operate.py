@@ -13,12 +13,9 @@ from foundation.designs.interface import NOTHING, WORKER_OPS, WorkerState
 from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.udp import (
     BURST,
-    MONOTONIC,
     NAME_BYTES,
-    NS_PER_S,
     Udp,
     arrival,
-    clock,
     flush,
     length_of,
     queue,
@@ -26,6 +23,7 @@ from hosts.udp import (
     take,
 )
 from hosts.worker.machine import worker_states
+from nativekit.clocks import MONOTONIC, NS_PER_S, measure_offset, read_clock
 from nativekit.compile import compiled, int64
 from nativekit.libc import ppoll
 from nativekit.records import Ints, Octets, one_record
@@ -76,7 +74,7 @@ def operate(calls: WorkerState, udp: Udp, wire: Wire, deadline_ns: int) -> int:
     while True:
         if header.rows + BURST > len(calls.log):
             return LOG_FULL
-        now = clock(udp, MONOTONIC)
+        now = read_clock(udp.state, MONOTONIC)
         wake(calls, now)
         n_datagrams = send_burst(calls, udp, wire) + receive_burst(calls, udp, wire)
         if is_running and header.pending == 0:
@@ -84,7 +82,7 @@ def operate(calls: WorkerState, udp: Udp, wire: Wire, deadline_ns: int) -> int:
         if now >= deadline_ns:
             return TIMED_OUT
         if n_datagrams == 0:
-            if wait(wire, min(int64(header.due), deadline_ns) - clock(udp, MONOTONIC)):
+            if wait(wire, min(int64(header.due), deadline_ns) - read_clock(udp.state, MONOTONIC)):
                 return INTERRUPTED
         elif now - wire.state.last_check >= _CHECK_NS:
             wire.state.last_check = now
@@ -97,7 +95,7 @@ def send_burst(calls: WorkerState, udp: Udp, wire: Wire) -> int:
     datagrams, names = int64(calls.sent.ctypes.data), int64(wire.peers.ctypes.data)
     n = int64(0)
     while n < SEND_BURST:
-        s = transmit(calls, clock(udp, MONOTONIC))
+        s = transmit(calls, read_clock(udp.state, MONOTONIC))
         if s == NOTHING:
             break
         queue(udp, datagrams + s * BUFFER_BYTES, octets(calls, s), names + peer(calls, s) * NAME_BYTES)
@@ -111,10 +109,10 @@ def send_burst(calls: WorkerState, udp: Udp, wire: Wire) -> int:
 def receive_burst(calls: WorkerState, udp: Udp, wire: Wire) -> int:
     n = take(udp, int64(wire.state.fd), BURST)
     if n:
-        read_ns = clock(udp, MONOTONIC)
+        read_ns = measure_offset(udp.state)
         for k in range(n):
             row = receive(calls, udp.inbox[k], length_of(udp, k), arrival(udp, k, read_ns), read_ns)
-            handled_ns = clock(udp, MONOTONIC)
+            handled_ns = read_clock(udp.state, MONOTONIC)
             if row != NOTHING:
                 calls.log[row].w_proc = handled_ns - read_ns
             read_ns = handled_ns

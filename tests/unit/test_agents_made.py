@@ -89,7 +89,7 @@ def test_a_ps_s_data_path_is_compiled_unless_it_is_to_be_read_along(as_plain: bo
 
 def test_a_ps_writes_its_connection_log_when_a_part_of_it_is_full(tmp_path: Path) -> None:
     config = PsConfig.model_validate({**PS, "log_dir": tmp_path})
-    process = PsProcess(config, 0)
+    process = PsProcess(config)
     with closing(process.sockets()) as sockets:
         assert sockets._on_full_log == process.write_full_logs
     process.close()
@@ -102,7 +102,7 @@ def test_a_ps_that_cannot_be_recovered_closes_its_file(
     settings = {**PS, "log_dir": tmp_path, "durable": {"file": tmp_path / "ps.db"}}
     monkeypatch.setattr(DurableFile, "parts", lambda durable: {"cells of another version": b""})
     with pytest.raises(KeyError):
-        PsProcess(PsConfig.model_validate(settings), 0)
+        PsProcess(PsConfig.model_validate(settings))
 
 
 def test_the_clock_offset_ignores_interrupted_readings(monkeypatch: pytest.MonkeyPatch) -> None:

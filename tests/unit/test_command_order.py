@@ -197,3 +197,24 @@ def test_a_controllers_epoch_may_differ_by_any_step_of_a_clock(
             for answer in server.handle(model.controller.datagram()):
                 model.on_answer(answer)
         assert model.controller.number >= 1
+
+
+@pytest.mark.parametrize("has_checkpoint", [False, True], ids=["journal", "checkpoint"])
+def test_a_restarted_server_knows_the_order_of_its_controllers(has_checkpoint: bool) -> None:
+    model = Model(7)
+    server = CompiledServer(model.on_execution)
+    late = [model.controller.datagram()]
+    model.on_answer(*server.handle(late[0]))
+    model.controllers.append(Controller(5_000))
+    model.on_answer(*server.handle(model.controller.datagram()))
+    assert model.controller.has_epoch
+    server.restart(has_checkpoint)
+    for number in (1, 2):
+        late.append(model.controller.datagram())
+        model.on_answer(*server.handle(late[-1]))
+        assert model.controller.number == number  # by the epoch that was issued before the restart
+    server.restart(has_checkpoint)
+    answers = [[control.parse(answer).status for answer in server.handle(datagram)] for datagram in late]
+    # One of an earlier controller, one whose slot has had a later command, and the last one, once more.
+    assert answers == [[Status.STALE], [], [Status.OK]]
+    assert model.executed == [(0, 0), (1, 0), (1, 1)]

@@ -204,7 +204,7 @@ class Relay(threading.Thread):
     def __init__(self, server: Address, ps: int, worker: int) -> None:
         super().__init__(daemon=True)
         self._near, self._far = open_udp((RELAY, HOTLINE_PORT)), open_udp((RELAY, 0))
-        self._receivers = [Receiver(sock, clock_offset()) for sock in (self._near, self._far)]
+        self._receivers = [Receiver(sock) for sock in (self._near, self._far)]
         self._server, self._ps, self._worker = server, ps, worker
         self.met: dict[int, tuple[str, Way]] = {}
         """The way of each RPC and its real delays, by the t0 of its datagrams."""
@@ -317,9 +317,9 @@ class ByHand:
         self.offset, no_file = max(clock_offset() for _ in range(9)), -1
         self.client = HotsetClient(Caller(QUICK, 1, 1), 1, KeySpace(KEYS), time.monotonic_ns)
         wire = make_wire(ours.fileno(), [expected.getsockname()], no_file, no_file)
-        self._worker = pinned(make_udp(self.offset)), pinned(wire)
+        self._worker = pinned(make_udp()), pinned(wire)
         self._server = pinned_server(make_server(0, 1, KeySpace(KEYS), [QUICK])), pinned(make_service())
-        self._at_server = pinned(make_udp(self.offset)), pinned(make_sources(poll.fileno()))
+        self._at_server = pinned(make_udp()), pinned(make_sources(poll.fileno()))
 
     def work(self) -> Turn:
         """Send a burst of requests, and read answers."""
@@ -337,7 +337,7 @@ def is_stamped(sock: socket.socket) -> bool:
     """Whether the kernel notes arrival times yet: it begins some ms after the request."""
     sock.sendto(b"", sock.getsockname())
     sent = time.monotonic_ns()
-    received = Receiver(sock, clock_offset()).receive()
+    received = Receiver(sock).receive()
     return received is not None and received.arrival <= sent
 
 

@@ -23,7 +23,7 @@ from hosts.ps import service as service_time
 from hosts.ps.loop import ServerSockets
 from hosts.ps.serve import answer_burst, make_sources, serve
 from hosts.ps.service import make_service
-from hosts.sockets import Address, clock_offset
+from hosts.sockets import Address
 from hosts.udp import make_udp
 from nativekit.plain import plain
 from switch_harness.waiting import PATIENCE_S
@@ -38,9 +38,7 @@ SERVICE = (f"{NET}.202", HOTLINE_PORT)
 class Served:
     def __init__(self, serve: Any = serve, **cost: int) -> None:
         self.core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1, 2: 1}, lambda: 0)
-        self.sockets = ServerSockets(
-            self.core, HOST, SERVICE, {1}, clock_offset(), make_service(**cost), serve=serve
-        )
+        self.sockets = ServerSockets(self.core, HOST, SERVICE, {1}, make_service(**cost), serve=serve)
         self._input, self._output = os.pipe()
         self.commands = Commands(self._input)
         self._thread = threading.Thread(target=self.sockets.run_until_command, args=(self.commands,))
@@ -118,7 +116,7 @@ def test_another_version_of_the_wire_is_reported_once(run: Any, caplog: pytest.L
 def test_a_socket_with_nothing_to_read() -> None:
     """A datagram with a wrong checksum wakes `epoll`, and is gone when it is read."""
     core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1}, lambda: 0)
-    sources, udp = make_sources(-1), make_udp(clock_offset())
+    sources, udp = make_sources(-1), make_udp()
     with caller(1) as sock:
         assert not plain(answer_burst)(core.server.state, make_service(), udp, sources, sock.fileno())
         assert (sources.state.fd, sources.state.n_received) == (sock.fileno(), 0)

@@ -25,7 +25,7 @@ from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
-from hosts.sockets import clock_offset, open_udp
+from hosts.sockets import open_udp
 from hosts.udp import make_udp
 from hosts.worker.operate import ENDED, make_wire, operate
 from nativekit.plain import plain
@@ -95,7 +95,7 @@ def test_over_sockets(is_plain: bool) -> None:
         sources = make_sources(poll.fileno(), addresses)
         sources.state.data_socket = at_server.fileno()
         worker, server = make_numbers(1, 1, 1), make_mirror(0, 1, 1)
-        boxes = [make_udp(clock_offset()) for _ in range(2)]
+        boxes = [make_udp() for _ in range(2)]
         worker.header.pending = 20
         while worker.header.pending or not worker.header.extras:
             soon = time.monotonic_ns() + 1_000_000

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from hosts.sockets import Receiver, clock_offset, common_port, open_udp
+from hosts.sockets import Receiver, common_port, open_udp
 
 HOST = "127.0.0.1"
 
@@ -20,7 +20,7 @@ def test_a_socket_hears_one_port_only(size: int) -> None:
         agent = stack.enter_context(open_udp((HOST, 0), source_port=port))
         for sender, mark in ((stranger, b"f"), (service, b"s"), (stranger, b"f")):
             sender.sendto(mark * size, agent.getsockname())
-        receiver = Receiver(agent, clock_offset())
+        receiver = Receiver(agent)
         [received] = [each for each in (receiver.receive(), receiver.receive()) if each is not None]
         assert received.datagram == b"s" * size and received.source == (HOST, port)
 

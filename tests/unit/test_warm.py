@@ -25,7 +25,7 @@ from hosts.ps.loop import ServerSockets
 from hosts.ps.rpcs import CONNECTION_RECORDS
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
-from hosts.sockets import clock_offset, open_udp
+from hosts.sockets import open_udp
 from hosts.udp import make_udp
 from hosts.warm import warm_ps, warm_worker
 from hosts.worker import ledger
@@ -68,7 +68,7 @@ def run_a_worker(folder: Path) -> None:
         client.hint(space.keys(positions))
         client.push(3, positions, deltas, book.open(positions, deltas))
         book.close()
-        operate(client.reference, pinned(make_udp(clock_offset())), pinned(wire), time.monotonic_ns())
+        operate(client.reference, pinned(make_udp()), pinned(wire), time.monotonic_ns())
         client.receive(b"", 0, time.monotonic_ns())
         client.wake(client.deadline() or 0)
     for end in (command, other):
@@ -93,15 +93,13 @@ def run_a_ps(folder: Path) -> None:
     np.save(folder / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**50 + 1))
     for space in (KeySpace(50), KeySpace.load(folder / "keys.npy")):
         core: ParameterServer[Any] = ParameterServer(1, 2, space, {3: 1, 4: 1}, lambda: 0)
-        with closing(
-            ServerSockets(core, "127.86.2.7", ("127.0.0.1", 1), {3}, clock_offset(), make_service(5, 5, 8))
-        ):
+        with closing(ServerSockets(core, "127.86.2.7", ("127.0.0.1", 1), {3}, make_service(5, 5, 8))):
             keys = core.stores[3].contents().keys[:2]
             core.command(control.build(Control(Command.SEED, 3, 1, 1, 1, keys)), "controller")
             (push,) = core.transmit()
             core.receive_rpc_answer(bytes(push), 5)
             core.wake(core.deadline() or 0)
             core.server.make_room(CONNECTION_RECORDS)
-            others = pinned(make_service()), pinned(make_udp(0)), pinned(make_sources(-1))
+            others = pinned(make_service()), pinned(make_udp()), pinned(make_sources(-1))
             serve(core.server.reference, *others, 0)
     assert [entry.signatures for entry in PS] == signatures

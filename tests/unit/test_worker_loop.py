@@ -23,7 +23,7 @@ from foundation.protocol.header import HEADER_BYTES, Op
 from hosts.agent import Commands, SignalPipe
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
-from hosts.sockets import clock_offset, open_udp
+from hosts.sockets import open_udp
 from hosts.udp import BURST, make_udp
 from hosts.worker.loop import JobSocket, LoopContext, Operate
 from hosts.worker.operate import ENDED, INTERRUPTED, LOG_FULL, TIMED_OUT, make_wire, operate, wait
@@ -83,7 +83,7 @@ class Bench:
         self.sock = stack.enter_context(open_udp(("127.0.0.1", 0)))
         stack.callback(self.stop)
         self.operate = run_operation
-        self.udp = make_udp(clock_offset())
+        self.udp = make_udp()
         self.ends = os.pipe(), os.pipe()
         for end in (end for pipe in self.ends for end in pipe):
             stack.callback(os.close, end)
@@ -221,7 +221,7 @@ def test_a_signal_ends_a_run_at_once(run_operation: Operate) -> None:
         stack.callback(os.close, other)
         stack.callback(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, stop))
         pipe = stack.enter_context(closing(SignalPipe()))
-        sockets = LoopContext(make_udp(clock_offset()), Commands(end), pipe, run_operation)
+        sockets = LoopContext(make_udp(), Commands(end), pipe, run_operation)
         job_socket = JobSocket(sock, [silent.getsockname()], sockets)
         client = HotsetClient(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns)
 

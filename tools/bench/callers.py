@@ -9,9 +9,10 @@ from foundation.compiled import entry_point
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.sockets import Address
-from hosts.udp import BURST, MONOTONIC, Udp, clock, flush, make_udp, queue, take
+from hosts.udp import BURST, Udp, flush, make_udp, queue, take
 from hosts.worker.operate import Wire, make_wire, wait
 from nativekit.bits import swap16, swap32
+from nativekit.clocks import MONOTONIC, read_clock
 from nativekit.compile import int64
 from nativekit.reference import as_ref
 from switch_bench.errors import BenchError
@@ -38,7 +39,7 @@ class Callers:
     """Callers of one server, which share a socket."""
 
     def __init__(self, sock: socket.socket, server: Address) -> None:
-        self._udp = make_udp(0)
+        self._udp = make_udp()
         self._wire = make_wire(sock.fileno(), [server], NO_FD, NO_FD)
         self._issued = 0
 
@@ -57,7 +58,7 @@ def exchange(udp: Udp, wire: Wire, requests: Any, octets: int, first: int, count
     udp, wire = as_ref(udp), as_ref(wire)
     fd, server = int64(wire.state.fd), int64(wire.peers.ctypes.data)
     requests_address = int64(requests.ctypes.data)
-    start_ns = clock(udp, MONOTONIC)
+    start_ns = read_clock(udp.state, MONOTONIC)
     issued, answered, spins = int64(0), int64(0), int64(0)
     while answered < count:
         while issued < min(count, answered + CALLERS * WINDOW) and udp.state.queued < BURST:
@@ -73,8 +74,8 @@ def exchange(udp: Udp, wire: Wire, requests: Any, octets: int, first: int, count
         answered += received
         spins = 0 if received else spins + 1
         if spins > _SPINS:
-            wait_start_ns = clock(udp, MONOTONIC)
+            wait_start_ns = read_clock(udp.state, MONOTONIC)
             wait(wire, _TIMEOUT_NS)
-            if clock(udp, MONOTONIC) - wait_start_ns >= _TIMEOUT_NS:
+            if read_clock(udp.state, MONOTONIC) - wait_start_ns >= _TIMEOUT_NS:
                 break
-    return answered, clock(udp, MONOTONIC) - start_ns
+    return answered, read_clock(udp.state, MONOTONIC) - start_ns

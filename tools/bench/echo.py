@@ -40,7 +40,7 @@ def echo_server(address: Address, core: int) -> Iterator[Echo]:
     state, stop = records(1, _ECHO)[0], os.eventfd(0, os.EFD_CLOEXEC)
     try:
         with closing(open_udp(address)) as sock:
-            udp, wire = make_udp(0), make_wire(sock.fileno(), [], stop, NO_FD)
+            udp, wire = make_udp(), make_wire(sock.fileno(), [], stop, NO_FD)
             # This call ends at once. It compiles the loop, or loads it from the cache.
             os.eventfd_write(stop, 1)
             echo(state, udp, wire)

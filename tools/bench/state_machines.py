@@ -23,8 +23,9 @@ from hosts.keys import KeySpace
 from hosts.ps.serve import prefetch_next_datagrams
 from hosts.ps.share import cells_of_row, table_bits
 from hosts.ps.values import CELL
-from hosts.udp import BURST, THREAD_CPU, Udp, clock, make_udp
+from hosts.udp import BURST, Udp, make_udp
 from nativekit.bits import swap32
+from nativekit.clocks import THREAD_CPU, read_clock
 from nativekit.compile import int64
 from nativekit.libc import memcpy
 from nativekit.reference import as_ref
@@ -70,7 +71,7 @@ def available_bytes() -> int:
 
 def us_per_rpc(server: HotsetServer, requests: Requests) -> list[float]:
     """Return the CPU time of `handle` per RPC in µs, for each repeat; every request must be answered."""
-    udp, inbox, times_us = make_udp(0), rpcs(BURST), []
+    udp, inbox, times_us = make_udp(), rpcs(BURST), []
     count = len(requests.rpcs)
     for _ in range(1 + _REPEATS):  # the first warms up
         first = int(server.jobs[0].rpcs)  # sequence numbers continue those of the previous repeat
@@ -97,12 +98,12 @@ def handle_all(
         for k in range(n):
             # The first turn of a slot is 1.
             inbox[k].seq = swap32(WINDOW + first + done + k)
-        begin = clock(udp, THREAD_CPU)
+        begin = read_clock(udp.state, THREAD_CPU)
         for k in range(n):
             prefetch_next_datagrams(server, inbox, k, n)
             # Any number does as time of arrival, which is only logged.
             answered += handle(server, inbox[k], octets, done, answers[0]) > 0
-        ns += clock(udp, THREAD_CPU) - begin
+        ns += read_clock(udp.state, THREAD_CPU) - begin
         done += n
     return answered, ns
 
@@ -114,7 +115,7 @@ def us_per_operation(op: Op, parameters: int, lanes: int, dim: int = 1) -> list[
     """
     space = space_of(parameters, hashed=False, dim=dim)
     calls = make_calls(Caller(JOB, FIRST_WORKER, EPOCH), n_ps=1, space=space, max_keys=lanes)
-    udp, batches, times_us = make_udp(0), batches_of(parameters, lanes), []
+    udp, batches, times_us = make_udp(), batches_of(parameters, lanes), []
     for _ in range(1 + _REPEATS):  # the first warms up
         issued, ns = issue_all(calls, op, batches, udp)
         expected = len(batches) * -(-lanes // lanes_of_dim(dim))  # rounded up
@@ -135,7 +136,7 @@ def batches_of(parameters: int, lanes: int) -> Any:
 def issue_all(calls: Calls, op: int, batches: Any, udp: Udp) -> tuple[int, int]:
     """Issue an operation for each batch, ending each RPC at once; return their number and CPU time in ns."""
     calls, udp = as_ref(calls), as_ref(udp)
-    begin, issued = clock(udp, THREAD_CPU), int64(0)
+    begin, issued = read_clock(udp.state, THREAD_CPU), int64(0)
     for operation in range(len(batches)):
         for i in range(batches.shape[1]):
             calls.positions[i] = batches[operation, i]
@@ -147,4 +148,4 @@ def issue_all(calls: Calls, op: int, batches: Any, udp: Udp) -> tuple[int, int]:
             end_call(calls, calls.slots[slot])
             issued += 1
         calls.header.pending = 0  # the lanes of RPCs that end without an answer stay pending
-    return issued, clock(udp, THREAD_CPU) - begin
+    return issued, read_clock(udp.state, THREAD_CPU) - begin

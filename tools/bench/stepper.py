@@ -99,7 +99,5 @@ def stepping(
         client = HotsetClient(
             Caller(JOB, _WORKER, EPOCH), n_ps=1, space=space, clock=time.monotonic_ns, max_keys=lanes
         )
-        job_socket = JobSocket(
-            sock, [server], LoopContext(make_udp(clock_offset()), Commands(commands), signals, operate)
-        )
+        job_socket = JobSocket(sock, [server], LoopContext(make_udp(), Commands(commands), signals, operate))
         yield Stepper(client, job_socket, writer, batches_of(parameters, lanes))

@@ -20,7 +20,7 @@ from foundation.protocol.header import SET, STATE
 from foundation.text import show
 from hosts.designs import agents_of
 from hosts.keys import KeySpace
-from hosts.sockets import Address, clock_offset
+from hosts.sockets import Address
 from hosts.udp import make_udp
 from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED
@@ -82,7 +82,7 @@ class Engine:
         )
         self._socket, self._servers = sock, servers
         self._answered_flags = np.zeros(self._max_chunk, np.bool_)
-        self._udp = pinned(make_udp(clock_offset()))
+        self._udp = pinned(make_udp())
         self._wire = pinned(make_wire(sock.fileno(), servers, commands=_NO_FILE, signals=_NO_FILE))
         self._condition = threading.Condition()
         self._queue: deque[Operation] = deque()

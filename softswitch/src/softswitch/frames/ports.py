@@ -53,7 +53,7 @@ class FramePorts(AbstractContextManager["FramePorts"]):
     ) -> None:
         self._transport, self._cpu_port, self._priority_queues = transport, cpu_port, priority_queues
         self._names = dict(names)
-        self._start_ns = time.time_ns()
+        self._start_ns = time.monotonic_ns()
         self._lock = threading.RLock()
         self._pipeline: CompiledPipeline | None = None
         self._received_frames, self._sent_frames = Counter[int](), Counter[int]()
@@ -153,7 +153,7 @@ class FramePorts(AbstractContextManager["FramePorts"]):
         self._control.close()
 
     def now(self) -> int:
-        return (time.time_ns() - self._start_ns) // 1000  # µs
+        return (time.monotonic_ns() - self._start_ns) // 1000  # µs
 
     def set_link_state(self, port: int, is_up: bool) -> None:
         (self._down_ports.discard if is_up else self._down_ports.add)(port)

@@ -9,10 +9,10 @@ import errno
 
 import numpy as np
 
+from nativekit.clocks import MONOTONIC, read_clock
 from nativekit.compile import carray, compiled, int64
 from nativekit.libc import errno_location, memcpy, send
 from nativekit.memory import pointer
-from softswitch.ports.departures import queue_clock
 from softswitch.ports.layout import SwitchRecord
 from softswitch.queues.fifo import allow_departures
 from softswitch.queues.state import NEVER, Queues
@@ -41,12 +41,12 @@ def store_pending(switch: SwitchRecord, p: int, address: int, length: int) -> No
     port = switch.ports[p]
     memcpy(port.pending_frame, address, length)
     port.pending_length = length
-    switch.retry_at = min(int64(switch.retry_at), queue_clock(switch) + RETRY_NS)
+    switch.retry_at = min(int64(switch.retry_at), read_clock(switch, MONOTONIC) + RETRY_NS)
 
 
 @compiled
 def retry_pending(switch: SwitchRecord) -> None:
-    if switch.retry_at == NEVER or queue_clock(switch) < switch.retry_at:
+    if switch.retry_at == NEVER or read_clock(switch, MONOTONIC) < switch.retry_at:
         return
     switch.retry_at = NEVER
     for p in range(switch.port_count):
@@ -56,7 +56,7 @@ def retry_pending(switch: SwitchRecord) -> None:
                 port.tx += 1
                 port.pending_length = 0
             elif is_buffer_full(carray(pointer(errno_location()), 1, np.int32)[0]):  # errno
-                switch.retry_at = queue_clock(switch) + RETRY_NS
+                switch.retry_at = read_clock(switch, MONOTONIC) + RETRY_NS
             else:
                 port.tx_dropped += 1
                 port.pending_length = 0

@@ -34,13 +34,13 @@ def open_files(folder: Path, interface: str, exit_stack: contextlib.ExitStack) -
 
 @compiled
 def capture(switch: SwitchRecord, p: int, direction: int, frames: Records[FrameRecord], count: int) -> None:
-    """Write the first `count` frames, each with its own time; a failed write (full disk) ends the file."""
+    """Write the first `count` frames, each with its Unix time; a failed write (full disk) ends the file."""
     port = switch.ports[p]
     record_header, vector = switch.pcap_record, switch.iovec
     vector[0], vector[1] = record_header.ctypes.data, RECORD_HEADER_BYTES
     for i in range(count):
         frame = frames[i]
-        time_us = int64(switch.start_ns) // _NS_PER_US + int64(frame.time)
+        time_us = int64(switch.start_ns + switch.unix_offset_ns) // _NS_PER_US + int64(frame.time)
         record_header[0], record_header[1] = time_us // _US_PER_S, time_us % _US_PER_S
         record_header[2] = record_header[3] = frame.length
         vector[2], vector[3] = frame.address, frame.length

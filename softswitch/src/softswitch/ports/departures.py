@@ -1,11 +1,11 @@
 """Queues between ingress and egress: enqueue and dequeue packets, and set a timer for the next departure.
 
-Compiled code. The clock of the queues is CLOCK_MONOTONIC, which is never set back; timestamps of packets
-come from another clock (`forwarding.now_us`).
+Compiled code. The clock of the queues is CLOCK_MONOTONIC, in ns.
 """
 
+from nativekit.clocks import MONOTONIC, NS_PER_S, read_clock
 from nativekit.compile import carray, compiled, int64
-from nativekit.libc import clock_gettime, memcpy, timerfd_settime
+from nativekit.libc import memcpy, timerfd_settime
 from nativekit.memory import pointer
 from softswitch.memory.output import HEAD, HEAD_BYTES
 from softswitch.memory.waiting import QUEUE_HEAD
@@ -14,17 +14,7 @@ from softswitch.queues.fifo import next_departure, put, suspend_departures, take
 from softswitch.queues.state import NEVER, NONE, Queues
 from softswitch.v1model import PORT_NUMBERS
 
-_NS_PER_S = 1_000_000_000
-_CLOCK_MONOTONIC = 1
 _TFD_TIMER_ABSTIME = 1
-
-
-@compiled
-def queue_clock(switch: SwitchRecord) -> int:
-    """Return the time of the queues' clock in ns."""
-    clock = switch.clock
-    clock_gettime(_CLOCK_MONOTONIC, clock.ctypes.data)
-    return int64(clock[0] * _NS_PER_S + clock[1])
 
 
 @compiled
@@ -38,7 +28,7 @@ def enqueue(switch: SwitchRecord, queues: Queues, record: int, length: int) -> N
         switch.ports[p].tx_oversize += 1
     else:
         # `s` is the index of a slot, as in `queues.fifo`.
-        s = put(queues, p, int64(head.priority), int64(head.length), queue_clock(switch))
+        s = put(queues, p, int64(head.priority), int64(head.length), read_clock(switch, MONOTONIC))
         if s != NONE:
             memcpy(switch.records + s * switch.record_bytes, record, HEAD_BYTES + length)
 
@@ -46,7 +36,7 @@ def enqueue(switch: SwitchRecord, queues: Queues, record: int, length: int) -> N
 @compiled
 def dequeue(switch: SwitchRecord, queues: Queues) -> int:
     """Dequeue the next packet that may depart; return its record's address, with depths filled in, or 0."""
-    s = NONE if next_departure(queues) == NEVER else take(queues, queue_clock(switch))
+    s = NONE if next_departure(queues) == NEVER else take(queues, read_clock(switch, MONOTONIC))
     if s == NONE:
         return int64(0)
     p = int64(queues.slots[s].port)
@@ -66,7 +56,7 @@ def read_length(record: int) -> int:
 @compiled
 def is_due(switch: SwitchRecord, queues: Queues) -> bool:
     due_ns = next_departure(queues)
-    return due_ns != NEVER and due_ns <= queue_clock(switch)
+    return due_ns != NEVER and due_ns <= read_clock(switch, MONOTONIC)
 
 
 @compiled
@@ -76,6 +66,6 @@ def set_timer(switch: SwitchRecord, queues: Queues) -> None:
     if due_ns != switch.alarm:
         expiry_ns = 0 if due_ns == NEVER else max(1, due_ns)  # 0 disarms the timer
         spec = switch.itimerspec
-        spec[2], spec[3] = expiry_ns // _NS_PER_S, expiry_ns % _NS_PER_S
+        spec[2], spec[3] = expiry_ns // NS_PER_S, expiry_ns % NS_PER_S
         timerfd_settime(switch.timer, _TFD_TIMER_ABSTIME, spec.ctypes.data, 0)
         switch.alarm = due_ns

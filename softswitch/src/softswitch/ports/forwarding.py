@@ -10,9 +10,9 @@ the first start of an installation faster.
 
 import numpy as np
 
+from nativekit.clocks import MONOTONIC, NS_PER_S, measure_offset, monotonic_time_of, read_clock
 from nativekit.compile import carray, compiled, int64
 from nativekit.libc import (
-    clock_gettime,
     epoll_wait,
     getsockopt,
     memmove,
@@ -69,9 +69,8 @@ _EPOLLIN = 0x001
 _EPOLLERR = 0x008
 _MSG_DONTWAIT = 0x40
 _MSG_TRUNC = 0x20
-_NS_PER_S, _NS_PER_US = 1_000_000_000, 1_000
+_NS_PER_US = 1_000
 _MACS_BYTES = 12  # destination and source, at the start of a frame
-_CLOCK_REALTIME = 0  # the clock of the ring's timestamps
 _SOL_SOCKET, _SO_ERROR = 1, 4
 _INT_BYTES = 4
 
@@ -79,9 +78,15 @@ _INT_BYTES = 4
 @compiled
 def now_us(switch: SwitchRecord) -> int:
     """Return the time since the switch's start in µs."""
-    clock = switch.clock
-    clock_gettime(_CLOCK_REALTIME, clock.ctypes.data)
-    elapsed_us: int = (clock[0] * _NS_PER_S + clock[1] - switch.start_ns) // _NS_PER_US
+    elapsed_us: int = (read_clock(switch, MONOTONIC) - switch.start_ns) // _NS_PER_US
+    return elapsed_us
+
+
+@compiled
+def arrival_us(switch: SwitchRecord, port: PortRecord, stamp_ns: int, now_ns: int) -> int:
+    """Return when a frame of a ring arrived, in µs since the switch's start; a port's frames are in order."""
+    port.arrived_ns = max(monotonic_time_of(switch, stamp_ns, now_ns), int64(port.arrived_ns))
+    elapsed_us: int = (port.arrived_ns - switch.start_ns) // _NS_PER_US
     return elapsed_us
 
 
@@ -117,6 +122,7 @@ def add_arrival(
 def take_frames_from_ring(switch: SwitchRecord, queues: Queues | None, p: int) -> int:
     """Fill the burst with the frames in the port's ring, without copying them; return their number."""
     port = switch.ports[p]
+    now_ns = measure_offset(switch)
     count: int = int64(0)
     while port.head - port.tail < BURST:
         slot = port.ring + port.head % port.slots * port.slot_size
@@ -135,10 +141,9 @@ def take_frames_from_ring(switch: SwitchRecord, queues: Queues | None, p: int) -
         if status & TP_STATUS_VLAN_VALID:
             address = restore_vlan_tag(address, header.tp_vlan_tci, header.tp_vlan_tpid)
             length += VLAN_TAG_BYTES
-        arrival = int64(header.tp_sec) * _NS_PER_S + int64(header.tp_nsec)
-        count = add_arrival(
-            switch, queues, p, address, length, (arrival - switch.start_ns) // _NS_PER_US, count
-        )
+        stamp_ns = int64(header.tp_sec) * NS_PER_S + int64(header.tp_nsec)
+        t_in = arrival_us(switch, port, stamp_ns, now_ns)
+        count = add_arrival(switch, queues, p, address, length, t_in, count)
     return count
 
 

@@ -55,6 +55,7 @@ class PortRecord:
     slot_size: int  # bytes
     head: int  # next slot to read
     tail: int  # next slot to return to the kernel
+    arrived_ns: int  # CLOCK_MONOTONIC at the arrival of the last frame of the ring
     impaired: Annotated[Ints, 2]  # whether there is a reorder buffer, by direction
     capture: Annotated[Ints, 2]  # descriptor of the pcap file by direction, or `capture.NO_FILE`
     backpressure: int
@@ -110,7 +111,7 @@ class SwitchRecord:
     epoll: int  # descriptor
     busy_poll: int
     impaired: int  # whether any port has an impairment
-    start_ns: int  # CLOCK_REALTIME at the switch's start
+    start_ns: int  # CLOCK_MONOTONIC at the switch's start
     process: int  # address of the pipeline's packet function
     state: int  # address of the pipeline's state
     mutex: int  # address of its pthread_mutex_t
@@ -133,7 +134,9 @@ class SwitchRecord:
     lost_notices: int  # notices that the control plane did not read in time
     reported_notices: int  # those of `lost_notices` that a warning has reported
     report_at: int  # earliest time of the next report, µs since start
-    clock: Annotated[Ints, 2]  # struct timespec: seconds, ns
+    timespec: Annotated[Ints, 2]  # this field and the next two are `nativekit.clocks.ClockFields`
+    unix_offset_ns: int
+    offset_since_ns: int
     pcap_record: Annotated[NDArray[np.uint32], 4]  # header: seconds, µs, captured bytes, bytes
     iovec: Annotated[Ints, 4]  # two struct iovec: address and length of the record's header and of the frame
     error: Annotated[NDArray[np.int32], 2]  # arguments of getsockopt(2): a socket's error, bytes of it

@@ -222,7 +222,7 @@ class PortLoop(contextlib.AbstractContextManager["PortLoop"]):
         )
 
     def now(self) -> int:  # µs since the switch's start
-        return (time.time_ns() - int(self._switch["start_ns"])) // 1000
+        return (time.monotonic_ns() - int(self._switch["start_ns"])) // 1000
 
     def _run(self, _pipeline: NativePipeline) -> None:  # the argument keeps the pipeline's memory alive
         while (reason := forwarding.run(self._switch, self._queues_in_use())) != STOPPED:
@@ -303,7 +303,8 @@ class PortLoop(contextlib.AbstractContextManager["PortLoop"]):
 
     def _fill_switch(self, switch: np.void, busy_poll: bool) -> None:
         switch["epoll"], switch["busy_poll"] = self._epoll.fileno(), busy_poll
-        switch["start_ns"] = time.time_ns()
+        switch["start_ns"] = time.monotonic_ns()
+        switch["unix_offset_ns"] = time.time_ns() - time.monotonic_ns()
         switch["output_buffer"], switch["cpu_frames"] = (
             self._output_buffer.ctypes.data,
             self._cpu_frames.ctypes.data,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from foundation.protocol.codec import Caller
 from hosts.agent import Commands, SignalPipe
 from hosts.keys import KeySpace
-from hosts.sockets import Address, clock_offset, open_udp
+from hosts.sockets import Address, open_udp
 from hosts.udp import make_udp
 from hosts.worker.loop import JobSocket, LoopContext
 from hosts.worker.operate import operate
@@ -48,7 +48,7 @@ class ExactGroup:
         self._client.state.header.stall_timeout = round(1e9 * stall_timeout_s)
         self._socket = open_udp(address)
         no_input = Commands(-1)  # neither commands nor signals: ppoll ignores negative descriptors
-        context = LoopContext(make_udp(clock_offset()), no_input, cast(SignalPipe, no_input), operate)
+        context = LoopContext(make_udp(), no_input, cast(SignalPipe, no_input), operate)
         self._job_socket = JobSocket(self._socket, [switch], context)
 
     def __enter__(self) -> ExactGroup:

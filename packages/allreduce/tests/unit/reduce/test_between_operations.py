@@ -14,7 +14,7 @@ from foundation.designs.interface import Design
 from foundation.logs.columns import ROW
 from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
-from hosts.sockets import clock_offset, open_udp
+from hosts.sockets import open_udp
 from hosts.udp import make_udp
 from hosts.worker.loop import JobSocket, LoopContext
 from hosts.worker.machine import plain_machine
@@ -63,7 +63,7 @@ def pair() -> Iterator[list[tuple[DenseClient, JobSocket, Any]]]:
                 Caller(ring.RING.job, worker, 1), 1, KeySpace(VALUES), time.monotonic_ns,
                 machine=plain_machine(),
             )  # fmt: skip
-            line = JobSocket(sock, peers, LoopContext(make_udp(clock_offset()), idle, idle, run))
+            line = JobSocket(sock, peers, LoopContext(make_udp(), idle, idle, run))
             found.append((client, line, sock))
         yield found
 

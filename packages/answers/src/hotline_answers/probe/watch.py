@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, IPv6Address
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.sockets import SO_TIMESTAMPNS, clock_offset
+from hosts.sockets import SO_TIMESTAMPNS, StampClock
 from hotline_answers.probe import builder
 from hotline_answers.probe.builder import EVENT, INET, INET6, PROCESS_BITS
 from hotline_answers.probe.processes import MAX_PID, MAX_PORT, ServedPort, ServerProcesses, served_ports
@@ -127,7 +127,8 @@ class ServerWatch:
     """
 
     def __init__(self, pids: Sequence[int], port: int | None = None) -> None:
-        self._clock_offset_ns = clock_offset()
+        self._clock = StampClock()
+        self._clock_offset_ns = self._clock.offset_ns
         self.served = served_ports(ServerProcesses(tuple(pids)).pids, port)
         self._probe = SocketProbe(self.served)
         try:
@@ -176,8 +177,10 @@ class ServerWatch:
     def _take(self) -> None:
         records = self._probe.take()
         arrived_ns, is_tcp = records["arrived_ns"], records["is_tcp"] != 0
-        # Arrivals over TCP are in Unix time.
-        monotonic_ns = np.where(is_tcp, arrived_ns - self._clock_offset_ns, arrived_ns)
+        # Arrivals over TCP are in Unix time, which may have been set since the last call.
+        self._clock.measure()
+        tcp_ns = np.maximum(arrived_ns - self._clock.offset_ns, self._clock.offset_since_ns)
+        monotonic_ns = np.where(is_tcp, np.minimum(tcp_ns, records["time_ns"]), arrived_ns)
         part = SocketEvents(
             flow=self._number_flows(records),
             time_ns=records["time_ns"],

@@ -12,11 +12,12 @@ from foundation.errors import HotlineError
 from foundation.protocol.header import HEADER_BYTES, LAYOUT, WINDOW, Header, Op
 from foundation.protocol.rpc import Rpc, rpcs
 from hosts.agent import Commands
-from hosts.sockets import clock_offset, open_udp
-from hosts.udp import MONOTONIC, Udp, clock, flush, make_udp, name_of, queue, socket_name, take
+from hosts.sockets import open_udp
+from hosts.udp import Udp, flush, make_udp, name_of, queue, socket_name, take
 from hotline_paper.connections.process import Handlers, ProcessConfig, make_command
 from hotline_paper.connections.waiting import PollFd, make_poll_fds
 from nativekit.bits import swap16, swap32
+from nativekit.clocks import MONOTONIC, read_clock
 from nativekit.compile import int64
 from nativekit.libc import ppoll
 from nativekit.records import Ints, Records
@@ -57,7 +58,7 @@ def call_each(
         request[0].worker = swap16(caller + 1)  # workers are numbered from 1
         request[0].seq = swap32(int64(sequence_numbers[caller]))
         sequence_numbers[caller] += 1
-        start = clock(udp, MONOTONIC)
+        start = read_clock(udp.state, MONOTONIC)
         queue(udp, int64(request.ctypes.data), HEADER_BYTES, name_of(udp, _SERVICE))
         flush(udp, fd)
         poll_fd[0].fd, poll_fd[0].events = fd, _POLLIN
@@ -65,13 +66,13 @@ def call_each(
             return k
         if take(udp, fd, limit=1) != 1:
             return k
-        latencies[k] = clock(udp, MONOTONIC) - start
+        latencies[k] = read_clock(udp.state, MONOTONIC) - start
     return len(order)
 
 
 class ClientProcess:
     def __init__(self, config: ClientConfig, commands: Commands) -> None:
-        self._udp = make_udp(clock_offset())
+        self._udp = make_udp()
         self._request = rpcs(1)
         head = Header(op=Op.EMPTY, job=config.job, epoch=config.epoch)
         self._request.head[0] = np.frombuffer(LAYOUT.pack(*head), np.uint32)

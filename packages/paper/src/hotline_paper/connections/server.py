@@ -13,7 +13,7 @@ from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources
 from hosts.ps.service import make_service
-from hosts.sockets import Address, clock_offset, open_udp
+from hosts.sockets import Address, open_udp
 from hosts.udp import BURST, make_udp
 from hotline_paper.connections.process import Handlers, ProcessConfig, make_command
 from hotline_paper.connections.waiting import COMMAND, LOOPS, WAYS, WaitSet, make_poll_fds
@@ -30,7 +30,7 @@ class ServerProcess:
         self._core: ParameterServer[Address] = ParameterServer(
             ps=0, n_ps=1, space=KeySpace(1), epochs={config.job: config.epoch}, clock=time.monotonic_ns
         )
-        self._udp = make_udp(clock_offset())
+        self._udp = make_udp()
         self._service = make_service()
         self._sockets: list[socket.socket] = []
         self._epoll = select.epoll()
