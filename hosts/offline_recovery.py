@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from itertools import count
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -236,7 +235,7 @@ def _replay(
 ) -> None:
     log = ReplayLog.reopen(file, space, replay.NO_SWITCH)
     used_epochs = set().union(*(server.used_epochs(job, config.number) for server in servers))
-    epoch = next(number for number in count(1) if number not in used_epochs)
+    epoch = max(used_epochs, default=0) + 1
     caller = Caller(job, config.number, epoch)
     make_client = agents_of(design(config.design)).client
     client: BaseClient = make_client(

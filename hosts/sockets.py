@@ -90,6 +90,17 @@ def open_udp(address: Address, shared: bool = False, source_port: int | None = N
     return sock
 
 
+def open_connected_udp(address: Address, peer: Address) -> socket.socket | None:
+    """Open a shared socket that takes the datagrams of one peer; return None if this process has too many."""
+    try:
+        sock = open_udp(address, shared=True)
+    except OSError as error:
+        log.warning("%s:%d gets no connected socket, and is served by the shared one: %s", *peer, error)
+        return None
+    sock.connect(peer)
+    return sock
+
+
 def _filter_source_port(sock: socket.socket, port: int) -> None:
     instructions = (
         (_LOAD_16_BITS, 0, 0, 0),  # the source port, at offset 0 of the UDP header

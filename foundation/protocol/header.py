@@ -33,6 +33,13 @@ WINDOW_BITS = 6
 WINDOW = 1 << WINDOW_BITS
 """Sequence-number slots of one caller: slot = seq mod WINDOW, turn = seq div WINDOW, first turn 1."""
 SLOT_MASK = WINDOW - 1
+MAX_EPOCHS = 64
+"""Number of a worker's epochs that a PS remembers in a job: the largest, as a later epoch is larger.
+
+RPCs of any smaller epoch are stale, so a late copy is never added, and a worker that invents epochs displaces
+only its own. A worker asks about an unanswered push in a later epoch; it may lose its switch this often in
+one operation.
+"""
 
 # Flags.
 RESPONSE = 0x0001

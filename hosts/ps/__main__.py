@@ -17,7 +17,6 @@ from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.logs.parts import save_arrays
 from foundation.protocol import addressing
-from foundation.protocol.addressing import worker_udp_port
 from hosts.agent import (
     Commands,
     execute,
@@ -54,6 +53,7 @@ class PsProcess:
             has_replay_logs=config.recovery.replay_log,
             tables=config.tables,
         )
+        self.core.server.state.header.n_workers = len(config.workers)
         agents_of(design(config.design)).configure(self.core.server.state, config)
         self._durable_file = self._open_durable_file(config.durable) if config.durable else None
         self._sockets: ServerSockets | None = None
@@ -78,7 +78,7 @@ class PsProcess:
             self.core,
             config.address,
             service=(config.service.address, config.service.port),
-            connected={job.job for job in config.jobs if job.connected},
+            connected=config.connected_workers,
             service_time=make_service(**config.server.model_dump()),
             on_full_log=self.write_full_logs,
             durable=self._durable_file,
@@ -89,13 +89,12 @@ class PsProcess:
 
     def _peers(self) -> list[Address]:
         config, run_design = self._config, design(self._config.design)
-        ports = [worker_udp_port(job.job) for job in config.jobs]
         servers = config.servers
         if run_design.has_services:
             servers = tuple(addressing.service(ps + 1).address for ps in range(len(servers)))
         return [
             *((server, run_design.server_udp_port) for server in servers),
-            *((worker, port) for port in ports for worker in config.workers),
+            *(address for job in config.jobs for address in config.worker_addresses(job)),
         ]
 
     def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field, model_validator
 
 from foundation.optimisers import TableOptimiser
+from foundation.protocol.addressing import worker_udp_port
 from foundation.protocol.rows import ONE_VALUE, RowRange
 from foundation.settings import Strict
 from hosts.config import AgentConfig, Fsync, JobConfig, ServiceConfig
@@ -17,7 +18,7 @@ _JOURNAL_FORMAT = 2  # a server that replays a journal must accept the commands 
 
 class PsJobConfig(JobConfig):
     connected: bool
-    """Whether each worker gets a connected socket, as in runs without the proxy."""
+    """Whether each of `AgentConfig.workers` gets a connected socket, as in runs without the proxy."""
 
 
 class DurableConfig(Strict):
@@ -49,6 +50,13 @@ class PsConfig(AgentConfig):
             return KeySpace.load(self.keys, self.row_ranges)
         assert self.parameters is not None, "expected either parameters or keys, as validated"
         return KeySpace(self.parameters, None, self.row_ranges)
+
+    def worker_addresses(self, job: PsJobConfig) -> list[tuple[str, int]]:
+        return [(worker, worker_udp_port(job.job)) for worker in self.workers]
+
+    @property
+    def connected_workers(self) -> list[tuple[str, int]]:
+        return [address for job in self.jobs if job.connected for address in self.worker_addresses(job)]
 
     @property
     def fsync(self) -> Fsync:

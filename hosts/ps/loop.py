@@ -28,9 +28,8 @@ from hosts.ps.serve import (
     TIMED_OUT,
     make_sources,
 )
-from hosts.ps.server import job_of
 from hosts.ps.service import Service
-from hosts.sockets import Address, Receiver, open_udp, send
+from hosts.sockets import Address, Receiver, open_connected_udp, open_udp, send
 from hosts.udp import BURST, address_of, datagram_of, make_udp
 
 log = logging.getLogger(__name__)
@@ -39,7 +38,7 @@ _FULL_DISK_RETRY_S = 0.1  # interval in s between two attempts to write to a ful
 
 
 class ServerSockets:
-    """The sockets of a PS. Jobs in `connected` have a connected socket for each worker (Pan et al. §3).
+    """The sockets of a PS. Workers at `connected` addresses get a connected socket each (Pan et al. §3).
 
     `on_full_log` is called when a part of the connection log is full. With `durable`, changes of the PS are
     persisted there before they are acknowledged. Datagrams that answer no request go to `peers`.
@@ -50,7 +49,7 @@ class ServerSockets:
         core: ServerCore[Address],
         address: str,
         service: Address,
-        connected: Collection[int],
+        connected: Collection[Address],
         service_time: Service,
         on_full_log: Callable[[], None] = lambda: None,
         serve: Callable[..., int] = serving.serve,
@@ -62,7 +61,6 @@ class ServerSockets:
         self._durable = durable
         self._is_paused = False
         self._service_address = service
-        self._connected_jobs = connected
         self._local_address = (address, port)
         self._service_time = service_time
         self._on_full_log = on_full_log
@@ -71,7 +69,7 @@ class ServerSockets:
         self._poll = select.epoll()
         self._sources = make_sources(self._poll.fileno(), peers)
         self._references = pinned(service_time), pinned(self._udp), pinned(self._sources)
-        self.connected_workers: set[Address] = set()
+        self._unconnected_workers = set(connected)
         self._reported_versions: set[tuple[int, Address]] = set()
         self._open_sockets: list[socket.socket] = []
         self._data_socket = self._add_socket(open_udp(self._local_address, shared=True))
@@ -173,7 +171,7 @@ class ServerSockets:
             if mark == FOR_CONTROL:
                 self._core.command(datagram_of(self._udp, k), address_of(self._udp, k))
             elif mark == NEW_CALLER:
-                self._connect_worker(job_of(datagram_of(self._udp, k)), address_of(self._udp, k))
+                self._connect_worker(address_of(self._udp, k))
             elif mark == FOREIGN:
                 version = datagram_of(self._udp, k)[0]  # the first byte in every version of the wire
                 self._report_version(version, address_of(self._udp, k))
@@ -186,11 +184,15 @@ class ServerSockets:
                 "start both from the same version of Hotline", *peer, version, VERSION,
             )  # fmt: skip
 
-    def _connect_worker(self, job: int, peer: Address) -> None:
-        """Open a connected socket for a worker; datagrams already at the shared socket are read there."""
-        if job in self._connected_jobs and peer not in self.connected_workers:
-            self.connected_workers.add(peer)
-            self._add_socket(open_udp(self._local_address, shared=True)).connect(peer)
+    def _connect_worker(self, peer: Address) -> None:
+        """Open a connected socket for a worker that has none and is to have one.
+
+        Datagrams already at the shared socket are read there; it also serves all other addresses.
+        """
+        if peer in self._unconnected_workers:
+            self._unconnected_workers.remove(peer)
+            if (sock := open_connected_udp(self._local_address, peer)) is not None:
+                self._add_socket(sock)
 
     def _send_own_datagrams(self) -> None:
         for datagram in self._core.transmit():

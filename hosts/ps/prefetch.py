@@ -97,7 +97,7 @@ def _unserved_bitmap(rpc: Rpc) -> int:
 
 @compiled
 def _prefetch_caller(server: ValuesState, rpc: Rpc) -> None:
-    index = hash_index_of(server.callers, swap16(rpc.job), swap16(rpc.worker), swap32(rpc.epoch))
+    index = hash_index_of(server.callers, swap16(rpc.job), swap16(rpc.worker))
     row = int64(server.callers.ctypes.data) + index * _CALLER_BYTES
     slot = (swap32(rpc.seq) & SLOT_MASK) * _WORD_BYTES
     prefetch(row)

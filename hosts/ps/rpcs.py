@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Protocol, TypeVar
 
-from foundation.designs.interface import FOREIGN, NO_REPLY, ServerState
+from foundation.designs.interface import FOREIGN, NO_REPLY, NOTHING, ServerState
 from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import (
     HEADER_BYTES,
+    MAX_EPOCHS,
     RESPONSE,
     SLOT_MASK,
     VALUE_BYTES,
@@ -30,6 +31,7 @@ class PsHeader:
     malformed: int
     foreign: int  # number of datagrams of another protocol version
     misdirected: int
+    n_workers: int  # of the run: callers are numbered from 1; 0 if the number is not known
     n_connection_records: int  # number of rows used in the array `connection_records`
     n_callers: int  # number of rows used in the table `callers`
     journal_length: int  # number of bytes used in the journal
@@ -90,7 +92,7 @@ class JobsState(ServerState, Protocol):
 class PsState(JobsState, Protocol):
     @property
     def callers(self) -> Records[CallerRow]:
-        """CallerRow[2^k], a hash table."""
+        """CallerRow[2^k], a hash table by job and worker, with up to MAX_EPOCHS rows for each worker."""
 
 
 P = TypeVar("P", bound=PsState)
@@ -133,12 +135,12 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
         header.malformed += 1
         return -1, -1, STALE
     j = find_job(server, h.job)
-    if j < 0 or h.ps != header.ps or h.flags & RESPONSE:
+    if j < 0 or h.ps != header.ps or h.flags & RESPONSE or is_unknown_worker(server, h):
         header.misdirected += 1
         return -1, -1, STALE
     c = find_caller(server, h.job, h.worker, h.epoch)
     job, turn = server.jobs[j], h.seq >> WINDOW_BITS
-    last_turn = int64(server.callers[c].turns[h.seq & SLOT_MASK])
+    last_turn = MAX_U32 if c == NOTHING else int64(server.callers[c].turns[h.seq & SLOT_MASK])
     job.packets += 1
     job.bytes += length
     connection = server.connection_records[header.n_connection_records]
@@ -153,6 +155,11 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
         job.duplicates += 1
     job.in_burst += 1
     return j, c, NEW if turn > last_turn else DUPLICATE
+
+
+@compiled
+def is_unknown_worker(server: PsState, h: Header) -> bool:
+    return server.header.n_workers > 0 and not 1 <= h.worker <= server.header.n_workers
 
 
 @compiled
@@ -223,15 +230,15 @@ def is_full(callers: int, capacity: int) -> bool:
 
 
 @compiled
-def hash_index_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
+def hash_index_of(callers: Records[CallerRow], job: int, worker: int) -> int:
     # The primes spread callers, whose numbers are small and consecutive, over the table.
-    return (worker * 31 + job * 7 + epoch) & len(callers) - 1
+    return (worker * 31 + job * 7) & len(callers) - 1
 
 
 @compiled
 def row_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
     """Return the index of a caller's row, or of the empty row for it."""
-    index = hash_index_of(callers, job, worker, epoch)
+    index = hash_index_of(callers, job, worker)
     while True:
         row = callers[index]
         if not row.in_use or (row.worker == worker and row.job == job and row.epoch == epoch):
@@ -241,12 +248,36 @@ def row_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> in
 
 @compiled
 def find_caller(server: PsState, job: int, worker: int, epoch: int) -> int:
+    """Return the index of a caller's row, which is added; NOTHING for an epoch that is not remembered."""
     index = row_of(server.callers, job, worker, epoch)
-    row = server.callers[index]
-    if not row.in_use:
-        row.in_use, row.job, row.worker, row.epoch = 1, job, worker, epoch
+    if server.callers[index].in_use:
+        return index
+    n_epochs, oldest = epochs_of(server.callers, job, worker)
+    if n_epochs < MAX_EPOCHS:
         server.header.n_callers += 1
+    elif epoch < server.callers[oldest].epoch:
+        return NOTHING
+    else:
+        index = oldest
+    row = server.callers[index]
+    row.in_use, row.job, row.worker, row.epoch = 1, job, worker, epoch
+    for slot in range(WINDOW):
+        row.turns[slot] = row.added[slot] = 0
     return index
+
+
+@compiled
+def epochs_of(callers: Records[CallerRow], job: int, worker: int) -> tuple[int, int]:
+    """Return the number of a worker's epochs, and the index of the row of the smallest, or NOTHING."""
+    index, n_epochs, oldest = hash_index_of(callers, job, worker), int64(0), int64(NOTHING)
+    while callers[index].in_use:
+        row = callers[index]
+        if row.worker == worker and row.job == job:
+            n_epochs += 1
+            if oldest == NOTHING or row.epoch < callers[oldest].epoch:
+                oldest = index
+        index = (index + 1) & len(callers) - 1
+    return n_epochs, oldest
 
 
 @compiled

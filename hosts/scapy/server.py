@@ -21,6 +21,7 @@ from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
 from foundation.protocol.hashing import ps_of
+from foundation.protocol.header import MAX_EPOCHS
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.scapy.moves import Moves
 from hosts.scapy.packets import (
@@ -139,7 +140,8 @@ class ScapyServer:
     """PS `ps` of `n_ps` with the keys of `space`. `epochs` maps each job to the PS's epoch as a caller.
 
     `own_address` receives requests, and `service` is where the switch takes the PS's own RPCs. `ranges` has
-    the dims of the rows by their keys.
+    the dims of the rows by their keys. Workers are numbered from 1 to `n_workers`, or to any number if it
+    is 0.
     """
 
     def __init__(
@@ -151,19 +153,21 @@ class ScapyServer:
         own_address: Address,
         service: Address,
         ranges: RowRanges = ONE_VALUE,
+        n_workers: int = 0,
     ) -> None:
-        self._ps = ps
+        self._ps, self._n_workers = ps, n_workers
         self.stores = {job: ScapyStore(space, ps, n_ps, ranges) for job in epochs}
         own_rpcs = Address(own_address.ip, PS_RPC_PORT)
         self._moves = {
             job: Moves(job, ps, n_ps, epoch, self.stores[job], own_rpcs, service, ranges)
             for job, epoch in epochs.items()
         }
-        self._callers: dict[tuple[int, int, int], _Slots] = defaultdict(_Slots)  # by job, worker and epoch
+        self._callers: dict[tuple[int, int], dict[int, _Slots]] = defaultdict(dict)
+        """(job, worker) -> epoch -> what the caller has done, of at most `MAX_EPOCHS` epochs."""
         self.counters = {job: JobCounters() for job in epochs}
         self.connections: list[ArrivedRequest] = []
         self.malformed = 0
-        self.misdirected = 0  # number of packets for another PS, of an unknown job, and of answers
+        self.misdirected = 0  # number of packets for another PS, of an unknown job or worker, and of answers
         self._reported: set[str] = set()
 
     def handle(self, packet: Packet, now: int) -> list[Packet]:
@@ -185,6 +189,9 @@ class ScapyServer:
             return self._moves[rpc.job].handle_answer(packet, now)
         if rpc.op == Op.CONTROL:
             return self._moves[rpc.job].command(packet, now)
+        if self._n_workers and not 1 <= rpc.worker <= self._n_workers:
+            self.misdirected += 1
+            return []
         if needs_optimiser(rpc):
             self.malformed += 1
             self._report(f"a {Op(rpc.op).name} with flags {rpc.flags} is not answered: this PS only adds")
@@ -201,15 +208,19 @@ class ScapyServer:
 
     def _serve(self, packet: Packet) -> list[Packet]:
         rpc = packet[Hotline]
-        counters, slots = self.counters[rpc.job], self._callers[rpc.job, rpc.worker, rpc.epoch]
+        counters, slots = self.counters[rpc.job], self._find_slots(rpc, rpc.epoch)
         counters.packets += 1
         counters.bytes += length_of(rpc)
         self.connections.append(ArrivedRequest(int(packet.time), rpc.worker, rpc.job))
         turn, slot = divmod(rpc.seq, WINDOW)
-        if turn < slots.turns[slot] or turn == 0:  # turns count from 1
+        if slots is None or turn < slots.turns[slot] or turn == 0:  # turns count from 1
             counters.stale += 1
             return []
         is_new = turn > slots.turns[slot]
+        if is_new:
+            counters.rpcs += 1
+        else:
+            counters.duplicates += 1
         values, added, refused = None, 0, 0
         if rpc.op == Op.PULL:
             values, refused = self._pull(rpc)
@@ -217,15 +228,30 @@ class ScapyServer:
             added = self._push(rpc) if is_new else slots.added[slot]
             refused = rpc.live & ~rpc.served & ~added
         elif rpc.iteration:
-            refused = _ALL_LANES & ~self._close_turn(rpc)
+            earlier = self._find_slots(rpc, rpc.t0) if rpc.t0 < rpc.epoch else None
+            if earlier is None:
+                counters.stale += 1
+                return []
+            refused = _ALL_LANES & ~self._close_turn(rpc, earlier)
         if is_new:
             slots.turns[slot], slots.added[slot] = turn, added
-            counters.rpcs += 1
             counters.refused_lanes += (refused & rpc.live).bit_count()
-        else:
-            counters.duplicates += 1
         fields = {"flags": RESPONSE} if values is None else {"flags": RESPONSE | VALUES, "values": values}
         return [answer_to(packet, refused=refused, **fields)]
+
+    def _find_slots(self, rpc: Packet, epoch: int) -> _Slots | None:
+        """Return the slots of an epoch of the caller of an RPC; None for one that is not remembered.
+
+        A worker's largest epochs are remembered, and the smallest makes room for a larger one.
+        """
+        epochs = self._callers[rpc.job, rpc.worker]
+        if epoch not in epochs:
+            if len(epochs) == MAX_EPOCHS:
+                if epoch < min(epochs):
+                    return None
+                del epochs[min(epochs)]
+            epochs[epoch] = _Slots()
+        return epochs[epoch]
 
     def _pull(self, rpc: Packet) -> tuple[list[int], int]:
         """Return the rows of all lanes, those that the switch has served included, and refused lanes."""
@@ -255,13 +281,12 @@ class ScapyServer:
         counters.overflows += has_overflow
         return added
 
-    def _close_turn(self, rpc: Packet) -> int:
+    def _close_turn(self, rpc: Packet, slots: _Slots) -> int:
         """Return the lanes that an earlier push has added; from now on it adds no more.
 
-        A caller whose switch was lost asks this with another epoch: `iteration` is the `seq` of the push, and
-        `t0` its epoch.
+        A caller whose switch was lost asks this with a later epoch: `iteration` is the `seq` of the push, and
+        `t0` its epoch, of which `slots` are.
         """
-        slots = self._callers[rpc.job, rpc.worker, rpc.t0 % MODULUS]
         turn, slot = divmod(rpc.iteration, WINDOW)
         if slots.turns[slot] < turn:  # if the push comes later, it is a copy, and adds nothing
             slots.turns[slot], slots.added[slot] = turn, 0

@@ -52,7 +52,7 @@ from hosts.scapy.packets import (
     stamp,
 )
 from hosts.scapy.server import ScapyServer
-from hosts.sockets import Receiver, clock_offset, open_udp, send
+from hosts.sockets import Receiver, clock_offset, open_connected_udp, open_udp, send
 
 log = logging.getLogger(__name__)
 clock = time.monotonic_ns
@@ -93,20 +93,20 @@ class ServiceTime:
 
 
 class ScapyServerSockets:
-    """The sockets of a server; jobs in `connected` have one more for each worker (Pan et al. §3)."""
+    """The sockets of a server; workers at `connected` addresses have one each (Pan et al. §3)."""
 
     def __init__(
         self,
         server: ScapyServer,
         own_address: Address,
         service: Address,
-        connected: Collection[int],
+        connected: Collection[tuple[str, int]],
         cost: ServerCost,
     ) -> None:
-        self._server, self._address, self._connected_jobs = server, own_address, connected
+        self._server, self._address = server, own_address
         self._service_time = ServiceTime(cost)
         self._selector = selectors.DefaultSelector()
-        self._connected_workers: set[Address] = set()
+        self._unconnected_workers = set(connected)
         self._data_socket = self._add(open_udp(own_address, shared=True), own_address)
         own_rpcs = Address(own_address.ip, PS_RPC_PORT)
         self._rpc_socket = self._add(open_udp(own_rpcs, source_port=service.port), own_rpcs)
@@ -167,9 +167,10 @@ class ScapyServerSockets:
             send(self._data_socket, stamp(datagram, ns, read - arrival), source)
             counters.proc_wall_ns += ns
             counters.proc_cpu_ns += time.thread_time_ns() - cpu_start_ns
-        if rpc.job in self._connected_jobs and source not in self._connected_workers:
-            self._connected_workers.add(source)
-            self._add(open_udp(self._address, shared=True), self._address).connect(source)
+        if source in self._unconnected_workers:
+            self._unconnected_workers.remove(source)
+            if (sock := open_connected_udp(self._address, source)) is not None:
+                self._add(sock, self._address)
 
     def _send(self, packets: Sequence[Packet]) -> None:
         """Send answers to the controller, and RPCs to the switch."""
@@ -195,10 +196,11 @@ class ScapyServerProcess:
         service = Address(config.service.address, config.service.port)
         epochs = {job.job: job.epoch for job in config.jobs}
         self.server = ScapyServer(
-            config.ps, config.n_ps, keys, epochs, own_address, service, space.key_ranges
+            config.ps, config.n_ps, keys, epochs, own_address, service, space.key_ranges, len(config.workers)
         )
-        connected = {job.job for job in config.jobs if job.connected}
-        self.sockets = ScapyServerSockets(self.server, own_address, service, connected, config.server)
+        self.sockets = ScapyServerSockets(
+            self.server, own_address, service, config.connected_workers, config.server
+        )
         self._log = ServerLog(config.log_dir, config.ps, clock_offset())
         self._updates_sent = 0
         self.done = False

@@ -13,7 +13,17 @@ from foundation.errors import MalformedDatagram
 from foundation.protocol import codec
 from foundation.protocol.codec import MAX_U32, Keys, Values
 from foundation.protocol.hashing import ps_ids_of
-from foundation.protocol.header import RESPONSE, SET, SLOT_MASK, STATE, WINDOW, WINDOW_BITS, Header, Op
+from foundation.protocol.header import (
+    MAX_EPOCHS,
+    RESPONSE,
+    SET,
+    SLOT_MASK,
+    STATE,
+    WINDOW,
+    WINDOW_BITS,
+    Header,
+    Op,
+)
 from hosts.keys import KeySpace
 from tests.harness.wire import MODULUS, bitmap_of, lanes_in, reply
 
@@ -82,7 +92,8 @@ class ModelServer:
         self._ps = ps
         self._stores = stores
         self._clock = clock
-        self._rows: dict[tuple[int, int, int], _CallerSlots] = {}
+        self.rows: dict[tuple[int, int, int], _CallerSlots] = {}
+        """What callers have done, by job, worker and epoch, also those that are no longer remembered."""
         self.counters = {job: JobCounters() for job in stores}
         self.connection_records = array("q")
         """The connection log: arrival (ns), worker and job of each request; the owner takes it away."""
@@ -105,9 +116,9 @@ class ModelServer:
         counters.bytes += len(datagram)
         self.connection_records.extend((arrival, header.worker, job))
         slot, turn = header.seq & SLOT_MASK, header.seq >> WINDOW_BITS
-        row = self._rows.setdefault((job, header.worker, header.epoch), _CallerSlots())
-        last = row.turns[slot]
-        if turn < last or turn == 0:
+        row = self._find_row(job, header.worker, header.epoch)
+        last = 0 if row is None else row.turns[slot]
+        if row is None or turn < last or turn == 0:
             counters.stale += 1
             return None
         is_new = turn > last
@@ -123,7 +134,11 @@ class ModelServer:
             added = self._push(job, header, keys, values) if is_new else row.added[slot]
             refused = header.live & ~header.served & ~added
         elif header.iteration:
-            refused = ~self._close(header) & 0xFFFFFFFF
+            earlier = self._find_row(job, header.worker, header.t0) if header.t0 < header.epoch else None
+            if earlier is None:
+                counters.stale += 1
+                return None
+            refused = ~self._close(header, earlier) & 0xFFFFFFFF
         if is_new:
             row.turns[slot] = turn
             row.added[slot] = added
@@ -132,6 +147,15 @@ class ModelServer:
         counters.proc_wall_ns += wall
         took = {"ps_proc": min(wall, MAX_U32), "ps_queue": min(max(0, read - arrival), MAX_U32)}
         return job, reply(header, 0 if pulled is None else pulled, refused=refused, **took)
+
+    def _find_row(self, job: int, worker: int, epoch: int) -> _CallerSlots | None:
+        """Return the row of a caller, or None if the worker has used `MAX_EPOCHS` larger epochs."""
+        if len([each for each in self.epochs(job, worker) if each > epoch]) >= MAX_EPOCHS:
+            return None
+        return self.rows.setdefault((job, worker, epoch), _CallerSlots())
+
+    def epochs(self, job: int, worker: int) -> list[int]:
+        return [row[2] for row in self.rows if row[:2] == (job, worker)]
 
     def _pull(
         self, job: int, header: Header, keys: Keys | None, carried: Values | None
@@ -147,10 +171,9 @@ class ModelServer:
             values = np.where(lanes_in(header.served, header.count), carried, values)
         return header.live & ~header.served & ~bitmap_of(store.owned[at]), values
 
-    def _close(self, header: Header) -> int:
+    def _close(self, header: Header, row: _CallerSlots) -> int:
         """Return the added lanes of the push asked about; the others will never be added."""
-        epoch, slot, turn = header.t0 % MODULUS, header.iteration & SLOT_MASK, header.iteration >> WINDOW_BITS
-        row = self._rows.setdefault((header.job, header.worker, epoch), _CallerSlots())
+        slot, turn = header.iteration & SLOT_MASK, header.iteration >> WINDOW_BITS
         if row.turns[slot] < turn:
             row.turns[slot], row.added[slot] = turn, 0
         return row.added[slot] if row.turns[slot] == turn else 0

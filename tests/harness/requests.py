@@ -9,6 +9,7 @@ from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import (
     FIRST,
     KEYS,
+    MAX_EPOCHS,
     NO_KEY,
     RESPONSE,
     SECOND,
@@ -44,13 +45,13 @@ def random_request(
         keys = [key if live >> lane & 1 else NO_KEY for lane, key in enumerate(keys)]
     fields = {
         "dim": dim, "job": random.choice([*jobs, 6, *jobs]), "worker": random.randint(1, 3),
-        "epoch": random.choice([1, 1, 2]), "ps": ps if random.random() < 0.95 else 0,
+        "epoch": random.choice([1, 2, 2, random.randint(1, 90)]), "ps": ps if random.random() < 0.95 else 0,
         "seq": 64 * random.randint(0, 4) + random.randrange(3), "iteration": random.getrandbits(32),
         "served": random.getrandbits(32) & live if random.random() < 0.3 else 0, "t0": random.getrandbits(64),
     }  # fmt: skip
     if op == Op.EMPTY and random.random() < 0.7:  # asks about an earlier RPC, or about none
         fields["iteration"] = random.choice([0, 64 * random.randint(0, 5) + random.randrange(3)])
-        fields["t0"] = random.choice([1, 2, 3])
+        fields["t0"] = random.choice([1, 1, 3, random.randint(1, 90)])
     if random.random() < 0.02:
         fields["flags"] = RESPONSE
     elif op in (Op.PULL, Op.PUSH) and with_words and random.random() < 0.05:
@@ -60,3 +61,11 @@ def random_request(
     values = [random.choice([1, 2**31 - 1, random.getrandbits(32)]) for _ in range(count * dim)]
     has_values = op == Op.PUSH or (op == Op.PULL and fields["served"])
     return rpc(op, keys, values if has_values else None, **fields)
+
+
+def requests_of_many_epochs(job: int, worker: int, ps: int) -> list[bytes]:
+    """Return requests of as many epochs of a worker as a server remembers, from 2 on."""
+    return [
+        rpc(Op.EMPTY, job=job, worker=worker, epoch=epoch, ps=ps, seq=64)
+        for epoch in range(2, 2 + MAX_EPOCHS)
+    ]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from foundation.errors import MalformedDatagram
 from foundation.protocol.hashing import ps_ids_of
-from foundation.protocol.header import NO_KEY, Op, unpack
+from foundation.protocol.header import MAX_EPOCHS, NO_KEY, Op, unpack
 from hosts.hotset.ps.state import make_server
 from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
@@ -22,7 +22,7 @@ from hosts.ps.share import keys_at, make_share, places_and_keys, places_of
 from nativekit.plain import plain
 from switch_harness.mutation import mutate
 from tests.harness.model_server import ModelServer, ModelStore
-from tests.harness.requests import random_request
+from tests.harness.requests import random_request, requests_of_many_epochs
 from tests.harness.wire import rpc
 
 SIZE, PS, N_PS, JOBS = 200, 1, 3, (4, 5)
@@ -90,6 +90,8 @@ def is_control(datagram: bytes) -> bool:
 def exchange(seed: int, space: KeySpace, as_plain: bool, datagrams: int) -> Twins:
     random, twins = Random(seed), Twins(space, as_plain)
     own = space.all()[ps_ids_of(space.all(), N_PS) == PS].tolist()
+    for datagram in requests_of_many_epochs(JOBS[0], 1, PS):
+        twins.handle(datagram, 0, 0)
     for step in range(datagrams):
         datagram = random_request(random, space, PS, N_PS, JOBS)
         if random.random() < 0.3:
@@ -141,6 +143,33 @@ def test_keys_of_a_share_have_distinct_places(size: int, n_ps: int, spread: bool
         assert sorted(found.tolist()) == sorted(set(asked[is_ours].tolist()))
         assert places_of(share, found).tolist() == known.tolist()
         assert keys_at(share, known[::-2]).tolist() == found[::-2].tolist()
+
+
+@pytest.mark.parametrize("as_plain", [False, True])
+def test_a_late_copy_of_a_push_of_any_earlier_epoch_adds_nothing(as_plain: bool) -> None:
+    twins, n_epochs = Twins(DENSE, as_plain), MAX_EPOCHS + 3
+    key = DENSE.all()[ps_ids_of(DENSE.all(), N_PS) == PS][:1].tolist()
+    caller: dict[str, Any] = {"job": 4, "worker": 1, "ps": PS, "seq": 64}
+    pushes = [rpc(Op.PUSH, key, [1], **caller, epoch=epoch) for epoch in range(1, n_epochs + 1)]
+    for _ in range(2):
+        for push in pushes:
+            twins.handle(push, 0, 0)
+        for epoch in range(n_epochs):  # the epoch 0 has not been used
+            twins.handle(rpc(Op.EMPTY, **caller | {"seq": 65}, epoch=n_epochs, iteration=66, t0=epoch), 0, 0)
+    assert twins.server.state.header.n_callers == MAX_EPOCHS
+    assert twins.models[4].values.sum() == n_epochs
+    twins.check()
+
+
+def test_a_request_of_a_worker_that_the_run_does_not_have_leaves_nothing() -> None:
+    twins = Twins(DENSE, as_plain=False)
+    twins.server.state.header.n_workers = 3
+    answers = {
+        worker: twins.server.handle(rpc(Op.EMPTY, job=4, worker=worker, epoch=1, ps=PS, seq=64), 0, 0)
+        for worker in (0, 1, 3, 4, 0x8000 + PS, 0xFFFF)
+    }
+    assert {worker for worker, answer in answers.items() if answer is not None} == {1, 3}
+    assert (twins.server.misdirected, twins.server.state.header.n_callers) == (4, 2)
 
 
 @pytest.mark.soak

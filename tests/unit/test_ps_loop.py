@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -12,10 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hosts.sockets
 from foundation.protocol import codec, control
+from foundation.protocol.addressing import worker_udp_port
 from foundation.protocol.codec import Message
 from foundation.protocol.control import Command, Control, Status
-from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT, VERSION, Op
+from foundation.protocol.header import HOTLINE_PORT, MAX_EPOCHS, PS_RPC_PORT, VERSION, Op
 from hosts.agent import Commands
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
@@ -27,18 +30,21 @@ from hosts.sockets import Address
 from hosts.udp import make_udp
 from nativekit.plain import plain
 from switch_harness.waiting import PATIENCE_S
+from switch_harness.wording import says
 from tests.harness.wire import reply, rpc
 
 NET = f"127.86.{os.getpid() % 250}"
 """Addresses of this process; other processes run tests at the same time."""
 HOST = f"{NET}.201"
 SERVICE = (f"{NET}.202", HOTLINE_PORT)
+WORKERS = [(f"{NET}.{number}", worker_udp_port(1)) for number in (1, 2)]
+"""Addresses that get a connected socket, as those of a run's workers in job 1 do."""
 
 
 class Served:
     def __init__(self, serve: Any = serve, **cost: int) -> None:
         self.core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1, 2: 1}, lambda: 0)
-        self.sockets = ServerSockets(self.core, HOST, SERVICE, {1}, make_service(**cost), serve=serve)
+        self.sockets = ServerSockets(self.core, HOST, SERVICE, WORKERS, make_service(**cost), serve=serve)
         self._input, self._output = os.pipe()
         self.commands = Commands(self._input)
         self._thread = threading.Thread(target=self.sockets.run_until_command, args=(self.commands,))
@@ -62,6 +68,10 @@ def bound(address: Address) -> Iterator[socket.socket]:
         yield sock
 
 
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
 def caller(number: int) -> AbstractContextManager[socket.socket]:
     return bound((f"{NET}.{number}", 0))
 
@@ -79,7 +89,8 @@ def call(sock: socket.socket, datagram: bytes) -> Message:
 @pytest.mark.parametrize("run", [serve, plain(serve)], ids=["compiled", "plain"])
 def test_workers_are_answered_each_on_its_own_socket(run: Any) -> None:
     served = Served(run)
-    with closing(served), caller(1) as one, caller(2) as two:
+    with closing(served), bound(WORKERS[0]) as one, bound(WORKERS[1]) as two:
+        before = open_descriptors()
         call(one, request(Op.PUSH, [3, 4], 64, 1))
         for turn in (1, 2):
             pulled = call(two, request(Op.PULL, [4, 3, 5], 64 * turn, 2))
@@ -87,8 +98,7 @@ def test_workers_are_answered_each_on_its_own_socket(run: Any) -> None:
         call(two, request(Op.EMPTY, [], 64, 2, job=2))
         one.sendto(b"nonsense", (HOST, HOTLINE_PORT))
         call(one, request(Op.EMPTY, [], 65, 1))
-        peers = served.sockets.connected_workers
-        assert peers == {one.getsockname(), two.getsockname()}
+        assert open_descriptors() == before + len(WORKERS)
     assert served.core.malformed == 1
     counters = served.core.server.counters
     assert (counters[1].rpcs, counters[2].rpcs, counters[1].applied_lanes) == (4, 1, 2)
@@ -96,6 +106,45 @@ def test_workers_are_answered_each_on_its_own_socket(run: Any) -> None:
     assert sum(map(len, served.core.server.collect_connection_records())) == 5
     # Each request is sent after the previous answer, and the nonsense may be read with the last one.
     assert served.sockets.bursts in (5, 6)
+
+
+def test_invented_epochs_and_addresses_take_rows_of_their_worker_only_and_no_sockets() -> None:
+    served, n_workers = Served(), 2
+    served.core.server.state.header.n_workers = n_workers
+    with closing(served), bound(WORKERS[0]) as worker:
+        call(worker, request(Op.PUSH, [3], 64, 1))
+        call(worker, request(Op.EMPTY, [], 65, 1))  # by now the worker's socket is open
+        before = open_descriptors()
+        for epoch in range(2, 2 + 3 * MAX_EPOCHS):
+            with caller(3) as rogue:  # from a new port each time
+                call(rogue, rpc(Op.EMPTY, job=1, worker=2, epoch=epoch, seq=64))
+                call(
+                    rogue, rpc(Op.EMPTY, job=1, worker=2, epoch=10**9, seq=64 * epoch, iteration=64, t0=epoch)
+                )
+                for stranger in (0, n_workers + 1, 0x8000, 0xFFFE):
+                    rogue.sendto(
+                        rpc(Op.EMPTY, job=1, worker=stranger, epoch=epoch, seq=64), (HOST, HOTLINE_PORT)
+                    )
+        call(worker, request(Op.PUSH, [3], 128, 1))
+        assert open_descriptors() == before
+    assert served.core.server.state.header.n_callers == 1 + MAX_EPOCHS
+    assert served.core.server.misdirected == 4 * 3 * MAX_EPOCHS
+    assert served.core.stores[1].contents().values.sum() == 2 * 4
+
+
+def test_a_server_without_a_free_descriptor_serves_a_worker_by_the_shared_socket(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_arguments: object, **_options: object) -> socket.socket:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    served = Served()
+    monkeypatch.setattr(hosts.sockets, "open_udp", fail)
+    with closing(served), bound(WORKERS[0]) as worker:
+        for turn in (1, 2):
+            call(worker, request(Op.EMPTY, [], 64 * turn, 1))
+    [record] = caplog.records
+    assert says(record.getMessage(), WORKERS[0][0], os.strerror(errno.EMFILE))
 
 
 @pytest.mark.parametrize("run", [serve, plain(serve)], ids=["compiled", "plain"])

@@ -171,8 +171,10 @@ def test_the_plain_twin_leaves_the_same_bytes(seed: int) -> None:
     """Answers and failures of the switch are random."""
     random = Random(seed)
     twins = [Bench(machine, window=4) for machine in (COMPILED, plain_machine())]
+    epoch = 100
     for _ in range(60):
         chance, choice = random.random(), random.getrandbits(32)
+        epoch += 1 + choice % 1000
         keys = random.sample(range(SIZE), 9)
         waiting = [bench.sent() for bench in twins]
         assert waiting[0] == waiting[1]
@@ -182,7 +184,7 @@ def test_the_plain_twin_leaves_the_same_bytes(seed: int) -> None:
                     is_hot = choice >> (k + 8) & 1 and unpack(request).op != Op.EMPTY
                     bench.take(bench.by_switch(request) if is_hot else bench.by_ps(request))
             if chance < 0.15:
-                bench.worker.renew(100 + choice % 1000)
+                bench.worker.renew(epoch)
             elif bench.worker.idle and bench.worker.has_unreplayed:
                 bench.worker.replay()
             elif bench.worker.idle:

@@ -11,8 +11,7 @@ lanes that were not added, and never will be.
 
 from __future__ import annotations
 
-from foundation.designs.interface import COMMAND, NO_REPLY
-from foundation.protocol.codec import MAX_U32
+from foundation.designs.interface import COMMAND, NO_REPLY, NOTHING
 from foundation.protocol.header import HEADER_BYTES, SLOT_MASK, WINDOW_BITS, Header
 from foundation.protocol.rpc import ALL_LANES, CONTROL, EMPTY, PULL, PUSH, Rpc, decode
 from hosts.hotset.ps.state import OffloadingState
@@ -50,7 +49,11 @@ def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer:
         added_lanes = push(server, j, h, rpc) if is_new else int64(caller.added[slot])
         refused_lanes = lanes_to_serve(h) & ~added_lanes
     elif h.op == EMPTY and h.iteration:
-        refused_lanes = ALL_LANES & ~close_turn(server, h)
+        previous = find_previous_caller(server, h)
+        if previous == NOTHING:
+            server.jobs[j].stale += 1
+            return NO_REPLY
+        refused_lanes = ALL_LANES & ~close_turn(server, h, previous)
     if is_new:
         record_result(server, j, c, h, added_lanes, refused_lanes)
     if header.is_durable and ((is_new and h.op == PUSH) or (h.op == EMPTY and h.iteration)):
@@ -59,8 +62,14 @@ def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer:
 
 
 @compiled
-def close_turn(server: OffloadingState, h: Header) -> int:
-    previous_caller = server.callers[find_caller(server, h.job, h.worker, h.t0 & MAX_U32)]
+def find_previous_caller(server: OffloadingState, h: Header) -> int:
+    """Return the index of the row of the epoch that is asked about; NOTHING unless that epoch is earlier."""
+    return find_caller(server, h.job, h.worker, h.t0) if 0 <= h.t0 < h.epoch else NOTHING
+
+
+@compiled
+def close_turn(server: OffloadingState, h: Header, previous: int) -> int:
+    previous_caller = server.callers[previous]
     slot, turn = h.iteration & SLOT_MASK, h.iteration >> WINDOW_BITS
     # If the push comes after this query, it is a duplicate, and none of its lanes is added.
     if previous_caller.turns[slot] < turn:

@@ -33,10 +33,11 @@ from hosts.scapy.rows import split_rows
 from hosts.scapy.server import ScapyServer
 from switch_harness.effort import examples
 from switch_harness.mutation import mutate
-from tests.harness.requests import random_request
+from tests.harness.requests import random_request, requests_of_many_epochs
 from tests.harness.wire import reply
 
 SIZE, PS, N_PS, JOBS = 200, 1, 3, (4, 5)
+N_WORKERS = 2  # requests come from another, too
 DENSE = KeySpace(SIZE)
 _SPARSE_KEYS = np.sort(np.random.default_rng(1).integers(0, 2**64 - 1, SIZE, dtype=np.uint64))
 SPARSE = KeySpace(SIZE, _SPARSE_KEYS)
@@ -62,7 +63,8 @@ class Pair:
         epochs = dict.fromkeys(JOBS, 1)
         self.compiled: ParameterServer[Address] = ParameterServer(PS, N_PS, space, epochs, lambda: self.now)
         keys = range(SIZE) if space.sparse is None else frozenset(space.sparse.tolist())
-        self.scapy = ScapyServer(PS, N_PS, keys, epochs, OWN, SERVICE, space.key_ranges)
+        self.scapy = ScapyServer(PS, N_PS, keys, epochs, OWN, SERVICE, space.key_ranges, N_WORKERS)
+        self.compiled.server.state.header.n_workers = N_WORKERS
         self.requests: list[bytes] = []  # to the switch, without an answer so far
         self.number = self.refused = 0
 
@@ -185,6 +187,8 @@ def _ranked(datagram: bytes) -> bytes:
 def test_both_servers_give_the_same_answers(space: KeySpace, seed: int) -> None:
     random = Random(seed)
     pair = Pair(space, random)
+    for datagram in requests_of_many_epochs(JOBS[0], 1, PS):
+        pair.handle(datagram)
     for _ in range(200):
         kind = random.random()
         if kind < 0.55:
