@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import logging
 import socket
 import struct
@@ -14,16 +15,22 @@ from nativekit.clocks import MIN_STEP_NS
 
 log = logging.getLogger(__name__)
 
-# Linux, <asm-generic/socket.h>; Python's socket module lacks them.
+# Linux, <asm-generic/socket.h> and <linux/in.h>; Python's socket module lacks them.
 _SO_NO_CHECK = 11
 _SO_ATTACH_FILTER = 26
 _SO_RCVBUFFORCE = 33
+_IP_MTU_DISCOVER, _IP_PMTUDISC_PROBE = 10, 3
 SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@ll")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _DATAGRAM_BYTES = 2048
 _RECEIVE_BUFFER_BYTES = 16 << 20
 _CLOCK_READINGS = 16
+_PASSING_ERRORS = {
+    errno.EAGAIN, errno.ECONNREFUSED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.EMSGSIZE, errno.ENETUNREACH,
+    errno.ENONET, errno.ENOPROTOOPT, errno.EOPNOTSUPP, errno.EPROTO,
+}  # fmt: skip
+"""Errors of one call: nothing can be read or sent now, or an ICMP message about an earlier datagram came."""
 # Classic BPF, <linux/filter.h>: an instruction is a code, two jump offsets and an operand.
 _INSTRUCTION = struct.Struct("HBBI")
 _LOAD_16_BITS, _JUMP_IF_EQUAL, _RETURN = 0x28, 0x15, 0x06
@@ -75,6 +82,9 @@ def open_udp(address: Address, shared: bool = False, source_port: int | None = N
         sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         # Frames of local senders have partial checksums, which become invalid when a switch edits the frame.
         sock.setsockopt(socket.SOL_SOCKET, _SO_NO_CHECK, 1)
+        # The interface's MTU is valid, whatever ICMP messages say, which any host can forge: a path MTU
+        # would split datagrams, and the switch drops fragments.
+        sock.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_PROBE)
         try:
             sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
         except PermissionError:
@@ -123,8 +133,10 @@ def send(sock: socket.socket, datagram: bytes | bytearray | memoryview, address:
     """Send a datagram; if it cannot be sent now, it is dropped, and the caller retransmits it."""
     try:
         sock.sendto(datagram, address)
-    except (BlockingIOError, ConnectionRefusedError):
-        log.debug("a datagram to %s was not sent", address)
+    except OSError as error:
+        if error.errno not in _PASSING_ERRORS:
+            raise
+        log.debug("a datagram to %s was not sent: %s", address, error)
 
 
 class Receiver:
@@ -135,7 +147,9 @@ class Receiver:
     def receive(self) -> Received | None:
         try:
             datagram, ancillary, _, source = self._recvmsg(_DATAGRAM_BYTES, _ANCILLARY_BYTES)
-        except (BlockingIOError, ConnectionRefusedError):  # refused: ICMP about an earlier datagram
+        except OSError as error:
+            if error.errno not in _PASSING_ERRORS:
+                raise
             return None
         clock = self._clock
         read = clock.measure()

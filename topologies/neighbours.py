@@ -1,4 +1,4 @@
-"""The endpoints of a run's network, and the static neighbour entries by which its hosts find them."""
+"""The endpoints of a run's network, and what its hosts know of it: all is set, and nothing is learned."""
 
 from __future__ import annotations
 
@@ -24,3 +24,12 @@ def neighbour_commands(endpoints: Iterable[Endpoint], own_address: str, interfac
         for each in endpoints
         if each.address != own_address
     ]
+
+
+def without_ipv6(interface: str, is_in_namespace: bool) -> str:
+    """Return the setting for `sysctl` by which a host takes no router advertisement, which any host can send.
+
+    In the root namespace, the machine may use IPv6 on its other interfaces. No setting is needed against
+    ICMP redirects, since hosts have no gateways: the kernel redirects only routes that have one.
+    """
+    return f"net.ipv6.conf.{'all' if is_in_namespace else interface}.disable_ipv6=1"

@@ -18,7 +18,7 @@ from topologies import routes
 from topologies.agent_launcher import AgentLauncher, ForkedProcess
 from topologies.agents import Agent, Message, namespace_command
 from topologies.mininet_api import Host, Mininet, Switch, lg, setLogLevel
-from topologies.neighbours import list_endpoints, neighbour_commands
+from topologies.neighbours import list_endpoints, neighbour_commands, without_ipv6
 from topologies.placement import Placement
 from topologies.scripts.command import LocalScript, ScriptCommand, start_script_here
 from topologies.signals import STOP
@@ -35,17 +35,12 @@ class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
         super().__init__(name, **params)
         self._launcher = launcher
 
-    @property
-    def interface_without_ipv6(self) -> str:
-        """Interface on which IPv6 is disabled, or "all" for all interfaces of the host."""
-        return "all"
-
     def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:  # Mininet's parameters
         STOP.raise_if_requested()
         super().config(**params)
         interface = self.defaultIntf().name
         entries = neighbour_commands(neighbours, self.IP(), interface)
-        self.cmd(f"sysctl -qw net.ipv6.conf.{self.interface_without_ipv6}.disable_ipv6=1")
+        self.cmd(f"sysctl -qw {without_ipv6(interface, self.inNamespace)}")
         # The switch forwards frames unchanged, so their checksums must be complete.
         self.cmd(f"ethtool -K {interface} tx off")
         self.cmd("ip -batch - <<'END'\n" + "\n".join(entries) + "\nEND")
@@ -73,11 +68,6 @@ class ScriptHost(TestbedHost):
     def __init__(self, name: str, **params: Any) -> None:  # Mininet's parameters
         super().__init__(name, inNamespace=False, **params)
         self._address: str | None = None
-
-    @property
-    def interface_without_ipv6(self) -> str:
-        """The interface to the testbed's switch: the machine may use IPv6 on its other interfaces."""
-        return str(self.defaultIntf().name)
 
     def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:  # Mininet's parameters
         ip = params.pop("ip")

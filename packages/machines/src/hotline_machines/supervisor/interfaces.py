@@ -19,7 +19,7 @@ from hotline_machines.wiring import (
     Tunnel,
 )
 from topologies import routes
-from topologies.neighbours import list_endpoints, neighbour_commands
+from topologies.neighbours import list_endpoints, neighbour_commands, without_ipv6
 
 
 def build_host(host: HostWiring, workers: int, servers: int) -> None:
@@ -44,9 +44,7 @@ def build_host(host: HostWiring, workers: int, servers: int) -> None:
     else:
         _ip(*common, "type", "veth", "peer", "name", host.port_interface)
         _bring_up_port(host.port_interface)
-    # The machine may use IPv6 on its other interfaces.
-    without_ipv6 = interface if namespace is None else "all"
-    run_command(*enter, "sysctl", "-qw", f"net.ipv6.conf.{without_ipv6}.disable_ipv6=1")
+    run_command(*enter, "sysctl", "-qw", without_ipv6(interface, namespace is not None))
     # The switch forwards frames unchanged, so their checksums must be complete.
     run_command(*enter, "ethtool", "-K", interface, "tx", "off")
     address = f"{host.endpoint.address}/{addressing.PREFIX_LENGTH}"
