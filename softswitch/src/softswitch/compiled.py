@@ -74,6 +74,11 @@ class CompiledPipeline(StatePipeline):
             self._memory.store(0, image)
             self.tables.invalidate_chains()
 
+    def close(self) -> None:
+        super().close()
+        for name in ("code", "_output_buffer"):
+            vars(self).pop(name, None)
+
     # -- packets
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:

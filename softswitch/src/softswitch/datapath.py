@@ -182,8 +182,6 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
         try:
             return AttachedPipeline(program, self._options.priority_queues, self._hook, generation=generation)
         except KernelError as error:
-            if generation is not None:
-                generation.remove()
             if self._requested_datapath is Datapath.KERNEL:
                 raise
             self.sockets_reason = str(error)
@@ -210,6 +208,7 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
     def start(self, pipeline: LivePipeline) -> None:
         if isinstance(pipeline, AttachedPipeline):
             self._use_kernel().start(pipeline)
+            self._running_pipeline = None
         else:
             self._use_sockets().start(pipeline)
             self._running_pipeline = pipeline

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,7 @@ class Machine:
             self.ports = self._open_ports(trace)
             resources.callback(self.ports.close)
             server.attach(self.ports, self.ports.make, self.ports.folder_of)
+            resources.callback(server.pipelines.close)
             self.runtime = SwitchRuntime[LivePipeline](server.pipelines, self.ports, settings.device_id)
             self._load_program()
             self._write_counters(self.counters())
@@ -138,8 +139,8 @@ class Machine:
         self, ports: SwitchPorts, folder: Path, program: Path | None, p4info: Path | None
     ) -> None:
         """Resume the program of a pinned datapath; `program` and `p4info` must be the pinned ones or None."""
-        journal = Journal(folder)
-        config = journal.config()
+        with closing(Journal(folder)) as journal:
+            config = journal.config()
         unpin_hint = f"`--unpin {folder.parent}` removes the pinned datapath"
         if program is not None and read_file(program) != config.p4_device_config:
             raise SwitchError(
@@ -151,7 +152,7 @@ class Machine:
                 f"{p4info}: expected the P4Info pinned in {folder.parent}: omit --p4info; {unpin_hint}"
             )
         try:
-            self._server.pipelines.resume(journal, ports.make_pinned)
+            self._server.pipelines.resume(folder, ports.make_pinned)
         except (KernelError, Refusal) as error:
             raise SwitchError(f"--pin {folder.parent}: {error}; {unpin_hint}") from error
         _print_status(f"resumed the program pinned in {folder.parent}")

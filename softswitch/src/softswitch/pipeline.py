@@ -275,6 +275,9 @@ class ControlPlane(Protocol):
         change nothing. Only one thread writes. Transactions do not nest, and nothing is read in them.
         """
 
+    def close(self) -> None:
+        """Release memory and descriptors; nothing else may be called then. Closing twice is harmless."""
+
 
 METHODS: dict[str, tuple[str, ...]] = {
     subject: tuple(name for name in vars(interface) if not name.startswith("_"))

@@ -94,13 +94,20 @@ class TracedPipeline(InterpretedPipeline):
         self._ids = itertools.count()
         self._function = PROCESS_CTYPE(self._process)  # kept, as machine code has only its address
         self._mutex_memory = Memory(size_bytes=0)  # for its mutex: the state is in Python objects
-        self.process_address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+        # Unlike `ctypes.cast`, this makes no reference cycle.
+        self.process_address = ctypes.c_void_p.from_buffer(self._function).value or 0
         self.state_address = self._mutex_memory.address
         self.mutex_address, self.waiting_address = (
             self._mutex_memory.mutex_address,
             self._mutex_memory.waiting_address,
         )
         self.queue_record_bytes = QUEUE_HEAD_BYTES + _PACKET_ID_BYTES if buffered else 0
+
+    def close(self) -> None:
+        super().close()
+        for ops in (self.tables, self.profiles, self.replication, self.cells):
+            vars(ops).clear()  # the methods with a lock, which refer to `ops`
+        vars(self).pop("_function", None)  # refers to the pipeline
 
     @contextmanager
     def transaction(self, is_atomic: bool = False) -> Iterator[None]:

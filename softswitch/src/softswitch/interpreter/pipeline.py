@@ -43,6 +43,9 @@ class InterpretedPipeline:
     def transaction(self, is_atomic: bool = False) -> AbstractContextManager[None]:
         return self._transactions.begin()
 
+    def close(self) -> None:
+        """Do nothing: the state is in Python objects."""
+
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         return self._traffic.process(port, frame, t_in, now)
 

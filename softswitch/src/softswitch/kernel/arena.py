@@ -95,10 +95,7 @@ class Arena:
         self.address = address
         if not self.is_restored:
             ctypes.memset(address, 0, self.size)
-        mapped_bytes = (ctypes.c_char * self.size).from_address(address)
-        mapped_bytes.arena = self  # type: ignore[attr-defined]  # a view keeps the memory mapped
-        self._memory = memoryview(mapped_bytes).cast("B")
-        weakref.finalize(self, libc.unmap_memory, address, self.size)
+        self._memory = memoryview(_own_mapping(address, self.size)).cast("B")
         self.words[MAILBOX // 8] = self.mailbox
         self.words[AREA_OF // 8 : AREA_OF // 8 + cpus] = areas + stride * np.arange(cpus)
         self._cpus, self._areas, self._stride = cpus, areas, stride
@@ -136,8 +133,20 @@ class Arena:
         words[INTERFACE_OF // 8 : COUNTERS // 8] = interface_indices
 
     def close(self) -> None:
-        """Close the descriptor; loaded programs keep the map open, and views keep the memory mapped."""
-        bpf.close(self.descriptor)
+        """Close the map and unmap it, once its last view is gone; loaded programs keep the map open.
+
+        Closing twice is harmless; any other use of a closed arena raises AttributeError.
+        """
+        if vars(self).pop("_memory", None) is not None:
+            bpf.close(self.descriptor)
+
+
+def _own_mapping(address: int, size: int) -> ctypes.Array[ctypes.c_char]:
+    """Return a buffer that unmaps the memory when the last reference to it, such as a view's, is gone."""
+    mapped_bytes = (ctypes.c_char * size).from_address(address)
+    # At its end the process unmaps all memory, and other threads may still use views.
+    weakref.finalize(mapped_bytes, libc.unmap_memory, address, size).atexit = False
+    return mapped_bytes
 
 
 def port_slots(interface: npt.NDArray[np.uint64], multiplier: np.uint64) -> npt.NDArray[np.uint64]:

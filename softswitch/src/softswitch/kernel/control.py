@@ -262,6 +262,7 @@ class ArenaMemory(Memory):
 
     def close(self) -> None:
         bpf.close(self._program)
+        super().close()
 
 
 def _make_changes(offsets: Words, masks: Words | int, values: Words) -> Words:

@@ -5,6 +5,7 @@ Helper functions cannot read the arena, so a record is first copied to the per-C
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from functools import partial
 
@@ -76,13 +77,16 @@ class NoticeRing:
             bpf.create_map, bpf.PERCPU_ARRAY, key_bytes=4, value_bytes=MAX_RECORD_BYTES, max_entries=1
         )
         ring = partial(bpf.create_map, bpf.RINGBUF, key_bytes=0, value_bytes=0, max_entries=RING_BYTES)
-        self.buffers = buffers() if generation is None else generation.open_map("buffers", buffers)
-        self.descriptor = ring() if generation is None else generation.open_map("notices", ring)
-        self._ring = RingBuffer(self.descriptor, RING_BYTES)
+        with contextlib.ExitStack() as resources:
+            self.buffers = buffers() if generation is None else generation.open_map("buffers", buffers)
+            resources.callback(bpf.close, self.buffers)
+            self.descriptor = ring() if generation is None else generation.open_map("notices", ring)
+            resources.callback(bpf.close, self.descriptor)
+            self._ring = resources.enter_context(contextlib.closing(RingBuffer(self.descriptor, RING_BYTES)))
+            self._resources = resources.pop_all()
 
     def take(self) -> Iterator[bytes]:
         return self._ring.take()
 
     def close(self) -> None:
-        self._ring.close()
-        bpf.close(self.descriptor, self.buffers)
+        self._resources.close()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from functools import partial
 
 import numpy as np
@@ -34,41 +34,39 @@ class KernelPipeline(StatePipeline):
         priority_queues: int = 1,
         generation: Generation | None = None,
     ) -> None:
-        layout = make_layout(program)
-        code = build(program, layout, priority_queues)
-        total_mailbox_bytes = control.MAILBOX_BYTES + extra_mailbox_bytes
-        self.arena = Arena(code.state_bytes, total_mailbox_bytes, code.cpu_area_bytes, generation)
-        constants = np.frombuffer(code.constants, dtype=np.uint64)
-        self.arena.view(CONSTANTS, len(code.constants))[:] = constants
-        self._kernel_memory = memory = control.ArenaMemory(self.arena, code.state_bytes)
-        self.notices = NoticeRing(generation)
-        maps = {
-            ARENA_MAP: self.arena.descriptor,
-            RING_MAP: self.notices.descriptor,
-            BUFFER_MAP: self.notices.buffers,
-        }
-        self.descriptor = bpf.load(
-            program_type, insert_map_descriptors(code.instructions, maps), "softswitch"
-        )
-        super().__init__(program, layout, memory)
-        self.close = weakref.finalize(
-            self, _close_resources, self.arena, memory, self.notices, self.descriptor, generation
-        )
+        with ExitStack() as resources:
+            if generation is not None:
+                resources.callback(_remove_unless_current, generation)
+            layout = make_layout(program)
+            code = build(program, layout, priority_queues)
+            mailbox_bytes = control.MAILBOX_BYTES + extra_mailbox_bytes
+            self.arena = resources.enter_context(
+                closing(Arena(code.state_bytes, mailbox_bytes, code.cpu_area_bytes, generation))
+            )
+            constants = np.frombuffer(code.constants, dtype=np.uint64)
+            self.arena.view(CONSTANTS, len(code.constants))[:] = constants
+            self._kernel_memory = resources.enter_context(
+                closing(control.ArenaMemory(self.arena, code.state_bytes))
+            )
+            self.notices = resources.enter_context(closing(NoticeRing(generation)))
+            maps = {
+                ARENA_MAP: self.arena.descriptor,
+                RING_MAP: self.notices.descriptor,
+                BUFFER_MAP: self.notices.buffers,
+            }
+            instructions = insert_map_descriptors(code.instructions, maps)
+            self.descriptor = bpf.load(program_type, instructions, "softswitch")
+            resources.callback(bpf.close, self.descriptor)
+            super().__init__(program, layout, self._kernel_memory)
+            self._resources = resources.pop_all()
+
+    def close(self) -> None:
         """Close memory and programs; an attached program continues to process packets."""
+        self._resources.close()
 
 
-def _close_resources(
-    arena: Arena,
-    memory: control.ArenaMemory,
-    notices: NoticeRing,
-    descriptor: int,
-    generation: Generation | None,
-) -> None:
-    memory.close()
-    notices.close()
-    bpf.close(descriptor)
-    arena.close()
-    if generation is not None and not generation.is_current:
+def _remove_unless_current(generation: Generation) -> None:
+    if not generation.is_current:
         generation.remove()
 
 

@@ -6,17 +6,17 @@ The check is around all handlers of a server, whichever services they belong to.
 from __future__ import annotations
 
 import functools
-import inspect
 import ipaddress
 import logging
 import os
 import pwd
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import grpc
 from grpc import StatusCode
+from grpc.aio import AbortError
 
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.peers import Address, Endpoint, PeerUsers, parse_peer
@@ -142,20 +142,17 @@ def _replace_method(handler: Any, make: Callable[[Any], Any]) -> Handler:
 
 
 def _make_checked_async(check: AccessCheck, method: Any) -> Any:
-    async def require_access(context: Any) -> None:
-        if (denial := check.denial(context.peer())) is not None:
-            await context.abort(StatusCode.PERMISSION_DENIED, denial)
-
     async def call(request: Any, context: Any) -> Any:
-        await require_access(context)
-        return await method(request, context)
+        try:
+            if (denial := check.denial(context.peer())) is not None:
+                await context.abort(StatusCode.PERMISSION_DENIED, denial)
+            return await method(request, context)
+        except AbortError as error:
+            # gRPC raises it again from the call's state. With its frames, which have that state, the request
+            # and the pipeline, it would be a reference cycle.
+            error.__traceback__ = error.__context__ = None
 
-    async def generate(request: Any, context: Any) -> AsyncIterator[Any]:
-        await require_access(context)
-        async for response in method(request, context):
-            yield response
-
-    return generate if inspect.isasyncgenfunction(method) else call
+    return call
 
 
 def _make_checked_sync(check: AccessCheck, method: Any) -> Any:

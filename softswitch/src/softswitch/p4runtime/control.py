@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from itertools import chain, islice
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -51,8 +51,8 @@ class EntityKind(Protocol):
 class ControlledPipeline(Generic[PL]):
     """A pipeline with its P4Runtime entities, without gRPC; creating it raises `Refusal` for a bad config.
 
-    `config` is a message, or a loaded config that several pipelines share. `make_pipeline` compiles the
-    program to a pipeline; `clock` returns the pipeline's time, in µs since start. `port_changed` must be
+    Its owner closes it with `close`, which waits for the readers. `config` is a message, or a loaded config
+    that several pipelines share. `make_pipeline` compiles the program to a pipeline; `clock` returns the pipeline's time, in µs since start. `port_changed` must be
     called when the set `down_ports` changes.
 
     Entries that have only exact matches and an action, and no strings of translated types, are stored in the
@@ -72,6 +72,7 @@ class ControlledPipeline(Generic[PL]):
         self.config = loaded_config.message
         self._clock = clock
         self._journal: Journal | None = None
+        self._readers, self._is_closed = 0, False
         try:
             self.pipeline = make_pipeline(program)
         except SwitchError as error:
@@ -106,6 +107,25 @@ class ControlledPipeline(Generic[PL]):
             "value_set_entry": self.value_sets,
             "digest_entry": self.digests,
         }
+
+    def close(self) -> None:
+        """Close the pipeline and its journal, when the last reader has ended (`reading`); may be repeated."""
+        self._is_closed = True
+        if not self._readers:
+            self.pipeline.close()
+            if self._journal is not None:
+                self._journal.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Keep the pipeline open for the block, in which other calls may replace and `close` it."""
+        self._readers += 1
+        try:
+            yield
+        finally:
+            self._readers -= 1
+            if self._is_closed:
+                self.close()
 
     def journal_writes(self, journal: Journal) -> None:
         """Write all requests to a journal from now on, before they are executed."""
@@ -199,7 +219,7 @@ class ControlledPipeline(Generic[PL]):
             try:
                 write = self.tables.decode_plain_write(update)
             except Refusal as refusal:
-                results[index] = refusal
+                results[index] = refusal.without_traceback()
                 continue
             except Exception as error:
                 results[index] = internal_error(error)
@@ -246,9 +266,9 @@ class ControlledPipeline(Generic[PL]):
         except NoFreeNumber as refusal:
             if update.type == DELETE:
                 return Refusal(StatusCode.NOT_FOUND, f"the entity is not there: {refusal}")
-            return refusal
+            return refusal.without_traceback()
         except Refusal as refusal:
-            return refusal
+            return refusal.without_traceback()
         except Exception as error:
             return internal_error(error)
         except BaseException:
@@ -272,7 +292,7 @@ class ControlledPipeline(Generic[PL]):
             except NoFreeNumber:
                 results.append(None)  # no entity has the string
             except Refusal as refusal:
-                results.append(refusal)
+                results.append(refusal.without_traceback())
             finally:
                 self.p4info.uses.settle()
         return _responses(chain.from_iterable(entity_iterators)), results

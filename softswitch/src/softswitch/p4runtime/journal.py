@@ -8,9 +8,9 @@ them in the same order, at the same times, leads to the same state.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import struct
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,16 +26,19 @@ _RECORD_HEADER = struct.Struct("<QI")  # time in µs, length of the request in b
 
 
 class Journal:
-    """The files of one pipeline, created if a config is given; closed by `close` or on garbage collection."""
+    """The files of one pipeline, created if a config is given; open until `close`."""
 
     def __init__(self, folder: Path, config: p4r.ForwardingPipelineConfig | None = None) -> None:
         self._config_path = folder / "config.pb"
         if config is not None:
             self.set_config(config)
-        self._descriptor = os.open(
+        descriptor = os.open(
             folder / "journal", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
         )
-        self.close = weakref.finalize(self, os.close, self._descriptor)
+        self._file = io.FileIO(descriptor, "a+")
+
+    def close(self) -> None:
+        self._file.close()
 
     def set_config(self, config: p4r.ForwardingPipelineConfig) -> None:
         try:
@@ -52,32 +55,36 @@ class Journal:
     def add(self, time_us: int, data: bytes) -> None:
         """Append a serialized request before its execution; raises Refusal if the disk is full."""
         record = _RECORD_HEADER.pack(time_us, len(data)) + data
-        old_size = os.fstat(self._descriptor).st_size
+        old_size = self._size()
         try:
-            if os.write(self._descriptor, record) < len(record):
+            if os.write(self._file.fileno(), record) < len(record):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            os.ftruncate(self._descriptor, old_size)
+            os.ftruncate(self._file.fileno(), old_size)
             raise _persist_error("request", error) from None
 
     def read_requests(self) -> Iterator[tuple[int, p4r.WriteRequest]]:
         """Yield times and requests, in order; remove an incomplete last one. Raises SwitchError."""
-        offset, size = 0, os.fstat(self._descriptor).st_size
+        offset, size = 0, self._size()
         while offset + _RECORD_HEADER.size <= size:
-            time_us, length = _RECORD_HEADER.unpack(os.pread(self._descriptor, _RECORD_HEADER.size, offset))
+            time_us, length = _RECORD_HEADER.unpack(self._read(_RECORD_HEADER.size, offset))
             if offset + _RECORD_HEADER.size + length > size:
                 break
             try:
-                request = p4r.WriteRequest.FromString(
-                    os.pread(self._descriptor, length, offset + _RECORD_HEADER.size)
-                )
+                request = p4r.WriteRequest.FromString(self._read(length, offset + _RECORD_HEADER.size))
             except DecodeError as error:
                 journal = self._config_path.parent / "journal"
                 text = f"{journal}: no valid Write request at byte {offset}: {error}"
                 raise SwitchError(text) from None
             yield time_us, request
             offset += _RECORD_HEADER.size + length
-        os.ftruncate(self._descriptor, offset)
+        os.ftruncate(self._file.fileno(), offset)
+
+    def _size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def _read(self, size: int, offset: int) -> bytes:
+        return os.pread(self._file.fileno(), size, offset)
 
 
 def _persist_error(subject: str, error: OSError) -> Refusal:

@@ -62,6 +62,8 @@ def method_handlers(
 ) -> grpc.GenericRpcHandler:
     """Return the handlers of a gRPC server; `servicer` has a coroutine method for each RPC.
 
+    A method that answers with a stream writes to its context.
+
     `request_parsers` replace protobuf's deserializers of requests, by RPC. Bytes that cannot be parsed end
     the call with INVALID_ARGUMENT; in a stream of requests they raise DecodeError.
     """
@@ -95,22 +97,13 @@ def _with_parser(method: Any, parse: Callable[[bytes], object], rpc: MethodDescr
             except DecodeError as error:
                 raise DecodeError(_describe_malformed(rpc, error)) from None
 
-    async def handle_unary(data: bytes, context: Context) -> object:
+    async def handle_request(data: bytes, context: Context) -> object:
         return await method(await parse_request(data, context), context)
 
-    async def handle_server_stream(data: bytes, context: Context) -> AsyncIterator[object]:
-        async for response in method(await parse_request(data, context), context):
-            yield response
-
-    async def handle_bidirectional_stream(stream: AsyncIterator[bytes], context: Context) -> None:
+    async def handle_requests(stream: AsyncIterator[bytes], context: Context) -> None:
         await method(parse_requests(stream), context)
 
-    handlers = {
-        "unary_unary": handle_unary,
-        "unary_stream": handle_server_stream,
-        "stream_stream": handle_bidirectional_stream,
-    }
-    return handlers[_RPC_KINDS[rpc.client_streaming, rpc.server_streaming]]
+    return handle_requests if rpc.client_streaming else handle_request
 
 
 def _describe_malformed(rpc: MethodDescriptor, error: DecodeError) -> str:

@@ -61,15 +61,17 @@ class Notifications(Generic[PL]):
         deadlines_ns += [list_deadline_ns] if list_deadline_ns is not None else []
         if deadlines_ns:
             delay_s = max(0, min(deadlines_ns) - _NS_PER_US * self._now()) / _NS_PER_S
-            self._alarm = asyncio.get_running_loop().call_later(delay_s, self._on_alarm, control)
+            self._alarm = asyncio.get_running_loop().call_later(delay_s, self._on_alarm)
 
     def stop(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
 
-    def _on_alarm(self, control: ControlledPipeline[PL]) -> None:
-        now = self._now()
+    def _on_alarm(self) -> None:
+        control, now = self._get_running(), self._now()
+        if control is None:
+            return
         for digest_list in control.digests.due_lists(_NS_PER_US * now):
             self._send_digest_list(digest_list)
         if idle_keys := control.timers.restart_expired(now):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -62,7 +62,8 @@ class Ports(Protocol[PL_contra]):
 class Pipelines(Generic[PL]):
     """The pipeline that reads and writes act on (`saved`), and the one that processes packets (`running`).
 
-    A commit makes `saved` the running pipeline. A program without P4Info runs as `bare`, not `running`.
+    A commit makes `saved` the running pipeline. A program without P4Info runs as `bare`, not `running`, and
+    is `prepared` before. A pipeline that is none of these any more is closed.
     """
 
     def __init__(self, ports: Ports[PL], make_pipeline: MakePipeline[PL], folder_of: FolderOf[PL]) -> None:
@@ -72,7 +73,14 @@ class Pipelines(Generic[PL]):
         self.saved: ControlledPipeline[PL] | None = None
         self.running: ControlledPipeline[PL] | None = None
         self.bare: ControlledPipeline[PL] | None = None
+        self.prepared: ControlledPipeline[PL] | None = None
         self._down_ports: set[int] = set()
+
+    def close(self) -> None:
+        """Stop the ports, and close all pipelines."""
+        self._ports.stop()
+        with self._closing_replaced():
+            self.saved = self.running = self.bare = self.prepared = None
 
     @property
     def active(self) -> ControlledPipeline[PL] | None:
@@ -90,19 +98,29 @@ class Pipelines(Generic[PL]):
 
     def load(self, config: p4r.ForwardingPipelineConfig) -> None:
         """Save and commit a config, as VERIFY_AND_COMMIT does; raises `Refusal`."""
-        self.saved = self._make_controlled(config)
-        self._commit(self.saved)
+        self._save(config)
+        self._commit()
 
     def load_bare(self, data: bytes) -> None:
-        self.run_bare(self.make_bare(data))
+        self.prepare_bare(data)
+        self.run_prepared()
 
-    def make_bare(self, data: bytes) -> ControlledPipeline[PL]:
-        return self._make_controlled(_bare_config(data), p4r.ForwardingPipelineConfig(p4_device_config=data))
+    def prepare_bare(self, data: bytes) -> None:
+        journal_config = p4r.ForwardingPipelineConfig(p4_device_config=data)
+        with self._closing_replaced():
+            self.prepared = self._make_controlled(_bare_config(data), journal_config)
 
-    def run_bare(self, control: ControlledPipeline[PL]) -> None:
-        """Run a pipeline of `make_bare`; P4Runtime then has no config."""
-        self._commit(control)  # makes it `running`, which the next line undoes
-        self.bare, self.saved, self.running = control, None, None
+    def discard_prepared(self) -> None:
+        with self._closing_replaced():
+            self.prepared = None
+
+    def run_prepared(self) -> None:
+        """Run the pipeline of `prepare_bare`; P4Runtime then has no config."""
+        assert self.prepared is not None
+        self._start(self.prepared)
+        with self._closing_replaced():
+            self.bare, self.prepared = self.prepared, None
+            self.saved = self.running = None
 
     def set_port_status(self, port: int, is_up: bool) -> None:
         """Take members that watch a port out of their groups while it is down; ports are up by default."""
@@ -110,13 +128,26 @@ class Pipelines(Generic[PL]):
             self._down_ports.discard(port)
         else:
             self._down_ports.add(port)
-        # A set, because `saved` and `running` may be the same.
-        for control in {
-            candidate for candidate in (self.saved, self.running, self.bare) if candidate is not None
-        }:
+        for control in self._all():
             control.port_changed(port)
 
-    def resume(self, journal: Journal, make_pipeline: MakePipeline[PL]) -> None:
+    def resume(self, folder: Path, make_pipeline: MakePipeline[PL]) -> None:
+        """Run the pipeline that the journal in a folder describes."""
+        with contextlib.ExitStack() as on_failure:
+            journal = on_failure.enter_context(contextlib.closing(Journal(folder)))
+            control, is_bare = self._replay(journal, make_pipeline)
+            control.journal_writes(journal)
+            on_failure.pop_all()
+        if is_bare:
+            self.bare = control
+        else:
+            self.saved = self.running = control
+        self._ports.start(control.pipeline)
+
+    def _replay(
+        self, journal: Journal, make_pipeline: MakePipeline[PL]
+    ) -> tuple[ControlledPipeline[PL], bool]:
+        """Return the pipeline with the journal's requests, and whether it has no P4Info."""
         replay_time_us: int | None = 0  # time of the request that is being replayed; None after the replay
         config = journal.config()
         is_bare = not config.HasField("p4info")
@@ -130,23 +161,21 @@ class Pipelines(Generic[PL]):
             clock,
             self._down_ports,
         )
-        for replay_time_us, request in journal.read_requests():  # noqa: B007  # the clock reads it
-            with contextlib.suppress(Refusal):  # the request was refused in its first execution, too
-                control.write(request)
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(control.close)
+            for replay_time_us, request in journal.read_requests():  # noqa: B007  # the clock reads it
+                with contextlib.suppress(Refusal):  # the request was refused in its first execution, too
+                    control.write(request)
+            on_failure.pop_all()
         replay_time_us = None
-        control.journal_writes(journal)
-        self._ports.start(control.pipeline)
-        if is_bare:
-            self.bare = control
-        else:
-            self.saved = self.running = control
+        return control, is_bare
 
     def set(self, request: SetRequest) -> None:
         action = request.action
         if action == SetRequest.VERIFY:
-            self._make_controlled(request.config)
+            self._make_controlled(request.config).close()
         elif action == SetRequest.VERIFY_AND_SAVE:
-            self.saved = self._make_controlled(request.config)
+            self._save(request.config)
         elif action == SetRequest.VERIFY_AND_COMMIT:
             self.load(request.config)
         elif action == SetRequest.COMMIT:
@@ -154,7 +183,7 @@ class Pipelines(Generic[PL]):
                 raise invalid("COMMIT takes no config, it commits the saved config")
             if self.saved is None or self.saved is self.running:
                 raise Refusal(StatusCode.NOT_FOUND, "no config is saved: VERIFY_AND_SAVE one before COMMIT")
-            self._commit(self.saved)
+            self._commit()
         elif action == SetRequest.RECONCILE_AND_COMMIT:
             self._reconcile(request.config)
         else:
@@ -178,15 +207,40 @@ class Pipelines(Generic[PL]):
         """Make the pipeline of a config; its journal, if any, records `journal_config`, or else `config`."""
         control = ControlledPipeline(config, self._make_pipeline, self._ports.now, self._down_ports)
         if (folder := self._folder_of(control.pipeline)) is not None:
-            control.journal_writes(Journal(folder, journal_config or control.config))
+            try:
+                control.journal_writes(Journal(folder, journal_config or control.config))
+            except BaseException:
+                control.close()
+                raise
         return control
 
-    def _commit(self, control: ControlledPipeline[PL]) -> None:
+    def _save(self, config: p4r.ForwardingPipelineConfig) -> None:
+        with self._closing_replaced():
+            self.saved = self._make_controlled(config)
+
+    def _commit(self) -> None:
+        assert self.saved is not None
+        self._start(self.saved)
+        with self._closing_replaced():
+            self.running, self.bare = self.saved, None
+        log.info("pipeline committed")
+
+    def _start(self, control: ControlledPipeline[PL]) -> None:
         self._ports.stop()
         _drop_notices(self._ports.notice_socket)
         self._ports.start(control.pipeline)
-        self.running, self.bare = control, None
-        log.info("pipeline committed")
+
+    @contextlib.contextmanager
+    def _closing_replaced(self) -> Iterator[None]:
+        """Close the pipelines that the block has replaced."""
+        old_pipelines = self._all()
+        yield
+        for control in old_pipelines - self._all():
+            control.close()
+
+    def _all(self) -> set[ControlledPipeline[PL]]:
+        candidates = (self.saved, self.running, self.bare, self.prepared)
+        return {control for control in candidates if control is not None}
 
     def _reconcile(self, config: p4r.ForwardingPipelineConfig) -> None:
         """Switch to another config and preserve the state; the same config only replaces the cookie."""
@@ -196,13 +250,15 @@ class Pipelines(Generic[PL]):
         if not self.saved.adopt_config(config):
             new_control = self._make_controlled(config)
             if refusals := carry_over(self.saved, new_control):
+                new_control.close()
                 entities = pluralize(len(refusals), "entity", "entities")
                 raise invalid(
                     f"{entities} cannot be preserved, the first: {refusals[0]}; VERIFY_AND_COMMIT drops them"
                 )
-            self.saved = new_control
+            with self._closing_replaced():
+                self.saved = new_control
         if self.saved is not self.running:
-            self._commit(self.saved)
+            self._commit()
 
 
 def _bare_config(data: bytes) -> LoadedConfig:

@@ -163,13 +163,16 @@ class P4RuntimeServer(Generic[PL]):
             await abort_batch(context, "update", results)
         return p4r.WriteResponse()
 
-    async def Read(self, request: p4r.ReadRequest, context: Context) -> AsyncIterator[p4r.ReadResponse]:
+    async def Read(self, request: p4r.ReadRequest, context: Context) -> None:
         """Answer a batch of queries (P4Runtime 1.4 §13). Any role may read all entities."""
         async with _abort_on_refusal(context):
             await self._wait_until_begun(request.device_id)
-            responses, results = self.pipelines.get_saved().read(request)
-        for response in responses:
-            yield response
+            control = self.pipelines.get_saved()
+        # A client may take long, and meanwhile another config may be committed.
+        with control.reading():
+            responses, results = control.read(request)
+            for response in responses:
+                await context.write(response)
         if any(results):
             await abort_batch(context, "entity", results)
 

@@ -1,5 +1,7 @@
 """Refusals of the P4Runtime server: a canonical code and one clear line (P4Runtime 1.4 §10)."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Mapping
 from typing import TypeVar
@@ -22,6 +24,13 @@ class Refusal(SwitchError):
     def __init__(self, code: StatusCode, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+    def without_traceback(self) -> Refusal:
+        """Return this refusal as a result that may be stored.
+
+        The frames of its traceback would refer to the pipeline, and to what the refusal is stored in.
+        """
+        return self.with_traceback(None)
 
     @property
     def canonical_code(self) -> int:

@@ -24,10 +24,9 @@ _RATES_PER_METER = 2
 class RuntimeCalls(Generic[PL]):
     def __init__(self, pipelines: Pipelines[PL]) -> None:
         self._pipelines = pipelines
-        self._loaded_pipeline: ControlledPipeline[PL] | None = None  # loaded, but not swapped in yet
 
     def control(self) -> ControlledPipeline[PL]:
-        control = self._loaded_pipeline or self._pipelines.active
+        control = self._pipelines.prepared or self._pipelines.active
         if control is None:
             raise SwitchError("Error: the switch runs no program yet")
         return control

@@ -59,18 +59,17 @@ class DeviceCalls(RuntimeCalls[PL]):
         return decode_text(extract_program(self.control().config.p4_device_config))
 
     def load_config(self, config: str) -> None:
-        if self._loaded_pipeline is not None:
+        if self._pipelines.prepared is not None:
             raise RuntimeRefusal("swap", "ONGOING_SWAP", "another program is loaded: swap_configs runs it")
-        self._loaded_pipeline = self._pipelines.make_bare(config.encode())
+        self._pipelines.prepare_bare(config.encode())
 
     def swap_configs(self) -> None:
-        if self._loaded_pipeline is None:
+        if self._pipelines.prepared is None:
             raise RuntimeRefusal("swap", "NO_ONGOING_SWAP", "no program is loaded: call load_config first")
-        loaded_pipeline, self._loaded_pipeline = self._loaded_pipeline, None
-        self._pipelines.run_bare(loaded_pipeline)
+        self._pipelines.run_prepared()
 
     def reset_state(self) -> None:
-        self._loaded_pipeline = None
+        self._pipelines.discard_prepared()
         config = self.control().config
         if self._pipelines.running is not None:
             self._pipelines.load(config)

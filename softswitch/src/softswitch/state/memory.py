@@ -47,6 +47,10 @@ class Memory:
         self.control_lock = threading.RLock()
         """Lock that control-plane threads take before the mutex; it also guards their own copies of state."""
 
+    def close(self) -> None:
+        """Release all memory; any later use raises AttributeError, and closing twice is harmless."""
+        vars(self).clear()
+
     @property
     def free_mutex_address(self) -> int:
         """The address of the mutex, for code that takes it; 0 if the current transaction holds it."""

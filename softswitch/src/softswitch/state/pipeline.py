@@ -64,6 +64,11 @@ class StatePipeline:
     def transaction(self, is_atomic: bool = False) -> AbstractContextManager[None]:
         return self._memory.transaction(is_atomic)
 
+    # -- closing
+
+    def close(self) -> None:
+        self._memory.close()
+
     # -- random numbers
 
     def seed_random(self, seed: int) -> None:

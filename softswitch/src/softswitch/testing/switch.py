@@ -63,6 +63,7 @@ class Switch(AbstractContextManager["Switch"]):
         self.close()
 
     def close(self) -> None:
+        self._pipelines.close()
         self._ports.close()
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import socket
 from collections.abc import Iterator
@@ -25,7 +24,6 @@ from softswitch.kernel import front
 from softswitch.kernel import pins as pins_module
 from softswitch.kernel.pins import Pins, unpin
 from softswitch.p4runtime import journal
-from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.messages import adopt
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.p4runtime.status import Refusal
@@ -41,7 +39,6 @@ FIXED: dict[str, Any] = {"ports": {1: "s1"}, "cpu_port": 255}
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "pins"
-    unmap()
     if (tmp_path / "pins").exists():
         unpin(tmp_path / "pins")
 
@@ -68,7 +65,7 @@ class Switch:
         with ExitStack() as undo:
             undo.callback(self.kill)
             if self.pins.pinned is not None:
-                self._pipelines.resume(Journal(self.pins.pinned.folder), self._make_pinned)
+                self._pipelines.resume(self.pins.pinned.folder, self._make_pinned)
             undo.pop_all()
 
     def _make(self, program: ir.Program) -> OnLoopback:
@@ -104,10 +101,11 @@ class Switch:
         pass
 
     def kill(self) -> None:
+        """Unmap the arena, which this process can map once, and close the files, as the system would."""
+        self._pipelines.close()
         self.pins.close()
         self.notice_socket.close()
         self._other.close()
-        del self._pipelines
 
 
 def kill_at(pipeline: Any, turns: int, is_done: bool) -> None:
@@ -164,16 +162,9 @@ def test_the_next_process_has_all_completed_writes(folder: Path, seed: int) -> N
     switch.kill()
 
 
-def unmap() -> None:
-    """Have the arena of a switch that has gone unmapped: this process can map it once."""
-    for _ in range(3):  # pipelines, then the objects that their finalizers referenced
-        gc.collect()
-
-
 def restarted(switch: Switch) -> Switch:
     folder = switch.pins.folder
     switch.kill()
-    unmap()
     return Switch(folder)
 
 
@@ -196,7 +187,6 @@ def test_what_was_saved_and_not_committed_goes(folder: Path) -> None:
     switch.set_config("VERIFY_AND_COMMIT")
     switch.set_config("VERIFY_AND_SAVE")
     switch.set_config("VERIFY")
-    unmap()
     assert generations(folder) == ["1", "2"]
     switch = restarted(switch)
     assert generations(folder) == ["1"]
@@ -260,10 +250,8 @@ def test_a_disk_that_is_full_refuses_a_cookie(folder: Path, monkeypatch: pytest.
 def test_files_of_an_unreferenced_pipeline_are_closed(folder: Path) -> None:
     switch = Switch(folder)
     switch.set_config("VERIFY_AND_COMMIT")
-    unmap()
     for action in ("VERIFY", "VERIFY_AND_SAVE", "VERIFY_AND_COMMIT"):
         switch.set_config(action)
-    unmap()
     assert len([file for file in open_files() if file.startswith(str(folder)) and "journal" in file]) == 1
     switch.kill()
 
@@ -280,7 +268,6 @@ def test_a_config_is_verified_while_one_before_is_on_its_way_out(folder: Path) -
     switch.set_config("VERIFY_AND_COMMIT")
     switch.views = []
     switch.set_config("VERIFY")
-    gc.collect()
     assert generations(folder) == ["1"]
     switch.set_config("VERIFY")
     switch.views = None
@@ -337,7 +324,6 @@ def test_a_machine_that_was_started_anew_has_nothing(folder: Path) -> None:
     switch.set_config("VERIFY_AND_COMMIT")
     switch.pins.check(**FIXED)
     switch.kill()
-    unmap()
     unmount(folder / "bpf")
     with closing(Pins(folder)) as pins:
         assert pins.pinned is None
