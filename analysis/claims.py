@@ -102,6 +102,7 @@ class Recommendation(str, Enum):
     MIXED = "mixed"
     NO = "no"
     UNDECIDED = "undecided"
+    COSTS_WITHHELD = "costs withheld"  # of a simulation whose costs claim nothing
 
 
 def recommend(claims_by_metric: Claims, was_run: bool) -> Recommendation:

@@ -1,20 +1,46 @@
-"""Predict a dedicated switch by simulation; the simulation's error for this run widens the intervals."""
+"""Predict a dedicated switch by simulation; the simulation's error for this run widens the intervals.
+
+The simulation rests on costs that were measured in the run. If too many of the blocks in which they were
+measured were disturbed, or if the simulation is far from what was measured, nothing is claimed that is
+computed from costs. If any block was disturbed, intervals are wider: the error is then the largest that the
+measured intervals allow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log, log1p
 from statistics import geometric_mean
 from typing import NamedTuple
 
 from analysis.claims import Recommendation, recommend
-from analysis.metrics import Metric, answer_metrics
+from analysis.disturbed_blocks import DisturbedBlocks, are_disturbed, withheld_by
+from analysis.metrics import Metric, answer_metrics, metrics_of_subject
 from analysis.record import Json, Virtual
 from analysis.statistics import Comparison
 from analysis.summary import Summary
-from analysis.verdict import Claim
+from analysis.verdict import Claim, Misfit, Verdict
 from foundation.designs.interface import Arm
+
+MAX_LEVEL_FACTOR = 2.0
+"""Factor between a simulated and a measured time or capacity beyond which the simulation does not describe
+the run. The largest of 27 recorded runs of `make evidence`, on two quiet cores, is 1.6."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostReservations:
+    """What speaks against claims from a run's costs: disturbed blocks, and values that are far off."""
+
+    disturbed: DisturbedBlocks | None = None
+    misfit: Misfit | None = None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The reason not to claim anything that is computed from the costs; None if there is none."""
+        if self.disturbed is not None:
+            return Verdict.DISTURBED
+        return None if self.misfit is None else Verdict.MISFIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +56,11 @@ class Capacity:
     ratio: float
     low: float | None
     high: float | None
+    reservations: CostReservations = CostReservations()
 
     @property
     def sign(self) -> int:
-        if self.low is None or self.high is None:
+        if self.low is None or self.high is None or self.reservations.verdict is not None:
             return 0
         return int(self.low > 1) - int(self.high < 1)
 
@@ -54,6 +81,7 @@ class DedicatedSwitchPrediction:
     network: Json
     checks: Sequence[SimulationCheck]
     """Checks with the cores of the run's machine, for all metrics but counts."""
+    reservations: CostReservations = CostReservations()
 
     @property
     def misses(self) -> list[SimulationCheck]:
@@ -66,8 +94,12 @@ def predict(summary: Summary) -> DedicatedSwitchPrediction | None:
         return None
     measured = summary.loads[virtual.load].differences.get(lead.name, {})
     metric_by_name = {metric.name: metric for metric in answer_metrics()}
+    reservations = _reservations(summary, virtual, lead, measured)
+    is_disturbed = are_disturbed(virtual.sources)
     claims = {
-        name: _claim(metric, virtual.own[name], virtual.shared[name], measured[name])
+        name: _claim(
+            metric, virtual.own[name], virtual.shared[name], measured[name], reservations, is_disturbed
+        )
         for name, metric in metric_by_name.items()
         if name in virtual.own and name in virtual.shared and name in measured
         if not virtual.own[name].is_from_zero_to_zero
@@ -75,22 +107,65 @@ def predict(summary: Summary) -> DedicatedSwitchPrediction | None:
     return DedicatedSwitchPrediction(
         load=virtual.load,
         lead=lead,
-        recommendation=recommend(claims, was_run=lead.name in summary.capacity),
+        recommendation=Recommendation.COSTS_WITHHELD
+        if reservations.verdict is not None
+        else recommend(claims, was_run=lead.name in summary.capacity),
         claims=claims,
-        capacity=_capacity(summary, virtual, lead.name, lead.reference),
+        capacity=_capacity(summary, virtual, lead.name, lead.reference, reservations),
         network=virtual.network,
         checks=[
             SimulationCheck(metric, simulated=virtual.shared[metric.name], measured=measured[metric.name])
             for metric in answer_metrics()
             if metric.kind != "count" and _has_ratio(virtual.shared, metric) and _has_ratio(measured, metric)
         ],
+        reservations=reservations,
     )
 
 
-def _capacity(summary: Summary, virtual: Virtual, lead: str, reference: str) -> Capacity | None:
+def _reservations(
+    summary: Summary, virtual: Virtual, lead: Arm, measured: Mapping[str, Comparison]
+) -> CostReservations:
+    # What disturbs measured times also disturbs costs; records of before have no other sources.
+    of_times = summary.loads[virtual.load].invalidated_by.get(lead.name, {}).get("time")
+    sources = virtual.sources if of_times is None else (*virtual.sources, of_times)
+    return CostReservations(withheld_by(sources), next(_misfits(summary, virtual, lead, measured), None))
+
+
+def _misfits(
+    summary: Summary, virtual: Virtual, lead: Arm, measured: Mapping[str, Comparison]
+) -> Iterator[Misfit]:
+    """Yield the times of operations and the capacities that the simulation of the run does not reproduce."""
+    arms = (lead.reference or "", lead.name)
+    levels = [
+        Misfit(metric.noun, arm, simulated, of_run, "µs")
+        for metric in metrics_of_subject("answer", "operations")
+        if _has_ratio(virtual.shared, metric) and _has_ratio(measured, metric)
+        for arm, simulated, of_run in zip(
+            arms, _levels(virtual.shared[metric.name]), _levels(measured[metric.name]), strict=True
+        )
+    ]
+    for arm in arms:
+        rates = [rates[arm] for rates in summary.measured_capacities if rates.get(arm)]
+        if rates and virtual.shared_capacity.get(arm):
+            levels.append(
+                Misfit("capacity", arm, virtual.shared_capacity[arm], geometric_mean(rates), "steps/s")
+            )
+    for level in levels:
+        low, high = sorted((level.simulated, level.measured))
+        if high > MAX_LEVEL_FACTOR * low > 0:
+            yield level
+
+
+def _levels(comparison: Comparison) -> tuple[float, float]:
+    return comparison.reference, comparison.value
+
+
+def _capacity(
+    summary: Summary, virtual: Virtual, lead: str, reference: str, reservations: CostReservations
+) -> Capacity | None:
     dedicated, shared, measured = (
         capacity_ratios(capacities, lead, reference)
-        for capacities in ([virtual.own_capacity], [virtual.shared_capacity], summary.capacities)
+        for capacities in ([virtual.own_capacity], [virtual.shared_capacity], summary.measured_capacities)
     )
     if not dedicated:
         return None
@@ -98,7 +173,8 @@ def _capacity(summary: Summary, virtual: Virtual, lead: str, reference: str) -> 
     low = high = None
     if shared and measured:
         # The model's error, as a logarithm: it is a factor of the ratio in either direction.
-        error = abs(log(shared[0] / geometric_mean(measured)))
+        known = measured if are_disturbed(virtual.sources) else [geometric_mean(measured)]
+        error = max(abs(log(shared[0] / each)) for each in known)
         low, high = ratio * exp(-error), ratio * exp(error)
     return Capacity(
         lead=virtual.own_capacity[lead],
@@ -106,6 +182,7 @@ def _capacity(summary: Summary, virtual: Virtual, lead: str, reference: str) -> 
         ratio=ratio,
         low=low,
         high=high,
+        reservations=reservations,
     )
 
 
@@ -130,16 +207,30 @@ def _has_ratio(comparisons: Mapping[str, Comparison], metric: Metric) -> bool:
     return metric.name in comparisons and comparisons[metric.name].ratio is not None
 
 
-def _claim(metric: Metric, dedicated: Comparison, shared: Comparison, measured: Comparison) -> Claim:
+def _claim(
+    metric: Metric, dedicated: Comparison, shared: Comparison, measured: Comparison,
+    reservations: CostReservations, is_disturbed: bool,
+) -> Claim:  # fmt: skip
     is_checked = not any(change.ratio is None for change in (dedicated, shared, measured))
-    return Claim(metric, widen(dedicated, shared, measured), is_unchecked=not is_checked)
+    # Costs change how long something takes, and hardly how many packets are sent.
+    applies = metric.kind != "count"
+    return Claim(
+        metric,
+        widen(dedicated, shared, measured, is_disturbed and applies),
+        disturbed=reservations.disturbed if applies else None,
+        misfit=reservations.misfit if applies else None,
+        is_unchecked=not is_checked,
+    )
 
 
-def widen(dedicated: Comparison, shared: Comparison, measured: Comparison) -> Comparison:
+def widen(
+    dedicated: Comparison, shared: Comparison, measured: Comparison, is_disturbed: bool = False
+) -> Comparison:
     """Widen an interval on either side by the model's error.
 
     The error is a factor of the ratio of values. Where the model or the measurement has a value of 0, there
-    is no factor, and the error is the distance of the two changes.
+    is no factor, and the error is the distance of the two changes. It is the distance to the measured change,
+    or, if costs are from disturbed blocks, to the farther end of its interval.
     """
     if (
         dedicated.ratio_low is None
@@ -148,12 +239,18 @@ def widen(dedicated: Comparison, shared: Comparison, measured: Comparison) -> Co
         or measured.ratio is None
     ):
         return dedicated
-    low, high, reference = dedicated.ratio_low, dedicated.ratio_high, dedicated.reference
-    if min(shared.ratio, measured.ratio) > -1:
-        factor = exp(abs(log1p(shared.ratio) - log1p(measured.ratio)))
-        low, high = (1 + low) / factor - 1, (1 + high) * factor - 1
-    else:
-        error = abs(shared.ratio - measured.ratio)
-        low, high = max(low - error, -1.0), high + error
-    bounds = {"low": low * reference, "high": high * reference, "ratio_low": low, "ratio_high": high}
-    return dedicated.model_copy(update=bounds)
+    ends = (measured.ratio_low, measured.ratio_high) if is_disturbed else ()
+    changes = [measured.ratio, *(end for end in ends if end is not None)]
+    bounds = [_bounds(dedicated.ratio_low, dedicated.ratio_high, shared.ratio, change) for change in changes]
+    low, high, reference = min(low for low, _ in bounds), max(high for _, high in bounds), dedicated.reference
+    return dedicated.model_copy(
+        update={"low": low * reference, "high": high * reference, "ratio_low": low, "ratio_high": high}
+    )
+
+
+def _bounds(low: float, high: float, simulated: float, measured: float) -> tuple[float, float]:
+    if min(simulated, measured) > -1:
+        factor = exp(abs(log1p(simulated) - log1p(measured)))
+        return (1 + low) / factor - 1, (1 + high) * factor - 1
+    error = abs(simulated - measured)
+    return max(low - error, -1.0), high + error

@@ -1,7 +1,9 @@
 """Detect disturbed blocks by CPU time of other processes, and by values unusual for the arm.
 
-The CPU shares of the hypervisor and of other processes have absolute bounds. Symptoms that the experiment can
-cause itself are bounded relative to the median of the arm's earlier blocks at the same load.
+The CPU shares of the hypervisor and of other processes have absolute bounds. Symptoms that the experiment
+can cause itself are bounded relative to the median of the arm's earlier blocks at the same load. On a machine
+that is always busy all blocks are alike, so a wait for a CPU has an absolute bound, too: the CPU time of all
+agents.
 """
 
 from __future__ import annotations
@@ -10,23 +12,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 
-from pydantic import BaseModel, ConfigDict
+import polars as pl
 
+from analysis.disturbed_blocks import CLOSED_LOOP, ROUND, CostSources, DisturbedBlocks
 from analysis.metrics import Kind
-from analysis.record import Block, MachineUse
+from analysis.record import Block, Contention, MachineUse, RunRecord
+from foundation.logs.columns import has_load
 
 MAX_STEAL_SHARE = 0.02
 """Maximum share of a block's CPU time for the hypervisor."""
 MAX_OTHERS_CPU_SHARE = 0.05
 """Maximum share of a block's CPU time for other processes; the kernel's threads count as the run's."""
+RUN_QUEUE = "run queue"
 UNUSUAL_FACTOR = 3.0  # times the median of earlier blocks
 MIN_EARLIER_BLOCKS = 3  # to compute that median
 NORMAL_WAITING = 0.1
 """Share of a block up to which waiting for a CPU is always normal."""
 NORMAL_RETRANSMISSIONS = 10
 """Number of retransmissions up to which they are always normal."""
-MAX_DISTURBED_SHARE = 0.2
-"""Share of disturbed blocks above which the metrics that the disturbance affects are invalid."""
 AFFECTED_BY: Mapping[Kind, frozenset[str] | None] = {
     # A restarted server or switch has lost its counts.
     "count": frozenset({"restart", "retransmissions"}),
@@ -38,53 +41,57 @@ AFFECTED_BY: Mapping[Kind, frozenset[str] | None] = {
 neither the packets that a process sends nor its CPU time."""
 
 
-MACHINE_DISTURBANCES = frozenset({"steal", "others' CPU", "pressure", "run queue"})
-"""Disturbances by other programs of the machine, or by other machines on the same hardware."""
+def reasons_of_machine(contention: Contention, cpus: int) -> list[str]:
+    """Return the disturbances beyond their absolute bounds, which need no other blocks to compare with."""
+    # Of several machines each one is looked at, since a disturbed one delays all.
+    uses = list(contention.machines.values()) or [
+        MachineUse(
+            cpus=cpus,
+            steal_ms=contention.steal_ms,
+            others_cpu_ms=contention.others_cpu_ms,
+            pressure_ms=contention.pressure_ms,
+        )
+    ]
+    found_reasons = []
+    if any(use.steal_ms > MAX_STEAL_SHARE * use.cpus * contention.duration_ms for use in uses):
+        found_reasons.append("steal")
+    if any(use.others_cpu_ms > MAX_OTHERS_CPU_SHARE * use.cpus * contention.duration_ms for use in uses):
+        found_reasons.append("others' CPU")
+    return found_reasons
 
 
 def reasons_to_repeat(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
     """Return the reasons to repeat a block, if any; `earlier` are blocks of its arm at its load."""
-    # Of several machines each one is looked at, since a disturbed one delays all.
-    uses = list(block.machines.values()) or [
-        MachineUse(
-            cpus=cpus,
-            steal_ms=block.steal_ms,
-            others_cpu_ms=block.others_cpu_ms,
-            pressure_ms=block.pressure_ms,
-        )
-    ]
-    found_reasons = []
-    if any(use.steal_ms > MAX_STEAL_SHARE * use.cpus * block.duration_ms for use in uses):
-        found_reasons.append("steal")
-    if any(use.others_cpu_ms > MAX_OTHERS_CPU_SHARE * use.cpus * block.duration_ms for use in uses):
-        found_reasons.append("others' CPU")
+    found_reasons = reasons_of_machine(block, cpus)
     if block.restarts:
         found_reasons.append("restart")
+    if _waits_for_others(block):
+        found_reasons.append(RUN_QUEUE)
     earlier_blocks = list(earlier)
     if len(earlier_blocks) >= MIN_EARLIER_BLOCKS:
         found_reasons += [
-            name for name, sizes_of in _SYMPTOMS.items() if _is_unusual(block, earlier_blocks, sizes_of)
+            name
+            for name, sizes_of in _SYMPTOMS.items()
+            if name not in found_reasons and _is_unusual(block, earlier_blocks, sizes_of)
         ]
     return found_reasons
 
 
-class DisturbedBlocks(BaseModel):
-    model_config = ConfigDict(frozen=True)
+def _waits_for_others(block: Block) -> bool:
+    """Return whether an agent waited for a CPU for longer than all agents together used one.
 
-    blocks: int
-    disturbed: int  # number of disturbed blocks among these
-    reasons: dict[str, int]  # reason -> number of blocks
-
-    @property
-    def are_too_many(self) -> bool:
-        return self.disturbed > MAX_DISTURBED_SHARE * self.blocks
-
-    @property
-    def is_of_machine(self) -> bool:
-        return not MACHINE_DISTURBANCES.isdisjoint(self.reasons)
+    The rest of that time some other program used the CPU, which /proc does not show in a container. In a
+    closed loop, and where the switch is a process, the record lacks CPU times that agents may wait for.
+    """
+    if not block.period_ns or block.program_s is None:
+        return False
+    agents_ms = 1e3 * (block.worker_cpu_s + block.servers.cpu_s + block.program_s.apart)
+    return max(block.run_queue_ms.values(), default=0.0) > agents_ms + NORMAL_WAITING * block.duration_ms
 
 
-def disturbed_blocks(blocks: Sequence[Block], affected_by: frozenset[str] | None = None) -> DisturbedBlocks:
+def disturbed_blocks(
+    blocks: Sequence[Contention], affected_by: frozenset[str] | None = None, kind: str = ROUND
+) -> DisturbedBlocks:
     """Count the blocks with any of these disturbances; None for all."""
     reasons_by_block = [
         [reason for reason in block.disturbed if affected_by is None or reason in affected_by]
@@ -92,7 +99,10 @@ def disturbed_blocks(blocks: Sequence[Block], affected_by: frozenset[str] | None
     ]
     counts = Counter(reason for reasons_of_block in reasons_by_block for reason in reasons_of_block)
     return DisturbedBlocks(
-        blocks=len(blocks), disturbed=sum(map(bool, reasons_by_block)), reasons=dict(counts.most_common())
+        blocks=len(blocks),
+        disturbed=sum(map(bool, reasons_by_block)),
+        reasons=dict(counts.most_common()),
+        kind=kind,
     )
 
 
@@ -101,6 +111,75 @@ def invalidated_kinds(blocks: Sequence[Block]) -> dict[Kind, DisturbedBlocks]:
         kind: disturbed_blocks(blocks, affected_by) for kind, affected_by in AFFECTED_BY.items()
     }
     return {kind: disturbed for kind, disturbed in disturbed_by_kind.items() if disturbed.are_too_many}
+
+
+def cost_sources(record: RunRecord, arms: Iterable[str]) -> CostSources:
+    """Return the blocks in which the costs of hosts are measured, where costs are fitted to these arms.
+
+    Blocks of rounds are counted by load. Capacities and empty RPCs are measured in closed loops.
+    """
+    names = set(arms)
+    blocks = [block for block in record.blocks if block.arm in names]
+    by_load = [[block for block in blocks if block.load == load] for load in _loads(blocks)]
+    closed_loops = [
+        contention
+        for _, of_measurement in _capacity_measurements(record)
+        for arm, contention in of_measurement.items()
+        if arm in names
+    ]
+    if record.empty_rpcs_contention is not None:
+        closed_loops.append(record.empty_rpcs_contention)
+    rounds = (disturbed_blocks(of_load) for of_load in by_load)
+    return (*rounds, *([disturbed_blocks(closed_loops, kind=CLOSED_LOOP)] if closed_loops else []))
+
+
+def _loads(blocks: Iterable[Block]) -> Iterable[float]:
+    return dict.fromkeys(block.load for block in blocks)
+
+
+def blocks_without_costs(record: RunRecord) -> list[Block]:
+    """Return the disturbed blocks, to which no costs are fitted; of an arm without others at a load, none."""
+    undisturbed = {(block.arm, block.load) for block in record.blocks if not block.disturbed}
+    return [block for block in record.blocks if block.disturbed and (block.arm, block.load) in undisturbed]
+
+
+BlockKey = tuple[str, int, float]
+"""Arm, round and load of a block."""
+
+
+def keys_of(blocks: Iterable[Block]) -> tuple[BlockKey, ...]:
+    return tuple((block.arm, block.round, block.load) for block in blocks)
+
+
+def is_outside(blocks: Iterable[BlockKey]) -> pl.Expr:
+    """Return whether a row of a log is of none of these blocks."""
+    arm, number = pl.col("arm").cast(pl.String), pl.col("round")
+    rows = [(arm == name) & (number == round_) & has_load(load) for name, round_, load in blocks]
+    return ~pl.any_horizontal(rows) if rows else pl.lit(True)
+
+
+def undisturbed_capacities(record: RunRecord) -> list[dict[str, float]]:
+    """Return the measurements of the capacity without disturbed ones; of an arm without others, all."""
+    undisturbed = [
+        {
+            arm: rate
+            for arm, rate in capacity.items()
+            if arm not in contention or not contention[arm].disturbed
+        }
+        for capacity, contention in _capacity_measurements(record)
+    ]
+    known = set().union(*undisturbed)
+    return [
+        {arm: rate for arm, rate in capacity.items() if arm in kept or arm not in known}
+        for (capacity, _), kept in zip(_capacity_measurements(record), undisturbed, strict=True)
+    ]
+
+
+def _capacity_measurements(record: RunRecord) -> list[tuple[dict[str, float], dict[str, Contention]]]:
+    return [
+        (record.capacity, record.capacity_contention),
+        *((check.capacity, check.contention) for check in record.capacity_checks),
+    ]
 
 
 Sizes = dict[str, tuple[float, float]]
@@ -118,7 +197,7 @@ def _is_unusual(block: Block, earlier: list[Block], sizes_of: Callable[[Block], 
 
 _SYMPTOMS: dict[str, Callable[[Block], Sizes]] = {
     "pressure": lambda block: {"": (_share_of_block(block, block.pressure_ms), NORMAL_WAITING)},
-    "run queue": lambda block: {
+    RUN_QUEUE: lambda block: {
         process: (_share_of_block(block, ms), NORMAL_WAITING) for process, ms in block.run_queue_ms.items()
     },
     "retransmissions": lambda block: {"": (block.retransmissions, NORMAL_RETRANSMISSIONS)},

@@ -41,7 +41,7 @@ class Effect:
 
     @property
     def reason(self) -> tuple[object, ...]:
-        return (self.verdict,) if self.claim is None else self.claim.reason
+        return (self.verdict,) if self.claim is None else self.claim.explain(self.verdict)
 
     @property
     def bounds(self) -> tuple[float, float, float] | None:
@@ -107,9 +107,13 @@ def _capacity_row(summary: Summary, predicted: DedicatedSwitchPrediction | None)
 def _dedicated_capacity(capacity: Capacity | None) -> Effect:
     if capacity is None:
         return _NOT_MEASURED
+    change = comparison_of_ratio(capacity.reference, capacity.ratio, capacity.low, capacity.high)
+    if (withheld := capacity.reservations.verdict) is not None:
+        of_costs = capacity.reservations
+        claim = Claim(CAPACITY, change, disturbed=of_costs.disturbed, misfit=of_costs.misfit)
+        return Effect(change, withheld, claim=claim)
     unclaimed = Verdict.UNCHECKED if capacity.low is None else Verdict.CONTAINS_ZERO
     verdicts = {-1: Verdict.LESS, 0: unclaimed, 1: Verdict.MORE}
-    change = comparison_of_ratio(capacity.reference, capacity.ratio, capacity.low, capacity.high)
     return Effect(change, verdicts[capacity.sign], CAPACITY.tone(capacity.sign))
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import Self
 
+from analysis.disturbed_blocks import CostSources
 from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import arms_in_order, reference_of, unknown_arm_message
 from foundation.designs.recorded import RecordedDesign, remember
@@ -108,7 +109,20 @@ class MachineUse(_RecordModel):
     pressure_ms: float
 
 
-class Block(_RecordModel):
+class Contention(_RecordModel):
+    """CPU time that a period of measuring did not get, and what disturbed it beyond the bounds."""
+
+    duration_ms: float = 0.0
+    steal_ms: float = 0.0
+    """CPU time that the hypervisor took, over all CPUs, in ms."""
+    others_cpu_ms: float = 0.0
+    pressure_ms: float = 0.0
+    machines: dict[str, MachineUse] = Field(default_factory=dict)
+    """Use of each machine, in runs on several; the three values above are sums."""
+    disturbed: list[str] = Field(default_factory=list)
+
+
+class Block(Contention):
     round: int
     load: float
     arm: str
@@ -128,17 +142,9 @@ class Block(_RecordModel):
     """Time that each process was runnable and did not run, in ms."""
     begun_us: int = 0
     ended_us: int = 0
-    duration_ms: float = 0.0
-    steal_ms: float = 0.0
-    """CPU time that the hypervisor took, over all CPUs, in ms."""
-    others_cpu_ms: float = 0.0
-    pressure_ms: float = 0.0
-    machines: dict[str, MachineUse] = Field(default_factory=dict)
-    """Use of each machine, in runs on several; the three values above are sums."""
     retransmissions: int = 0
     restarts: int = 0
     """Restarts of PSs and of the switch, whose earlier counts are lost."""
-    disturbed: list[str] = Field(default_factory=list)
 
 
 class AgentCost(_RecordModel):
@@ -151,6 +157,8 @@ class AgentCost(_RecordModel):
 class CapacityCheck(_RecordModel):
     when: Literal["middle", "end"]
     capacity: dict[str, float]
+    contention: dict[str, Contention] = Field(default_factory=dict)
+    """Arm -> what its measurement did not get; {} in records of before it was read."""
 
 
 class Staleness(_RecordModel):
@@ -243,6 +251,8 @@ class Virtual(_RecordModel):
     own_capacity: dict[str, float]
     shared_capacity: dict[str, float]
     network: Json
+    sources: CostSources = ()
+    """The blocks that the costs were measured in."""
 
 
 class RunRecord(_RecordModel):
@@ -265,6 +275,9 @@ class RunRecord(_RecordModel):
     phases_s: dict[str, float] = Field(default_factory=dict)
     capacity: dict[str, float] = Field(default_factory=dict)
     """Arm -> steps/s of all workers in a closed loop; loads are fractions of the minimum."""
+    capacity_contention: dict[str, Contention] = Field(default_factory=dict)
+    """Arm -> what the measurement of its capacity did not get."""
+    empty_rpcs_contention: Contention | None = None
     offered_rate: dict[str, float] = Field(default_factory=dict)
     """Load -> steps/s of all workers."""
     blocks: list[Block] = Field(default_factory=list)

@@ -51,7 +51,7 @@ def answers(summary: Summary) -> list[AnswerText]:
     dedicated = AnswerText(
         title=sentences.dedicated_title(predicted),
         headline=" ".join(_dedicated_verdict(summary, predicted)),
-        is_trusted=True,
+        is_trusted=predicted.reservations.verdict is None,
         sentences=tuple(sentences.dedicated_sentences(predicted, summary)),
     )
     return [dedicated, measured]

@@ -10,7 +10,15 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from analysis.disturbance import DisturbedBlocks, disturbed_blocks, invalidated_kinds
+from analysis.disturbance import (
+    blocks_without_costs,
+    disturbed_blocks,
+    invalidated_kinds,
+    is_outside,
+    keys_of,
+    undisturbed_capacities,
+)
+from analysis.disturbed_blocks import DisturbedBlocks
 from analysis.learning import (
     common_reports,
     compare_mean_losses,
@@ -176,6 +184,8 @@ class Summary(_SummaryModel):
     """The interval width of pulls or pushes that is farthest from its goal."""
     repeated: dict[str, dict[str, int]] = {}  # arm -> disturbance -> number of repeated blocks
     capacity_checks: list[CapacityCheck] = []
+    undisturbed_capacities: list[dict[str, float]] = []
+    """The measurements of the capacity that were not disturbed; of an arm without such, all of them."""
     rpcs: int | None = None
     packet_passes: int | None = None
     virtual_s: float | None = None
@@ -210,6 +220,11 @@ class Summary(_SummaryModel):
         return [self.capacity, *(check.capacity for check in self.capacity_checks)]
 
     @property
+    def measured_capacities(self) -> list[dict[str, float]]:
+        """The measurements of the capacity to which costs are fitted: the undisturbed ones, if known."""
+        return self.undisturbed_capacities or self.capacities
+
+    @property
     def run_arms(self) -> tuple[Arm, ...]:
         return tuple(
             measured_arm for measured_arm in arms_in_order(self.arms) if self.arms[measured_arm.name].steps
@@ -217,10 +232,23 @@ class Summary(_SummaryModel):
 
 
 def summarise(run: Path, record: RunRecord) -> Summary:
+    return _summarise(run, record)
+
+
+def summarise_for_costs(run: Path, record: RunRecord) -> tuple[RunRecord, Summary]:
+    """Return the record and the results of the blocks to which costs are fitted."""
+    without = blocks_without_costs(record)
+    record = record.model_copy(update={"blocks": [each for each in record.blocks if each not in without]})
+    return record, _summarise(run, record, without)
+
+
+def _summarise(run: Path, record: RunRecord, without: Sequence[Block] = ()) -> Summary:
+    """Compute the results of a record, whose logs also have rows `without` which they are computed."""
     if record.accounting is None or not record.blocks:
         reason = record.error or "no reason recorded"
         raise AnalysisError(f"{run}: the run ended before its report ({reason})")
-    rpc, operations = (_read_log(run, log) for log in ("rpc", "operations"))
+    is_included = is_outside(keys_of(without))
+    rpc, operations = (_read_log(run, log).filter(is_included) for log in ("rpc", "operations"))
     empty_rpcs = open_log(run, "rpc").filter(pl.col("op") == "empty").collect()
     account = record.accounting
     first_attempts = record.first_attempts()
@@ -257,6 +285,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         widest=find_widest(width for name, load in loads.items() for width in widths(name, load.differences)),
         repeated=_repeat_reasons(record.repeated_blocks),
         capacity_checks=record.capacity_checks,
+        undisturbed_capacities=undisturbed_capacities(record),
         staleness=None if lead is None else record.staleness.get(lead.name),
         agents=record.agents,
         virtual=record.virtual,

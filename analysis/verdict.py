@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
-from analysis.disturbance import DisturbedBlocks
+from analysis.disturbed_blocks import DisturbedBlocks
 from analysis.metrics import LOSS, Metric, Tone
 from analysis.statistics import Comparison
 
@@ -21,6 +22,7 @@ class Verdict(str, Enum):
     FEW_ROUNDS = "few rounds"
     UNREPEATED = "unrepeated"  # no arm repeats the training
     DISTURBED = "disturbed"
+    MISFIT = "misfit"  # simulated, where the simulation of what was measured is far off
     DROPPED_ROWS = "dropped rows"
     UNCHECKED = "unchecked"  # simulated, without a measurement to check the simulation against
     FEW_CAPACITIES = "few capacities"  # a capacity is measured too few times for an interval
@@ -36,11 +38,21 @@ class Verdict(str, Enum):
 
     @property
     def is_invalid(self) -> bool:
-        return self in (Verdict.DISTURBED, Verdict.DROPPED_ROWS, Verdict.UNCHECKED)
+        return self in (Verdict.DISTURBED, Verdict.MISFIT, Verdict.DROPPED_ROWS, Verdict.UNCHECKED)
 
     @property
     def is_not_significant(self) -> bool:
         return self in (Verdict.CONTAINS_ZERO, Verdict.AS_NULL)
+
+
+class Misfit(NamedTuple):
+    """A value of the run that its simulation with the costs measured in it does not reproduce."""
+
+    what: str
+    arm: str
+    simulated: float
+    measured: float
+    unit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,7 @@ class Claim:
     """Change of the baseline's repetition in the metric; without it (None) the interval alone decides."""
     reference: str = ""  # name of the baseline
     disturbed: DisturbedBlocks | None = None
+    misfit: Misfit | None = None
     dropped_rows: int = 0
     is_unchecked: bool = False
 
@@ -83,7 +96,7 @@ class Claim:
     def verdict(self) -> Verdict:
         if self.change.low is None or self.change.high is None:
             return Verdict.UNREPEATED if self.metric is LOSS else Verdict.FEW_ROUNDS
-        if self.is_same:
+        if self.is_same and not self.disturbed and not self.misfit:
             return Verdict.SAME
         if not self.change.sign:
             return Verdict.CONTAINS_ZERO
@@ -91,6 +104,8 @@ class Claim:
             return Verdict.AS_NULL
         if self.disturbed:
             return Verdict.DISTURBED
+        if self.misfit:
+            return Verdict.MISFIT
         if self.dropped_rows:
             return Verdict.DROPPED_ROWS
         if self.is_unchecked:
@@ -108,7 +123,12 @@ class Claim:
     @property
     def reason(self) -> tuple[object, ...]:
         """The verdict with what explains it; claims with equal reasons share a sentence."""
-        verdict = self.verdict
+        return self.explain(self.verdict)
+
+    def explain(self, verdict: Verdict) -> tuple[object, ...]:
+        """Return a verdict with what explains it."""
         if verdict is Verdict.DISTURBED and self.disturbed is not None:
             return verdict, self.disturbed.blocks, *self.disturbed.reasons.items()
+        if verdict is Verdict.MISFIT and self.misfit is not None:
+            return verdict, *self.misfit
         return (verdict,)

@@ -11,7 +11,8 @@ from pathlib import Path
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from analysis.record import ProgramUse, RunRecord, ServerUse
+from analysis.disturbance import reasons_of_machine
+from analysis.record import Contention, MachineUse, ProgramUse, RunRecord, ServerUse
 from experiment.config import Config
 from experiment.progress import Reporter
 from foundation.designs.interface import Arm
@@ -168,3 +169,24 @@ class Session(ABC):
     @abstractmethod
     async def read_machine(self) -> MachineCounters:
         """Read the counters of CPU time that the run did not get."""
+
+    async def contention_since(self, before: MachineCounters) -> Contention:
+        """Return what the run did not get since a reading, with the disturbances beyond their bounds."""
+        elapsed = (await self.read_machine()).since(before)
+        contention = Contention(
+            duration_ms=elapsed.at_ms,
+            steal_ms=elapsed.steal_ms,
+            others_cpu_ms=elapsed.others_cpu_ms,
+            pressure_ms=elapsed.pressure_ms,
+            machines={
+                name: MachineUse(
+                    cpus=self.record.machines[name]["cpus"],
+                    steal_ms=counters.steal_ms,
+                    others_cpu_ms=counters.others_cpu_ms,
+                    pressure_ms=counters.pressure_ms,
+                )
+                for name, counters in elapsed.machines.items()
+            },
+        )
+        contention.disturbed = reasons_of_machine(contention, self.record.machine["cpus"])
+        return contention

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
+from analysis.disturbance import BlockKey, blocks_without_costs, is_outside, keys_of
+from analysis.disturbed_blocks import CostSources
+from analysis.record import read_record
 from foundation.designs.arms import arm as arm_of
 from foundation.designs.interface import NEVER
 from foundation.errors import DataError, reason_of
@@ -164,6 +167,8 @@ class HostCosts(Strict):
     measured: Path | None = None
     """Run folder to draw `W_proc` and `PS_proc` from, instead of `receive_ns`, `serve_ns`, `lane_ns` and
     `value_ns`."""
+    sources: CostSources = ()
+    """What disturbed the blocks in which the costs were measured; too many make that nothing is claimed."""
 
 
 def costs_of(hosts: HostCosts, arm: str | None = None) -> AgentDurations:
@@ -193,21 +198,23 @@ def measured_times(run: Path, arm: str | None = None) -> tuple[NDArray[np.int64]
     """Return quantiles in ns of `W_proc` and `PS_proc` (where a PS answered) of a run's measured RPCs.
 
     Only RPCs of `arm` count, as servers with fewer requests take longer for each. If `arm` is None or was not
-    measured, all RPCs count.
+    measured, all RPCs count. Those of disturbed blocks do not count.
     """
+    # Logs of other programs have no record, and no blocks.
+    without = keys_of(blocks_without_costs(read_record(run))) if (run / "run.json").exists() else ()
     try:
-        return _measured_times(run, arm, (run / "rpc.parquet").stat().st_mtime_ns)
+        return _measured_times(run, arm, without, (run / "rpc.parquet").stat().st_mtime_ns)
     except OSError as error:
         raise DataError(f"{run}: cannot be read as a run: {reason_of(error)}") from error
 
 
 @lru_cache(maxsize=8)
 def _measured_times(
-    run: Path, arm: str | None, _modified_ns: int
+    run: Path, arm: str | None, without: tuple[BlockKey, ...], _modified_ns: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     # Cached, because each simulation of a run reads these times; `_modified_ns` detects a changed file.
     try:
-        all_rows = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("measured"))
+        all_rows = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("measured")).filter(is_outside(without))
         is_of_arm = (pl.col("arm") == (arm or "")).alias("is_of_arm")
         times_us = all_rows.select("w_proc_us", "ps_proc_us", is_of_arm).collect()
     except pl.exceptions.PolarsError as error:

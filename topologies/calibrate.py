@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import logging
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from analysis.record import COMPILED_CODEC, AgentCost, CapacityCheck, capacity_of_baseline
+from analysis.record import COMPILED_CODEC, AgentCost, CapacityCheck, Contention, capacity_of_baseline
 from experiment.config import Config
 from experiment.phases.measure import record_capacity
 from experiment.session import START_AHEAD_NS, PlannedBlock, Session
@@ -20,34 +20,45 @@ _COMPILED_STEPS = 20  # of 128 RPCs each, which need 20 ms or more
 _SCAPY_RPCS = 200  # which need half a second or more
 
 
+class MeasuredCapacities(NamedTuple):
+    """Capacities by arm in steps/s, and what each measurement did not get."""
+
+    rates: dict[str, float]
+    contention: dict[str, Contention]
+
+
 async def probe_capacities(session: Session) -> dict[str, float]:
-    return await measure_capacities(session, "probe", WARM_UP_STEPS)
+    return (await measure_capacities(session, "probe", WARM_UP_STEPS)).rates
 
 
 async def calibrate(session: Session, probed_capacity: dict[str, float]) -> None:
     """Run the same steps in all arms, so that their models agree, and set loads from the capacities."""
     steps = _choose_steps(session, capacity_of_baseline(probed_capacity), share=1.0)
-    record_capacity(session, await measure_capacities(session, "calibrate", steps))
+    measured = await measure_capacities(session, "calibrate", steps)
+    record_capacity(session, measured.rates)
+    session.record.capacity_contention = measured.contention
 
 
 async def check_capacity(session: Session, when: Literal["middle", "end"]) -> None:
     steps = _choose_steps(session, capacity_of_baseline(session.record.capacity), _CHECK_SHARE)
-    capacity_by_arm = await measure_capacities(session, f"check, {when}", steps)
-    session.record.capacity_checks.append(CapacityCheck(when=when, capacity=capacity_by_arm))
+    rates, contention = await measure_capacities(session, f"check, {when}", steps)
+    session.record.capacity_checks.append(CapacityCheck(when=when, capacity=rates, contention=contention))
 
 
 def _choose_steps(session: Session, capacity: float, share: float) -> int:
     return max(WARM_UP_STEPS, round(capacity / session.config.workers * session.config.calibration_s * share))
 
 
-async def measure_capacities(session: Session, phase: str, steps: int) -> dict[str, float]:
+async def measure_capacities(session: Session, phase: str, steps: int) -> MeasuredCapacities:
     first_step, arms = session.take_steps(steps), session.config.measured_arms
-    capacity_by_arm: dict[str, float] = {}
+    measured = MeasuredCapacities({}, {})
     with session.reporter.phase(phase, len(arms)) as progress:
-        for arm in arms:
-            capacity_by_arm[arm.name] = await _measure_steps_per_s(session, arm, first_step, steps)
-            progress.update(len(capacity_by_arm))
-    return capacity_by_arm
+        for done, arm in enumerate(arms, start=1):
+            before = await session.read_machine()
+            measured.rates[arm.name] = await _measure_steps_per_s(session, arm, first_step, steps)
+            measured.contention[arm.name] = await session.contention_since(before)
+            progress.update(done)
+    return measured
 
 
 async def _measure_steps_per_s(session: Session, arm: Arm, first_step: int, steps: int) -> float:

@@ -68,7 +68,9 @@ async def measure_empty_rpcs(session: RealSession) -> None:
         "count": session.config.empty_rpcs,
     }
     timeout_s = _BASE_TIMEOUT_S + _TIMEOUT_PER_RPC_S * session.config.empty_rpcs
+    before = await session.read_machine()
     with session.reporter.phase("empty RPCs", len(session.workers)) as phase:
         for done, worker in enumerate(session.workers, start=1):
             await call_all([worker], command, timeout_s)
             phase.update(done)
+    session.record.empty_rpcs_contention = await session.contention_since(before)

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from analysis.claims import Claims, Recommendation, RunAnswer, group_by_reason
-from analysis.dedicated_switch import Capacity, DedicatedSwitchPrediction, SimulationCheck
-from analysis.disturbance import DisturbedBlocks
+from analysis.dedicated_switch import (
+    Capacity,
+    CostReservations,
+    DedicatedSwitchPrediction,
+    SimulationCheck,
+)
+from analysis.disturbed_blocks import DisturbedBlocks
 from analysis.facts import MAX_HOT_PART, Drift, OnBmv2, ReportFacts
 from analysis.learning import MIN_REPORTS
 from analysis.metrics import PS_CPU, PS_PACKETS, metrics_of_subject
@@ -16,6 +21,7 @@ from analysis.sentences.differences import (
     changes,
     confidence,
     disturbances,
+    misfit,
     not_claimed,
     not_claimed_changes,
     noun,
@@ -88,6 +94,8 @@ def dedicated_headline(predicted: DedicatedSwitchPrediction, measured: Claims, s
 def _no_recommendation(answer: RunAnswer | DedicatedSwitchPrediction, summary: Summary) -> str | None:
     if answer.recommendation in _VERDICTS:
         return None
+    if isinstance(answer, DedicatedSwitchPrediction) and (why := _reservation(answer.reservations)):
+        return f"No recommendation for a dedicated switch: {why}."
     rounds, lead = summary.loads[answer.load].rounds, "" if answer.lead is None else answer.lead.name
     too_few = f"{pluralize(rounds, 'round')} {'is' if rounds == 1 else 'are'} too few"
     reason = {
@@ -97,6 +105,18 @@ def _no_recommendation(answer: RunAnswer | DedicatedSwitchPrediction, summary: S
         Recommendation.FEW_ROUNDS: f"{too_few}; leave ROUNDS out, or set ROUNDS={MIN_ROUNDS}",
     }[answer.recommendation]
     return f"No recommendation: {reason}."
+
+
+def _reservation(reservations: CostReservations) -> str | None:
+    """Return why a simulation claims nothing, if so."""
+    if reservations.disturbed is not None:
+        return costs_withheld(reservations.disturbed)
+    return None if reservations.misfit is None else misfit(reservations.misfit)
+
+
+def costs_withheld(disturbed: DisturbedBlocks) -> str:
+    """Return that costs of hosts claim nothing, as a clause."""
+    return f"costs were measured while the machine was disturbed ({disturbances(disturbed)})"
 
 
 def _servers_verdict(claims: Claims) -> str:
@@ -338,7 +358,10 @@ def device_speed(frame_us: float, mpps: float) -> str:
 
 
 def _dedicated_capacity(capacity: Capacity) -> str:
-    if capacity.sign:
+    if (verdict := capacity.reservations.verdict) is not None:
+        reason = _reservation(capacity.reservations)
+        text = f"Capacity: × {capacity.ratio:.2f}, {outcome(verdict)}, because {reason}"
+    elif capacity.sign:
         text = f"The cluster carries {capacity.ratio:.2f} times as much"
     elif capacity.low is not None:
         text = f"Capacity: no significant difference, × {capacity.ratio:.2f}"

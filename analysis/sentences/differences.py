@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from analysis.claims import Claims, group_claims, groups_without_claim
-from analysis.disturbance import DisturbedBlocks
+from analysis.disturbed_blocks import DisturbedBlocks
 from analysis.forest import Effect
 from analysis.metrics import LOSS, Better, Metric, Subject, Tone
 from analysis.statistics import MIN_ROUNDS, Comparison
 from analysis.summary import Summary
-from analysis.verdict import Claim, Verdict
+from analysis.verdict import Claim, Misfit, Verdict
 from analysis.wording import Sentence, Span, change_with_interval, difference, interval, percent, plain
 from foundation.text import capital, pluralize
 
@@ -149,6 +149,8 @@ def reason(verdict: Verdict, claim: Claim | None) -> str:
     """Return the reason not to claim a difference, as a clause."""
     if verdict is Verdict.DISTURBED and claim is not None and claim.disturbed is not None:
         return disturbances(claim.disturbed)
+    if verdict is Verdict.MISFIT and claim is not None and claim.misfit is not None:
+        return misfit(claim.misfit)
     if verdict is Verdict.DROPPED_ROWS and claim is not None:
         return f"the disk was too slow for {pluralize(claim.dropped_rows, 'row')} of the logs"
     return _REASONS[verdict]
@@ -156,10 +158,18 @@ def reason(verdict: Verdict, claim: Claim | None) -> str:
 
 def disturbances(disturbed: DisturbedBlocks) -> str:
     """Return the disturbances of blocks, the most frequent first."""
-    blocks = pluralize(disturbed.blocks, "block")
+    blocks = pluralize(disturbed.blocks, disturbed.kind)
     return ", ".join(
         f"{DISTURBANCE_WORDS.get(name, name)} in {number}{'' if index else f' of {blocks}'}"
         for index, (name, number) in enumerate(disturbed.reasons.items())
+    )
+
+
+def misfit(found: Misfit) -> str:
+    """Return how far a simulation of the run is from the run, as a clause."""
+    return (
+        f"the simulation of this run has {found.simulated:,.0f} {found.unit} for {found.what} of arm "
+        f"{found.arm}, and {found.measured:,.0f} were measured"
     )
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from analysis.disturbance import reasons_to_repeat
 from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, block_metrics
-from analysis.record import Block, MachineUse, ProgramUse, ServerUse, min_capacity
+from analysis.record import Block, ProgramUse, ServerUse, min_capacity
 from analysis.statistics import relative_change
 from experiment.config import Config
 from experiment.phases.rounds import RoundCount
@@ -175,8 +175,7 @@ async def _run_block(
         restarts_before = sum(session.restarts().values())
         run_queues_before, machine_before = await session.run_queues_ns(), await session.read_machine()
         answers = await session.run_steps(planned_block)
-        run_queues, machine = await session.run_queues_ns(), await session.read_machine()
-        elapsed = machine.since(machine_before)
+        run_queues, contention = await session.run_queues_ns(), await session.contention_since(machine_before)
     use_after = await session.server_use()
     program = await session.program_use()
     # There is no result of an arm whose scripts have all ended.
@@ -196,22 +195,10 @@ async def _run_block(
         program_s=program and program_before and _increase(program, program_before),
         run_queue_ms=_run_queue_ms(run_queues, run_queues_before),
         begun_us=round(machine_before.at_ms * 1e3),
-        ended_us=round(machine.at_ms * 1e3),
-        duration_ms=elapsed.at_ms,
-        steal_ms=elapsed.steal_ms,
-        others_cpu_ms=elapsed.others_cpu_ms,
-        pressure_ms=elapsed.pressure_ms,
-        machines={
-            name: MachineUse(
-                cpus=session.record.machines[name]["cpus"],
-                steal_ms=counters.steal_ms,
-                others_cpu_ms=counters.others_cpu_ms,
-                pressure_ms=counters.pressure_ms,
-            )
-            for name, counters in elapsed.machines.items()
-        },
+        ended_us=round((machine_before.at_ms + contention.duration_ms) * 1e3),
         retransmissions=sum(answer.retransmissions for answer in answers),
         restarts=sum(session.restarts().values()) - restarts_before,
+        **dict(contention),
     )
     earlier_blocks = [
         each for each in session.record.blocks if (each.arm, each.load) == (block.arm, block.load)

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from analysis.record import read_record
-from analysis.summary import summarise
 from foundation.errors import HotlineError
 from simulator.dedicated_switch.simulate import simulate_dedicated_switch
 from simulator.warm import warm
@@ -15,9 +14,8 @@ from simulator.warm import warm
 def main(run: Path) -> int:
     try:
         record = read_record(run)
-        summary = summarise(run, record)
         warm()
-        record.virtual = simulate_dedicated_switch(run, record, summary)
+        record.virtual = simulate_dedicated_switch(run, record)
         record.write(run)
     except HotlineError as error:
         print(f"hotline: a dedicated switch was not simulated: {error}", file=sys.stderr)

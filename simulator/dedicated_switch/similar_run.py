@@ -1,6 +1,7 @@
 """Configure the simulation of a real run: the same load, cores and workload; cables take no time.
 
-The costs of the real run are measured directly, from its logs and counters, within a second:
+The costs of the real run are measured directly, from its logs and counters, within a second. Blocks that
+stayed disturbed are left out (`analysis.disturbance.blocks_without_costs`):
 
 - `W_proc` and `PS_proc` are drawn from its RPCs (`HostCosts.measured`).
 - Its RPCs without lanes find the machine idle: their waiting time at an agent is the time to wake a core and
@@ -29,6 +30,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from analysis.disturbance import blocks_without_costs, is_outside, keys_of
 from analysis.metrics import PS_CPU, WORKER_CPU, block_metrics
 from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.summary import Summary
@@ -157,7 +159,8 @@ def mean_wait_us(run: Path) -> float:
 def _operation_costs(run: Path, arm: str) -> dict[str, float]:
     """Return a worker's median times before the first RPC of an operation, and after the last answer, ns."""
     # In the closed loop before the rounds a simulated operation begins with the time after the previous one.
-    is_paced = pl.col("measured") & (pl.col("round") >= 0)
+    is_undisturbed = is_outside(keys_of(blocks_without_costs(read_record(run))))
+    is_paced = pl.col("measured") & (pl.col("round") >= 0) & is_undisturbed
     rpcs = pl.scan_parquet(run / "rpc.parquet").filter(is_paced).group_by(*_OPERATION)
     first_us, answered_us = pl.col("t_send_us").min(), (pl.col("t_send_us") + pl.col("latency_us")).max()
     spans = rpcs.agg(first_us.alias("first_us"), answered_us.alias("answered_us"))

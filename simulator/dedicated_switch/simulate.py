@@ -7,9 +7,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import fmean
 
+from analysis.disturbance import cost_sources
 from analysis.record import RunRecord, Virtual
 from analysis.statistics import Comparison
-from analysis.summary import Summary
+from analysis.summary import summarise_for_costs
 from experiment.phases.workload import generate_trace, read_data
 from experiment.session import HOT_SET_FILE
 from foundation.designs.arms import baseline_and_lead
@@ -30,7 +31,10 @@ from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
 _MAX_ROUNDS, _ROUNDS_TO_CORRECT = 12, 2  # of the results, and of the simulations that correct the costs
 
 
-def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) -> Virtual:
+def simulate_dedicated_switch(run: Path, record: RunRecord) -> Virtual:
+    """Simulate the run's first load with costs that are fitted to its undisturbed blocks."""
+    whole_record = record
+    record, summary = summarise_for_costs(run, record)
     hosts, load = costs_of_run(run, record, summary), next(iter(summary.loads))
     shared_config = _config_like(record, load, hosts, _ROUNDS_TO_CORRECT)
     trace, hot_set = trace_of(run, shared_config), run / HOT_SET_FILE
@@ -43,13 +47,15 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
     with simulate(shared_config) as simulated:
         hosts = correct_costs(hosts, measured, baseline_costs(*simulated))
     baseline = baseline_and_lead(record.design)[0].name
-    measured_capacity = fmean(each[baseline] for each in summary.capacities)
+    measured_capacity = fmean(
+        capacity[baseline] for capacity in summary.measured_capacities if baseline in capacity
+    )
     trial_hosts = hosts.model_copy(update={"cold_ns": TRIAL_COLD_NS})
     with simulate(_config_like(record, load, trial_hosts, _ROUNDS_TO_CORRECT)) as simulated:
         trial_capacity = simulated.record.capacity[baseline]
         hosts = fit_cold_time(hosts, measured, measured_capacity, baseline_costs(*simulated), trial_capacity)
     # Rounds of the same number begin with the same offsets of the workers, in the run and in its simulation.
-    rounds = min(_MAX_ROUNDS, 1 + max(block.round for block in record.blocks))
+    rounds = min(_MAX_ROUNDS, 1 + max(block.round for block in whole_record.blocks))
     shared_config = _config_like(record, load, hosts, rounds)
     dedicated_config = _config_like(
         record, load, with_dedicated_cores(hosts), rounds, network=DEDICATED_SWITCH_NETWORK
@@ -66,6 +72,7 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
         own_capacity=dedicated_capacity,
         shared_capacity=shared_capacity,
         network=Network.model_validate(DEDICATED_SWITCH_NETWORK).model_dump(mode="json"),
+        sources=cost_sources(whole_record, [arm.name for arm in baseline_and_lead(record.design)]),
     )
 
 

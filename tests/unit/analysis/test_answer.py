@@ -14,7 +14,7 @@ from analysis.claims import (
     group_claims,
     groups_without_claim,
 )
-from analysis.disturbance import DisturbedBlocks
+from analysis.disturbed_blocks import DisturbedBlocks
 from analysis.facts import facts
 from analysis.metrics import Subject, Tone, answer_metrics
 from analysis.report import measured_answer

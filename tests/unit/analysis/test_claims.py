@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.claims import claim_of_learning, claims
-from analysis.disturbance import DisturbedBlocks
+from analysis.disturbed_blocks import DisturbedBlocks
 from analysis.metrics import LOSS, METRICS, PS_CPU, PS_PACKETS, block_metrics, metrics_of_table
 from analysis.statistics import Comparison, compare_paired
 from analysis.verdict import Claim, Verdict

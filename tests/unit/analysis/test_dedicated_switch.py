@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from analysis.claims import Recommendation
 from analysis.dedicated_switch import predict, widen
+from analysis.disturbed_blocks import CLOSED_LOOP, DisturbedBlocks
 from analysis.forest import forest
 from analysis.page.build import Result
 from analysis.record import CapacityCheck, RunRecord, Virtual
@@ -205,3 +206,94 @@ def test_a_run_that_was_not_simulated_has_one_answer() -> None:
 def test_nothing_follows_from_a_run_that_is_broken() -> None:
     found = summary(MEASURED, virtual(OWN, SHARED)).model_copy(update={"overflows": 1})
     assert [each.is_trusted for each in answers(found)] == [False]
+
+
+# -- costs that were measured on a busy machine
+
+BUSY = DisturbedBlocks(blocks=24, disturbed=5, reasons={"others' CPU": 5})
+QUIET = DisturbedBlocks(blocks=24, disturbed=0, reasons={})
+ONCE = DisturbedBlocks(blocks=24, disturbed=1, reasons={"steal": 1})
+PACKETS = {"ps_packets_per_step": of_ratio(-0.4, -0.41, -0.39)}
+
+
+def judged(*sources: DisturbedBlocks, **changes: dict[str, Comparison]) -> Summary:
+    measured, own, shared = ({**of, **PACKETS} for of in (MEASURED, OWN, SHARED))
+    found = virtual({**own, **changes}, shared).model_copy(update={"sources": sources})
+    return summary(measured, found)
+
+
+@pytest.mark.parametrize("kind", ["block", CLOSED_LOOP])
+def test_costs_of_too_many_disturbed_blocks_claim_nothing_but_counts(kind: str) -> None:
+    of = judged(QUIET, BUSY.model_copy(update={"kind": kind}), pull_mean=of_ratio(0.3, 0.28, 0.32))
+    found = predict(of)
+    assert found is not None and found.recommendation is Recommendation.COSTS_WITHHELD
+    assert {name: claim.verdict for name, claim in found.claims.items()} == {
+        CPU: Verdict.DISTURBED, PULL: Verdict.DISTURBED, "ps_packets_per_step": Verdict.LESS,
+    }  # fmt: skip
+    assert found.capacity is not None and found.capacity.sign == 0
+    dedicated, measured = answers(of)
+    assert (dedicated.is_trusted, measured.is_trusted) == (False, True)
+    assert says(dedicated.headline, 5, 24, kind + "s", "CPU") and "%" not in dedicated.headline
+    shown = first_screen(of)
+    assert not shown.is_trusted and shown.verdict == dedicated.headline and not shown.figures
+    effects = {row.title: row.dedicated for row in shown.rows}
+    tones = {title: effect.tone for title, effect in effects.items() if effect is not None}
+    assert tones.pop("packets to servers") == "better" and set(tones.values()) == {""}
+    assert len(tones) == 3
+    [reason] = [line for line in shown.row_reasons if line.startswith("dedicated switch")]
+    assert says(reason, "servers' CPU", "time of a pull", "capacity", 5, 24)
+
+
+def test_measured_times_that_are_withheld_withhold_costs_of_records_without_sources() -> None:
+    of = judged()
+    load = of.loads["0.5"].model_copy(update={"invalidated_by": {"offload": {"time": BUSY}}})
+    found = predict(of.model_copy(update={"loads": {"0.5": load}}))
+    assert found is not None and found.claims[CPU].verdict is Verdict.DISTURBED
+    assert found.recommendation is Recommendation.COSTS_WITHHELD
+
+
+def test_costs_of_few_disturbed_blocks_claim_what_the_largest_error_leaves() -> None:
+    """0.6 was simulated, and 0.65 to 0.75 of the baseline were measured: a factor of 1.25 at most."""
+    quiet, once = (predict(judged(QUIET, each)) for each in (QUIET, ONCE))
+    assert quiet is not None and once is not None
+    narrow, wide = (found.claims[CPU].change for found in (quiet, once))
+    assert narrow == widen(OWN[CPU], SHARED[CPU], MEASURED[CPU])
+    assert (wide.ratio_low, wide.ratio_high) == pytest.approx((0.63 / 1.25 - 1, 0.65 * 1.25 - 1))
+    assert once.claims[CPU].verdict is Verdict.LESS
+    # The same of pulls, of which the error is not less than 5 points on either side.
+    assert quiet.claims[PULL].verdict is Verdict.MORE
+    assert once.claims[PULL].verdict is Verdict.CONTAINS_ZERO
+    # Counts are not fitted.
+    assert once.claims["ps_packets_per_step"].change == quiet.claims["ps_packets_per_step"].change
+
+
+def test_the_error_of_a_capacity_reaches_to_the_farthest_measurement_if_a_block_was_disturbed() -> None:
+    check = CapacityCheck(when="end", capacity={"baseline": 300.0, "offload": 400.0})
+    for sources, measured in ((QUIET, np.sqrt(250 / 300 * 400 / 300)), (ONCE, 400 / 300)):
+        found = predict(judged(sources).model_copy(update={"capacity_checks": [check]}))
+        assert found is not None and found.capacity is not None
+        assert found.capacity.high == pytest.approx(1.5 * measured / (300 / 400))
+
+
+@pytest.mark.parametrize(("factor", "is_claimed"), [(1.99, True), (2.01, False)])
+@pytest.mark.parametrize("what", ["slower", "faster", "capacity"])
+def test_a_simulation_that_is_far_from_its_run_claims_nothing_but_counts(
+    what: str, factor: float, is_claimed: bool
+) -> None:
+    """Nothing was disturbed, as far as is known."""
+    of = judged(QUIET)
+    simulated = of.virtual
+    assert simulated is not None
+    if what == "capacity":
+        capacity = {"baseline": 300 * factor, "offload": 250.0}
+        simulated = simulated.model_copy(update={"shared_capacity": capacity})
+    else:
+        scale = factor if what == "slower" else 1 / factor
+        pull = SHARED[PULL].model_copy(
+            update={"reference": scale * 100, "value": scale * 110, "difference": scale * 10}
+        )
+        simulated = simulated.model_copy(update={"shared": {**simulated.shared, PULL: pull}})
+    found = predict(of.model_copy(update={"virtual": simulated}))
+    assert found is not None and (found.recommendation is not Recommendation.COSTS_WITHHELD) is is_claimed
+    assert found.claims[CPU].verdict is (Verdict.LESS if is_claimed else Verdict.MISFIT)
+    assert found.claims["ps_packets_per_step"].verdict is Verdict.LESS

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
 import pytest
 
-from analysis.disturbance import DisturbedBlocks, invalidated_kinds, reasons_to_repeat
-from analysis.record import Block, MachineUse
+from analysis.disturbance import (
+    DISTURBANCES,
+    blocks_without_costs,
+    cost_sources,
+    invalidated_kinds,
+    is_outside,
+    keys_of,
+    reasons_to_repeat,
+    undisturbed_capacities,
+)
+from analysis.disturbed_blocks import CLOSED_LOOP, DisturbedBlocks, are_disturbed, withheld_by
+from analysis.record import Block, CapacityCheck, Contention, MachineUse, ProgramUse, ServerUse
+from foundation.logs.columns import RPC
+from tests.harness.records import a_record
 from tests.unit.analysis.synthetic import block
 
 QUIET: dict[str, Any] = {"duration_ms": 500.0, "run_queue_ms": {"ps-0": 5.0, "worker-1": 20.0}}
@@ -122,3 +135,117 @@ def test_it_is_known_how_many_blocks_and_why() -> None:
     # The most frequent first.
     assert list(invalidated_kinds(several)["time"].reasons) == ["restart", "steal"]
     assert invalidated_kinds([]) == {}
+
+
+# -- an absolute bound of waits
+
+
+def a_waiting_block(share: float, **changes: Any) -> Block:
+    """Return a block of 500 ms in which a worker waited for this share, and agents used a CPU for 250 ms."""
+    of: dict[str, Any] = {
+        "run_queue_ms": {"worker-1": share * 500, "ps-0": 1.0},
+        "worker_cpu_s": 0.15,
+        "servers": ServerUse(cpu_s=0.1),
+        "program_s": ProgramUse(workers=0.02, servers=0.01),
+    }
+    return a_block(**{**of, **changes})
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.6, []), (0.61, ["run queue"])])
+def test_an_agent_that_waits_longer_than_all_agents_run_is_disturbed_from_the_first_block(
+    share: float, found: list[str]
+) -> None:
+    """Half of the block and a tenth of it. Earlier blocks that waited as long do not make it usual."""
+    assert reasons_to_repeat(a_waiting_block(share), [], cpus=2) == found
+    earlier = [a_waiting_block(share) for _ in range(3)]
+    assert reasons_to_repeat(a_waiting_block(share), earlier, cpus=2) == found
+
+
+@pytest.mark.parametrize("changes", [{"program_s": None}, {"period_ns": 0}])
+def test_waits_have_no_absolute_bound_where_other_processes_of_the_run_use_cpus(
+    changes: dict[str, Any],
+) -> None:
+    assert reasons_to_repeat(a_waiting_block(0.9, **changes), [], cpus=2) == []
+
+
+# -- sources of costs
+
+
+def a_run(disturbed: dict[tuple[str, int, float], list[str]], **changes: Any) -> Any:
+    """Return a record of ten rounds at two loads, in which these blocks were disturbed."""
+    blocks = [
+        a_block(arm=arm, round=number, load=load, disturbed=disturbed.get((arm, number, load), []))
+        for number in range(10)
+        for load in (0.5, 0.8)
+        for arm in ("baseline", "proxy", "offload")
+    ]
+    return a_record(blocks=blocks, **changes)
+
+
+def test_sources_of_costs_are_blocks_of_the_fitted_arms_by_load_and_closed_loops() -> None:
+    stolen = Contention(disturbed=["steal"])
+    record = a_run(
+        {("offload", 3, 0.5): ["steal"], ("proxy", 3, 0.5): ["steal"], ("baseline", 1, 0.8): ["lateness"]},
+        capacity_contention={"baseline": Contention(), "proxy": stolen},
+        capacity_checks=[
+            CapacityCheck(when="end", capacity={}, contention={"offload": stolen, "baseline": Contention()})
+        ],
+        empty_rpcs_contention=stolen,
+    )
+    found = cost_sources(record, ["baseline", "offload"])
+    assert found == (
+        DisturbedBlocks(blocks=20, disturbed=1, reasons={"steal": 1}),
+        DisturbedBlocks(blocks=20, disturbed=1, reasons={"lateness": 1}),
+        DisturbedBlocks(blocks=4, disturbed=2, reasons={"steal": 2}, kind=CLOSED_LOOP),
+    )
+    assert withheld_by(found) is found[-1] and are_disturbed(found)
+    assert withheld_by(found[:2]) is None and are_disturbed(found[:2])
+    # A record of before closed loops were judged has its rounds alone.
+    quiet = cost_sources(a_run({}), ["baseline", "offload"])
+    assert len(quiet) == 2 and withheld_by(quiet) is None and not are_disturbed(quiet)
+
+
+@pytest.mark.parametrize("reason", DISTURBANCES)
+@pytest.mark.parametrize(("number", "is_withheld"), [(4, False), (5, True)])
+def test_each_disturbance_of_more_than_a_fifth_of_blocks_withholds_costs(
+    reason: str, number: int, is_withheld: bool
+) -> None:
+    record = a_run({("offload", round_, 0.8): [reason] for round_ in range(number)})
+    found = withheld_by(cost_sources(record, ["baseline", "offload"]))
+    assert (found is not None) is is_withheld
+    assert found is None or found.reasons == {reason: number}
+
+
+def test_costs_are_fitted_to_undisturbed_blocks_where_an_arm_has_any() -> None:
+    always = {("offload", number, 0.8): ["steal"] for number in range(10)}
+    record = a_run({**always, ("offload", 2, 0.5): ["steal"], ("proxy", 4, 0.8): ["pressure"]})
+    found = blocks_without_costs(record)
+    assert keys_of(found) == (("offload", 2, 0.5), ("proxy", 4, 0.8))
+    rows = pl.DataFrame(
+        {"arm": [each.arm for each in record.blocks], "round": [each.round for each in record.blocks],
+         "load": [each.load for each in record.blocks]},
+        schema={name: RPC[name] for name in ("arm", "round", "load")},
+    )  # fmt: skip
+    kept = rows.filter(is_outside(keys_of(found)))
+    assert len(kept) == 60 - 2
+    assert kept.filter(arm="offload", round=2)["load"].to_list() == pytest.approx([0.8])
+    assert len(rows.filter(is_outside(()))) == 60
+
+
+def test_disturbed_capacities_are_left_out_where_an_arm_has_others() -> None:
+    stolen, quiet = Contention(disturbed=["steal"]), Contention()
+    record = a_record(
+        capacity={"baseline": 100.0, "offload": 150.0},
+        capacity_contention={"baseline": stolen, "offload": stolen},
+        capacity_checks=[
+            CapacityCheck(
+                when="end",
+                capacity={"baseline": 90.0, "offload": 120.0},
+                contention={"baseline": quiet, "offload": stolen},
+            )
+        ],
+    )
+    # All of offload were disturbed.
+    assert undisturbed_capacities(record) == [{"offload": 150.0}, {"baseline": 90.0, "offload": 120.0}]
+    record.capacity_contention = {}
+    assert undisturbed_capacities(record) == [{"baseline": 100.0, "offload": 150.0}, {"baseline": 90.0}]

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.disturbance import DISTURBANCES, DisturbedBlocks
+from analysis.disturbance import DISTURBANCES
+from analysis.disturbed_blocks import DisturbedBlocks
 from analysis.forest import Effect, ForestRow, forest
 from analysis.metrics import LOSS, METRICS
 from analysis.page.build import ResultColumns, forest_plot
@@ -20,13 +21,14 @@ from analysis.sentences.differences import DISTURBANCE_WORDS, row_reason
 from analysis.statistics import compare_paired
 from analysis.summary import Summary
 from analysis.terminal import print_result
-from analysis.verdict import Claim, Verdict
+from analysis.verdict import Claim, Misfit, Verdict
 from switch_harness.wording import says_in_one_line
 from tests.harness.summaries import of_ratio, terminal
 from tests.unit.analysis.test_answer import CPU, LESS, MORE, NOT_KNOWN, OPEN, PULL, STOLEN, summary
 from tests.unit.analysis.test_record import MINIMAL_RECORD
 
 METRIC = METRICS[PULL]
+MISFIT = Misfit("pulls", "offload", simulated=2_000, measured=7_000, unit="µs")
 BUSY = DisturbedBlocks(blocks=12, disturbed=12, reasons={"others' CPU": 12, "steal": 3})
 # A change of each reason, in all columns of a first screen.
 CLAIMS: Mapping[Verdict, Claim] = {
@@ -38,6 +40,7 @@ CLAIMS: Mapping[Verdict, Claim] = {
     Verdict.FEW_ROUNDS: Claim(METRIC, NOT_KNOWN),
     Verdict.UNREPEATED: Claim(LOSS, NOT_KNOWN),
     Verdict.DISTURBED: Claim(METRIC, MORE, disturbed=BUSY),
+    Verdict.MISFIT: Claim(METRIC, MORE, misfit=MISFIT),
     Verdict.DROPPED_ROWS: Claim(METRIC, MORE, dropped_rows=9),
     Verdict.UNCHECKED: Claim(METRIC, MORE, is_unchecked=True),
 }
@@ -58,6 +61,7 @@ def test_every_reason_has_its_own_words() -> None:
     words = [row_reason(effect) for effect in UNCLAIMED.values()]
     assert len(set(words)) == len(words) and all(words)
     assert says_in_one_line(row_reason(EFFECTS[Verdict.DISTURBED]), "CPU", 12, 3)
+    assert says_in_one_line(row_reason(EFFECTS[Verdict.MISFIT]), "2,000", "7,000", "pulls", "offload")
 
 
 def test_every_disturbance_has_its_own_words() -> None:

@@ -21,7 +21,10 @@ MINIMAL_RECORD = {
 def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(MINIMAL_RECORD))
     record = read_record(tmp_path)
-    empty = "workload agents phases_s capacity offered_rate memory_mb staleness machines links"
+    empty = (
+        "workload agents phases_s capacity offered_rate memory_mb staleness machines links "
+        "capacity_contention"
+    )
     assert json.loads(record.model_dump_json()) == {
         **MINIMAL_RECORD,
         **dict.fromkeys(
@@ -34,6 +37,7 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
                 "virtual",
                 "error",
                 "recorded_design",
+                "empty_rpcs_contention",
             )
         ),
         **{name: {} for name in empty.split()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from analysis.disturbance import DisturbedBlocks
+from analysis.disturbed_blocks import DisturbedBlocks
 from analysis.facts import facts
 from analysis.record import AgentCost, Simulation
 from analysis.report import durability_table

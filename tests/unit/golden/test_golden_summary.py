@@ -81,8 +81,15 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         },
         "repeated": {"offload": {"steal": 2, "lateness": 1}, "proxy": {"steal": 1}},
         "capacity_checks": [
-            {"when": "middle", "capacity": {"baseline": 190.0, "repeat": 200.0, "offload": 192.0}},
-            {"when": "end", "capacity": {"baseline": 160.0, "repeat": 190.0, "offload": 180.0}},
+            {"when": "middle", "capacity": {"baseline": 190.0, "repeat": 200.0, "offload": 192.0},
+             "contention": {}},
+            {"when": "end", "capacity": {"baseline": 160.0, "repeat": 190.0, "offload": 180.0},
+             "contention": {}},
+        ],
+        "undisturbed_capacities": [
+            {"baseline": 200.0, "repeat": 196.0, "proxy": 201.0, "offload": 202.0, "offload-proxy": 203.0},
+            {"baseline": 190.0, "repeat": 200.0, "offload": 192.0},
+            {"baseline": 160.0, "repeat": 190.0, "offload": 180.0},
         ],
         # 100, 101, ... 199 and 1,210: (14,950 + 1,210) / 101 on average; the 51st, 96th and 100th of 101.
         "empty_rpc_latency_us": distribution(160, 150, 195, 199),
