@@ -18,7 +18,7 @@ from analysis.disturbance import (
     keys_of,
     undisturbed_capacities,
 )
-from analysis.disturbed_blocks import DisturbedBlocks
+from analysis.disturbed_blocks import CostSources, DisturbedBlocks, withheld_by
 from analysis.learning import (
     common_reports,
     compare_mean_losses,
@@ -399,6 +399,10 @@ def _summarise_load(
             name: comparisons for name, comparisons in differences.items() if not arm_of(name).is_repetition
         }
     disturbed = disturbed_blocks(blocks)
+    invalidated = _invalidated_by_arm(blocks, differences)
+    if (withheld := withheld_by(_sources_of_simulation(record))) is not None:
+        # Costs change how long something takes, and hardly how many packets are sent.
+        invalidated = {arm: {"time": withheld, "cpu": withheld} for arm in differences}
     return LoadSummary(
         offered_rate=record.offered_rate.get(load_name(load)),
         alpha=alpha,
@@ -410,8 +414,13 @@ def _summarise_load(
         blocks_repeated=sum(block.load == load for block in record.repeated_blocks),
         blocks_disturbed=disturbed.disturbed,
         busy=disturbed if disturbed.are_too_many else None,
-        invalidated_by=_invalidated_by_arm(blocks, differences),
+        invalidated_by=invalidated,
     )
+
+
+def _sources_of_simulation(record: RunRecord) -> CostSources:
+    sources = record.config.get("hosts", {}).get("sources", ()) if record.simulation else ()
+    return tuple(map(DisturbedBlocks.model_validate, sources))
 
 
 def _invalidated_by_arm(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
-from analysis.disturbance import BlockKey, blocks_without_costs, is_outside, keys_of
+from analysis.disturbance import BlockKey, blocks_without_costs, cost_sources, is_outside, keys_of
 from analysis.disturbed_blocks import CostSources
 from analysis.record import read_record
 from foundation.designs.arms import arm as arm_of
@@ -169,6 +169,14 @@ class HostCosts(Strict):
     `value_ns`."""
     sources: CostSources = ()
     """What disturbed the blocks in which the costs were measured; too many make that nothing is claimed."""
+
+
+def sources_of(hosts: HostCosts) -> CostSources:
+    """Return what disturbed the measurement of costs; if it is not said, that of the run `measured`."""
+    if hosts.sources or hosts.measured is None or not (hosts.measured / "run.json").exists():
+        return hosts.sources
+    record = read_record(hosts.measured)
+    return cost_sources(record, {block.arm for block in record.blocks})
 
 
 def costs_of(hosts: HostCosts, arm: str | None = None) -> AgentDurations:

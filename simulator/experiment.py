@@ -35,6 +35,7 @@ from foundation.logs.parts import atomic_path
 from hosts.workload.trace import Trace
 from simulator.accounting import account
 from simulator.config import SimulationConfig
+from simulator.costs import sources_of
 from simulator.session import SimulatedSession, open_session
 from simulator.warm import warm
 
@@ -48,6 +49,9 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     with reporter.phase("compile"):
         await in_thread(warm, config.design)
     begin_s = time.monotonic()
+    config = config.model_copy(
+        update={"hosts": config.hosts.model_copy(update={"sources": sources_of(config.hosts)})}
+    )
     session = await _open_calibrated(config, data, run, reporter)
     record = session.record
     record.offered_rate.update(config.offered)

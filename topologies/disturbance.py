@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -35,25 +35,25 @@ class ProcessTimes(NamedTuple):
 
 
 def read_contention(
-    proc: Path = Path("/proc"), own_pid: int | None = None, cpus: Iterable[int] | None = None
+    proc: Path = Path("/proc"), own_pids: Collection[int] = (), cpus: Iterable[int] | None = None
 ) -> MachineCounters:
-    """Read the counters. `own_pid` is the pid of the run's first process, `cpus` are the run's CPUs."""
+    """Read the counters. `own_pids` are the run's first processes (default: this one), `cpus` its CPUs."""
     run_cpus = os.sched_getaffinity(0) if cpus is None else set(cpus)
     return MachineCounters(
         at_ms=time.time_ns() / 1e6,
         steal_ms=_read_steal_ms((proc / "stat").read_text(), run_cpus),
-        others_cpu_ms=sum_other_ticks(_read_processes(proc), own_pid or os.getpid()) * 1e3 / _TICKS_PER_S,
+        others_cpu_ms=sum_other_ticks(_read_processes(proc), own_pids or (os.getpid(),)) * 1e3 / _TICKS_PER_S,
         pressure_ms=_read_pressure_ms(proc / "pressure" / "cpu"),
     )
 
 
-def sum_other_ticks(processes: Iterable[ProcessTimes], own_pid: int) -> int:
-    """Return the CPU time, in ticks, of processes that descend neither from `own_pid` nor from kthreadd."""
+def sum_other_ticks(processes: Iterable[ProcessTimes], own_pids: Collection[int]) -> int:
+    """Return the CPU time, in ticks, of processes that descend neither from `own_pids` nor from kthreadd."""
     process_by_pid = {each.pid: each for each in processes}
 
     def is_own(pid: int) -> bool:
         while pid in process_by_pid:
-            if pid in (own_pid, _KTHREADD):
+            if pid == _KTHREADD or pid in own_pids:
                 return True
             pid = process_by_pid[pid].parent
         return False

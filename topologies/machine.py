@@ -30,9 +30,14 @@ def read_cpu_ns_by_thread(pid: int) -> dict[int, int]:
     return {thread: cpu_ns for thread, (cpu_ns, _) in _read_schedstats(pid).items()}
 
 
+def read_wait_ns_by_thread(pid: int) -> dict[int, int]:
+    """Return how long each thread of a process waited for a CPU, in ns; none after its end."""
+    return {thread: wait_ns for thread, (_, wait_ns) in _read_schedstats(pid).items()}
+
+
 def run_queue_ns(pid: int) -> int:
     """Return how long a process's threads waited for a CPU, in ns; 0 after its end."""
-    return sum(wait_ns for _, wait_ns in _read_schedstats(pid).values())
+    return sum(read_wait_ns_by_thread(pid).values())
 
 
 def _read_schedstats(pid: int) -> dict[int, tuple[int, int]]:

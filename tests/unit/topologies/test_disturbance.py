@@ -54,7 +54,7 @@ def test_a_reading_of_the_kernels_files(tmp_path: Path) -> None:
     proc = a_proc(tmp_path, processes)
     (proc / "99").mkdir()  # it has just ended
     tick = 1000 / os.sysconf("SC_CLK_TCK")
-    found = read_contention(proc, own_pid=60, cpus=[0, 2])
+    found = read_contention(proc, own_pids=[60], cpus=[0, 2])
     assert (found.steal_ms, found.others_cpu_ms) == pytest.approx((103 * tick, (73 + 300) * tick))
     assert found.pressure_ms == pytest.approx(8330.219)
 
@@ -62,9 +62,9 @@ def test_a_reading_of_the_kernels_files(tmp_path: Path) -> None:
 def test_a_kernel_without_pressure(tmp_path: Path) -> None:
     proc = a_proc(tmp_path, {})
     (proc / "pressure" / "cpu").unlink()
-    assert read_contention(proc, own_pid=1, cpus=[0]).pressure_ms == 0
+    assert read_contention(proc, own_pids=[1], cpus=[0]).pressure_ms == 0
     (proc / "pressure" / "cpu").write_text("")
-    assert read_contention(proc, own_pid=1, cpus=[0]).pressure_ms == 0
+    assert read_contention(proc, own_pids=[1], cpus=[0]).pressure_ms == 0
 
 
 def test_time_that_went_with_a_process_is_not_negative() -> None:
@@ -75,14 +75,14 @@ def test_time_that_went_with_a_process_is_not_negative() -> None:
 def test_the_time_of_a_reaped_child_is_counted_at_its_parent() -> None:
     before = [ProcessTimes(5, 1, 100), ProcessTimes(6, 5, 40)]
     after = [ProcessTimes(5, 1, 100 + 45)]
-    assert sum_other_ticks(after, own_pid=9) - sum_other_ticks(before, own_pid=9) == 5
+    assert sum_other_ticks(after, own_pids=[9]) - sum_other_ticks(before, own_pids=[9]) == 5
 
 
 def test_another_process_that_computes_is_seen() -> None:
     """It does not descend from the process that reads."""
     with child([sys.executable, "-c", "while True: pass"]), child(["sleep", "1000"]) as other:
-        before = read_contention(own_pid=other.pid)
-        wait_for(lambda: read_contention(own_pid=other.pid).since(before).others_cpu_ms >= 50)
+        before = read_contention(own_pids=[other.pid])
+        wait_for(lambda: read_contention(own_pids=[other.pid]).since(before).others_cpu_ms >= 50)
 
 
 def test_this_machine_can_be_read() -> None:

@@ -15,6 +15,7 @@ from foundation.protocol.memory import size_text
 from hotline_answers.cluster_answer.ask import ClusterAnswer
 from hotline_answers.cluster_answer.ask import answer as answer_for
 from hotline_answers.cluster_answer.cluster import Cluster
+from hotline_answers.cluster_answer.reservations import with_reservations, withheld_costs
 from hotline_answers.cluster_answer.sizes import Size
 from simulator.experiment import quiet_reporter
 
@@ -46,7 +47,8 @@ class Answer(ClusterAnswer):
         text = AnswerText(
             title=f"{cluster.workers:,} workers and {cluster.servers:,} servers",
             headline=f"{self.rows} {self.headline}" if self.rows else self.headline,
-            is_trusted=True,  # a prediction has no lost updates, which make a run's answer doubtful
+            # A prediction has no lost updates, which make a run's answer doubtful.
+            is_trusted=withheld_costs(cluster) is None,
             sentences=tuple(map(plain, self.sentences)),
         )
         return fragment(text, [effects_table(self), table(self)])
@@ -61,7 +63,7 @@ def answer(reporter: Reporter | None = None, **cluster: object) -> Answer:
     reporter = reporter or quiet_reporter()
     settings = config_of(Cluster, cluster)
     try:
-        cluster_answer = run_interruptibly(lambda: answer_for(settings, reporter))
+        cluster_answer = run_interruptibly(lambda: with_reservations(answer_for(settings, reporter)))
     finally:
         reporter.stop()
     return Answer.model_construct(**dict(cluster_answer))

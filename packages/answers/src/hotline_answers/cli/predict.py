@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from hotline.cli.common import FILE, FOLDER, json_option, one_line_errors, print
 from hotline.cli.fields import fills
 
 if TYPE_CHECKING:
-    from hotline_answers.prediction.compare import RunPrediction
+    from hotline_answers.prediction.compare import DifferencePrediction, LatencyPrediction, RunPrediction
     from hotline_answers.prediction.fit import Fit
 
 _run_argument = click.argument("run", type=FOLDER)
@@ -39,6 +38,8 @@ def fit(run: Path, output: Path | None, settings: FitSettings, as_json: bool) ->
     A simulation with these costs reproduces RUN's latencies, CPU time and capacity. The costs are printed
     as the table [hosts] of `hotline simulate`. Takes some minutes.
     """
+    from analysis.disturbed_blocks import withheld_by
+    from analysis.sentences.answers import costs_withheld
     from foundation.logs.parts import check_output, write_text
     from hotline_answers.hosts_file import hosts_text
     from hotline_answers.prediction.fit import fit as fit_costs
@@ -53,6 +54,8 @@ def fit(run: Path, output: Path | None, settings: FitSettings, as_json: bool) ->
         text = hosts_text(fit_result.hosts)
         if output is not None:
             write_text(output, text)
+    if (disturbed := withheld_by(fit_result.hosts.sources)) is not None:
+        click.echo(f"hotline: nothing can be claimed from these costs: {costs_withheld(disturbed)}", err=True)
     if as_json:
         hosts = fit_result.hosts.model_dump(mode="json")
         print_json({"hosts": hosts, "aside": fit_result.unexplained, "cells": _metric_rows(fit_result)})
@@ -81,7 +84,8 @@ def predict(run: Path, hosts_file: Path | None, predictor: Path | None, as_json:
     """Simulate a real run, and compare both arm by arm.
 
     RUN is simulated at the rates that it was offered. A prediction holds if means are within 15 % of RUN's,
-    p99 within 30 %, and differences have the same sign wherever RUN has a significant one.
+    p99 within 30 %, and differences have the same sign wherever RUN has a significant one. If more than a fifth
+    of the blocks of RUN or of the costs were disturbed, nothing is said to hold.
     """
     if (hosts_file is None) == (predictor is None):
         raise click.UsageError("give either --hosts FILE or --from DIRECTORY, which RUN is compared with")
@@ -111,10 +115,9 @@ def _compare_with_simulation(run: Path, hosts_file: Path) -> RunPrediction:
 
 
 def _compare_with_run(run: Path, other: Path) -> RunPrediction:
-    from hotline_answers.prediction.compare import compare
-    from hotline_answers.prediction.observed import read_observation
+    from hotline_answers.prediction.compare import compare_runs
 
-    return run_interruptibly(lambda: compare(read_observation(run), read_observation(other)))
+    return run_interruptibly(lambda: compare_runs(run, other))
 
 
 def _metric_rows(fit_result: Fit) -> list[dict[str, Any]]:
@@ -162,7 +165,7 @@ def _print(prediction: RunPrediction) -> None:
             f"{each.measured:,.0f}",
             f"{each.predicted:,.0f}",
             _format_percent(each.relative_error),
-            _holds_or_fails(each.holds),
+            _judge(each, prediction),
         ]
         for each in prediction.latencies
     ]
@@ -176,7 +179,7 @@ def _print(prediction: RunPrediction) -> None:
             _format_percent(each.measured),
             _format_percent(each.predicted),
             "",
-            _holds_or_fails(each.holds),
+            _judge(each, prediction),
         ]
         for each in prediction.differences
     ]
@@ -184,11 +187,17 @@ def _print(prediction: RunPrediction) -> None:
     Console(stderr=True).print(_describe_verdict(prediction))
 
 
-def _holds_or_fails(holds: bool) -> str:
-    return "holds" if holds else "fails"
+def _judge(each: LatencyPrediction | DifferencePrediction, prediction: RunPrediction) -> str:
+    if prediction.disturbed is not None:
+        return "~"
+    return "holds" if each.holds else "fails"
 
 
 def _describe_verdict(prediction: RunPrediction) -> str:
+    from analysis.sentences.answers import costs_withheld
+
+    if prediction.disturbed is not None:
+        return f"not judged: {costs_withheld(prediction.disturbed)}"
     mean_results = [each.holds for each in prediction.latencies if each.metric.endswith("mean")]
     p99_results = [each.holds for each in prediction.latencies if each.metric.endswith("p99")]
     sign_results = [each.holds for each in prediction.differences]
@@ -199,11 +208,17 @@ def _describe_verdict(prediction: RunPrediction) -> str:
     )
 
 
-def _as_json(prediction: RunPrediction) -> dict[str, Sequence[dict[str, object]]]:
+def _as_json(prediction: RunPrediction) -> dict[str, Any]:
+    disturbed = prediction.disturbed
+
+    def holds(each: LatencyPrediction | DifferencePrediction) -> bool | None:
+        return each.holds if disturbed is None else None
+
     return {
         "latencies": [
-            {**each._asdict(), "error": each.relative_error, "holds": each.holds}
+            {**each._asdict(), "error": each.relative_error, "holds": holds(each)}
             for each in prediction.latencies
         ],
-        "differences": [{**each._asdict(), "holds": each.holds} for each in prediction.differences],
+        "differences": [{**each._asdict(), "holds": holds(each)} for each in prediction.differences],
+        "disturbed": None if disturbed is None else disturbed.model_dump(),
     }

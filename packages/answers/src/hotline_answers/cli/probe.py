@@ -160,6 +160,7 @@ def _print(report: ProbeReport) -> None:
         ("CPU time, µs a request", f"{report.cpu_us_per_request:,.1f}", _cpu(report)),
         *_times("arrival to read, µs", report.wait_us),
         *_times("read to answer, µs", report.service_us),
+        ("others' CPU", f"{report.others_cpu_share:.1%}", _contention(report)),
     ]
     columns = [f"{report.seconds:.1f} s at {', '.join(report.ports)}", "", ""]
     print_plain_table(columns, [(name, *number_cells(value), text) for name, value, text in rows])
@@ -178,6 +179,13 @@ def _cpu(report: ProbeReport) -> str:
     if report.rpcs_per_request == 1:
         return text
     return f"{text}; as large as {report.rpcs_per_request:,.1f} RPCs of Hotline's"
+
+
+def _contention(report: ProbeReport) -> str:
+    return (
+        f"of all CPUs' time; steal {report.steal_share:.1%}, longest wait for a CPU "
+        f"{report.longest_wait_share:.1%} of the time"
+    )
 
 
 def _times(name: str, times: ProbeDistribution | None) -> list[tuple[str, str, str]]:

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from analysis.record import RunRecord
+from analysis.disturbance import cost_sources
+from analysis.disturbed_blocks import CostSources, DisturbedBlocks, withheld_by
+from analysis.record import RunRecord, read_record
 from analysis.statistics import relative_change
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter
 from foundation.designs.arms import arm
 from hotline_answers.prediction.observed import LATENCIES, LoadAndArm, Observation, observe, read_observation
-from simulator.costs import HostCosts
+from simulator.costs import HostCosts, sources_of
 from simulator.dedicated_switch.similar_run import config_like, read_real_record
 from simulator.experiment import temporary_run
 
@@ -55,13 +57,27 @@ class DifferencePrediction(NamedTuple):
 class RunPrediction(NamedTuple):
     latencies: tuple[LatencyPrediction, ...]
     differences: tuple[DifferencePrediction, ...]
+    disturbed: DisturbedBlocks | None = None
+    """Blocks of the costs, or of the run, of which so many were disturbed that nothing is said to hold."""
 
 
 def predict(run: Path, hosts: HostCosts, reporter: Reporter) -> RunPrediction:
     record, measured = read_real_record(run), read_observation(run)
+    disturbed = withheld_by((*sources_of(hosts), *sources_of_run(run)))
     config = config_like(record, hosts, record.config["arms"], rounds=rounds_of(record))
     with temporary_run(config, read_data(config, reporter), reporter) as simulated:
-        return compare(measured, observe(simulated.record, simulated.summary))
+        prediction = compare(measured, observe(simulated.record, simulated.summary))
+    return prediction._replace(disturbed=disturbed)
+
+
+def compare_runs(run: Path, other: Path) -> RunPrediction:
+    disturbed = withheld_by((*sources_of_run(other), *sources_of_run(run)))
+    return compare(read_observation(run), read_observation(other))._replace(disturbed=disturbed)
+
+
+def sources_of_run(run: Path) -> CostSources:
+    record = read_record(run)
+    return cost_sources(record, record.config["arms"])
 
 
 def rounds_of(record: RunRecord) -> int:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.disturbance import cost_sources
 from analysis.record import AnalysisError
 from experiment.phases.workload import generate_trace, read_data
 from hotline_answers.prediction.observed import CPU, LoadAndArm, Observation, observe, read_observation
@@ -119,7 +120,9 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
         raise AnalysisError(f"{run}: has not measured all of the arms {', '.join(arms)}")
     target = Target(target_cells, record.offered_rate, {arm: measured_run.capacity[arm] for arm in arms})
     names = [name for name in RANGES if record.datapath == "kernel" or name not in _KERNEL_COSTS]
-    base_hosts = HostCosts.model_validate({**shared_cores(record), "measured": run})
+    base_hosts = HostCosts.model_validate(
+        {**shared_cores(record), "measured": run, "sources": cost_sources(record, arms)}
+    )
     config, reporter = config_like(record, base_hosts, arms, **_SHORT_RUN), quiet_reporter()
     trace = read_data(config, reporter) or generate_trace(config, lambda done: None)
     low, start, high = (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from analysis.metrics import PS_CPU, WORKER_CPU, block_metrics
 from analysis.record import AnalysisError, RunRecord, read_record
-from analysis.summary import LoadSummary, Summary, summarise
+from analysis.summary import LoadSummary, Summary, summarise_for_costs
 from foundation.logs.columns import TRANSFERS, load_name
 
 LATENCIES = ("pull_mean", "pull_p99", "push_mean", "push_p99")
@@ -25,8 +25,8 @@ class Observation(NamedTuple):
 
 
 def read_observation(run: Path) -> Observation:
-    record = read_record(run)
-    return observe(record, summarise(run, record))
+    """Return what was measured in the undisturbed blocks of a run."""
+    return observe(*summarise_for_costs(run, read_record(run)))
 
 
 def observe(record: RunRecord, summary: Summary) -> Observation:
@@ -41,12 +41,15 @@ def observe(record: RunRecord, summary: Summary) -> Observation:
                     signs[(name, arm), metric] = difference.sign
     if not cells:
         raise AnalysisError("expected a run with measured operations, got none")
-    return Observation(cells, signs, _median_capacities(record))
+    return Observation(cells, signs, _median_capacities(summary))
 
 
-def _median_capacities(record: RunRecord) -> dict[str, float]:
-    measurements = [record.capacity, *(check.capacity for check in record.capacity_checks)]
-    return {arm: median(capacities[arm] for capacities in measurements) for arm in record.capacity}
+def _median_capacities(summary: Summary) -> dict[str, float]:
+    measurements = summary.measured_capacities
+    return {
+        arm: median(capacities[arm] for capacities in measurements if arm in capacities)
+        for arm in summary.capacity
+    }
 
 
 def _metrics_of_cell(name: str, arm: str, load: LoadSummary, record: RunRecord) -> dict[str, float] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,13 +10,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from analysis.disturbed_blocks import CostSources, withheld_by
 from analysis.figures.connections import WINDOW_US
+from analysis.sentences.answers import costs_withheld
+from analysis.sentences.differences import disturbances
 from foundation.logs.columns import CONNECTIONS
 from foundation.logs.parts import atomic_path, make_folder, write_text
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, LANES, VALUE_BYTES
 from foundation.settings import Strict
 from foundation.text import pluralize
 from hotline_answers.hosts_file import hosts_text
+from hotline_answers.probe.contention import WatchedSecond, sources_of_probe
 from hotline_answers.probe.processes import ProbeError, ServedPort
 from hotline_answers.probe.requests import (
     UNKNOWN,
@@ -65,6 +70,14 @@ class ProbeReport(Strict):
     service_us: ProbeDistribution | None
     """From the last read of a request to the first write that follows."""
     lost_events: int
+    steal_share: float = 0.0
+    """Share of all CPUs' time that the hypervisor took."""
+    others_cpu_share: float = 0.0
+    """Share of all CPUs' time that other programs used."""
+    longest_wait_share: float = 0.0
+    """Share of time in which the thread of the server that waited most in each second waited for a CPU."""
+    sources: CostSources = ()
+    """What disturbed the seconds of the watch."""
     notes: tuple[str, ...]
 
     @property
@@ -91,6 +104,7 @@ def evaluate(
             f"no request in {server.seconds:.0f} s: expected traffic at a port of the server. {OUT_OF_SIGHT}"
         )
     log = _connection_log(requests, server.clock_offset_ns)
+    sources = sources_of_probe(server.contention)
     served_ports = {str(server.flows[flow].served) for flow in np.unique(events.flow)}
     report = ProbeReport(
         seconds=server.seconds,
@@ -110,9 +124,29 @@ def evaluate(
         wait_us=_known_times(requests.wait_ns),
         service_us=_known_times(requests.service_ns),
         lost_events=server.lost_events,
-        notes=(*notes, *_doubts(server)),
+        **_shares(server.contention),
+        sources=sources,
+        notes=(*notes, *_doubts(server), *_disturbances(sources)),
     )
     return report, log
+
+
+def _shares(seconds: Sequence[WatchedSecond]) -> dict[str, float]:
+    total_ms = sum(second.contention.duration_ms for second in seconds)
+    if not total_ms:
+        return {}
+    cpu_ms = total_ms * (os.cpu_count() or 1)
+    return {
+        "steal_share": sum(second.contention.steal_ms for second in seconds) / cpu_ms,
+        "others_cpu_share": sum(second.contention.others_cpu_ms for second in seconds) / cpu_ms,
+        "longest_wait_share": sum(second.longest_wait_ms for second in seconds) / total_ms,
+    }
+
+
+def _disturbances(sources: CostSources) -> list[str]:
+    if (withheld := withheld_by(sources)) is not None:
+        return [f"nothing can be claimed from these costs: {costs_withheld(withheld)}"]
+    return [f"while it was watched, {disturbances(blocks)}" for blocks in sources if blocks.disturbed]
 
 
 def _merge_by_address(server: WatchedServer) -> SocketEvents:
@@ -169,7 +203,7 @@ def hosts_of(report: ProbeReport) -> HostCosts:
     # What lanes and values cost is in the CPU time of a request already.
     return HostCosts(
         take_ns=take_ns, send_ns=send_ns, serve_ns=max(round(cpu_ns) - take_ns - send_ns, 0),
-        lane_ns=0, value_ns=0.0,
+        lane_ns=0, value_ns=0.0, sources=report.sources,
     )  # fmt: skip
 
 
@@ -184,6 +218,9 @@ def write_files(folder: Path, report: ProbeReport, log: pl.DataFrame, ps: int) -
         f"A request and its answer move {bytes_per_request:,.0f} bytes, as {report.rpcs_per_request:,.1f} "
         f"RPCs of Hotline's ({FULL_RPC_BYTES} bytes).",
         "A simulated server takes an equal part of that time for each RPC: take_ns + serve_ns + send_ns.",
+        f"Meanwhile the hypervisor took {report.steal_share:.1%} of the CPUs' time, and other programs "
+        f"{report.others_cpu_share:.1%}; a thread waited for a CPU for up to {report.longest_wait_share:.1%} "
+        "of a second.",
         "How much of it each value takes (lane_ns) cannot be seen. Workers' costs are those of Hotline's.",
         *report.notes,
     ]

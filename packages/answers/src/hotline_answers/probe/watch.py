@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hosts.sockets import SO_TIMESTAMPNS, StampClock
 from hotline_answers.probe import builder
 from hotline_answers.probe.builder import EVENT, INET, INET6, PROCESS_BITS
+from hotline_answers.probe.contention import ContentionWatch, WatchedSecond
 from hotline_answers.probe.processes import MAX_PID, MAX_PORT, ServedPort, ServerProcesses, served_ports
 from hotline_answers.probe.programs import compiled_programs
 from hotline_answers.probe.requests import UNKNOWN, SocketEvents
@@ -117,6 +118,7 @@ class WatchedServer:
     clock_offset_ns: int
     """Unix time minus the monotonic clock."""
     lost_events: int
+    contention: Sequence[WatchedSecond] = ()
 
 
 class ServerWatch:
@@ -134,6 +136,7 @@ class ServerWatch:
         try:
             self.processes = ServerProcesses(tuple(pids))
             self._probe.watch(self.processes.pids)
+            self._contention = ContentionWatch(self.processes)
             self._start_ns = time.monotonic_ns()
         except BaseException:
             self._probe.close()
@@ -147,6 +150,7 @@ class ServerWatch:
         """Collect events, and look for new children."""
         self.processes.refresh()
         self._probe.watch(self.processes.added)
+        self._contention.poll()
         self._take()
 
     def finish(self) -> WatchedServer:
@@ -155,6 +159,7 @@ class ServerWatch:
         seconds = (time.monotonic_ns() - self._start_ns) / 1e9
         self._take()
         lost_events = self._probe.lost_events
+        contention = self._contention.finish()
         self.close()
         flows = [_flow_of(key) for key in self._flow_numbers]
         events = SocketEvents(*(np.concatenate(column) for column in zip(*self._parts, strict=True)))
@@ -169,6 +174,7 @@ class ServerWatch:
             events.select(is_served[events.flow]),
             self._clock_offset_ns,
             lost_events,
+            contention,
         )
 
     def close(self) -> None:
