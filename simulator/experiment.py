@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from analysis.record import RunRecord, Simulation, min_capacity
+from analysis.record import RunRecord, SimulatedArm, Simulation, min_capacity
 from analysis.summary import Summary, summarise
 from experiment.designs import hosts_of, prepare
 from experiment.machine import describe_machine
@@ -143,16 +143,22 @@ def quiet_reporter() -> Reporter:
     return Reporter(Console(quiet=True))
 
 
-def simulated_capacities(
+class ClosedLoopOfArm(NamedTuple):
+    capacity: float  # steps/s
+    arm: SimulatedArm
+
+
+def simulate_closed_loops(
     config: SimulationConfig, data: Trace | None, reporter: Reporter, hot_set: Path
-) -> dict[str, float]:
-    """Return the capacity of each measured arm in steps/s, without a measurement at a load.
+) -> dict[str, ClosedLoopOfArm]:
+    """Return the capacity of each measured arm, and what limits it, without a measurement at a load.
 
     The design is not checked: a caller simulates it many times, after a `temporary_run`, which checks it.
     """
     with _run_folder(config, hot_set) as run:
         session = asyncio.run(_open_calibrated(config, data, run, reporter, wants_logs=False))
-    return dict(session.record.capacity)
+    arms = session.simulated_arms()
+    return {name: ClosedLoopOfArm(capacity, arms[name]) for name, capacity in session.record.capacity.items()}
 
 
 @contextmanager

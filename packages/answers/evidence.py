@@ -228,7 +228,7 @@ def _gain_by_input(answer: ClusterAnswer) -> Table:
     }
     return make_table(
         "gain in capacity of S1 in 8 racks with another value of one input",
-        f"{_ONE}; that of another number of hot keys is calculated",
+        _ONE,
         ("input", "value", "other value"),
         {"gain": "× {:.2f}"},
         rows,

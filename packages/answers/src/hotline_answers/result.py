@@ -30,7 +30,6 @@ _COLUMNS = (
     "workers, µs",
     "servers, µs",
     "steps/s",
-    "simulated",
     "memory",
 )
 
@@ -71,8 +70,8 @@ def answer(reporter: Reporter | None = None, **cluster: object) -> Answer:
 
 def table(cluster_answer: ClusterAnswer) -> ReportTable:
     return ReportTable(
-        "By size of the hot set: lanes that the switch serves; a step's RPCs, packets to servers and CPU; "
-        "registers and table entries",
+        "By size of the hot set: lanes that the switch serves; a step's RPCs and packets to servers; its CPU "
+        "and the steps/s, both at capacity; registers and table entries",
         _COLUMNS,
         [_make_row(size) for size in cluster_answer.sizes],
         cluster_answer.notes,
@@ -100,25 +99,22 @@ def _make_row(size: Size) -> Row:
         size.ps_cpu_us,
         size.capacity,
     )
-    simulated = "" if size.simulated is None else f"{size.simulated:,.0f}"
     memory = "–" if not size.top_k else size_text(size.register_bytes + size.entry_bytes)
-    cells = [f"{100 * size.served:.0f} %", *(f"{value:,.0f}" for value in values), simulated, memory]
+    cells = [f"{100 * size.served:.0f} %", *(f"{value:,.0f}" for value in values), memory]
     return (f"{size.top_k:,}", *map(plain, cells))
 
 
 def _make_figure(cluster_answer: ClusterAnswer) -> Figure:
     no_offload, *sizes = cluster_answer.sizes  # the first size is 0
     top_k = [size.top_k for size in sizes]
-    simulated = {size.top_k: size.simulated for size in sizes if size.simulated is not None}
 
-    def make_series(name: str, x: list[int], y: list[float], dash_index: int = 0) -> Series:
+    def make_series(name: str, capacities: list[float], dash_index: int) -> Series:
         colour = colour_of("", dash_index)  # of no arm
-        return Series(name, np.array(x, np.float64), np.array(y, np.float64), colour, dash_index)
+        return Series(name, np.array(top_k, np.float64), np.array(capacities), colour, dash_index)
 
     series = [
-        make_series("calculated", top_k, [size.capacity for size in sizes]),
-        make_series("simulated", list(simulated), list(simulated.values()), dash_index=1),
-        make_series("without offload", top_k, [no_offload.capacity] * len(sizes), dash_index=2),
+        make_series("with the hot set", [size.capacity for size in sizes], dash_index=0),
+        make_series("without offload", [no_offload.capacity] * len(sizes), dash_index=1),
     ]
     return Figure(
         "answer-capacity",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from hotline_answers.cluster_answer.ask import capacities, capacity_with
-from hotline_answers.cluster_answer.cluster import Cluster, config_for, part_of, read_data
-from hotline_answers.cluster_answer.hotset import split_log, workload_for
+from hotline_answers.cluster_answer.ask import capacities
+from hotline_answers.cluster_answer.cluster import Cluster, config_for, part_of
+from hotline_answers.cluster_answer.hotset import workload_for
 from simulator.experiment import quiet_reporter
 
 
@@ -17,12 +15,3 @@ def capacities_of(cluster: Cluster, limit: int | None = None) -> tuple[float, fl
     assert config.workers <= limit
     workload = workload_for(config, None, quiet_reporter())
     return capacities(config, workload, config.top_k, quiet_reporter())
-
-
-def capacities_with(cluster: Cluster, sizes: Iterable[int]) -> dict[int, float]:
-    """Return the steps/s of a cluster that trains on a log, by the size of its hot set."""
-    config, reporter = config_for(cluster), quiet_reporter()
-    data = read_data(cluster, config, reporter, print)
-    assert data is not None
-    workload = workload_for(config, split_log(data), reporter)
-    return {top_k: capacity_with(config, workload, top_k, reporter) for top_k in sizes}

@@ -18,16 +18,18 @@ from foundation.protocol.hashing import lane_of
 from foundation.protocol.memory import memory_of
 from hotline_answers.cluster_answer.arm_results import ArmResult, OffloadComparison, Utilization
 from hotline_answers.cluster_answer.ask import capacities
-from hotline_answers.cluster_answer.capacity import (
-    CalculationCheck,
-    CapacityModel,
-    next_size_to_check,
-    smallest_sufficient_size,
-)
 from hotline_answers.cluster_answer.cluster import Cluster, Part, config_for
 from hotline_answers.cluster_answer.hotset import ScoredWorkload, workload_for
 from hotline_answers.cluster_answer.sentences import device, differences, headline, sentences
-from hotline_answers.cluster_answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
+from hotline_answers.cluster_answer.sizes import (
+    ComparedSizes,
+    PackingCounter,
+    PackingCounts,
+    Size,
+    size_of,
+    sizes_for,
+)
+from hotline_answers.cluster_answer.uplinks import uplink_gains
 from hotline_answers.result import answer
 from packages.answers.tests.harness.capacities import capacities_of
 from simulator.config import SimulationConfig, SimulationError
@@ -76,20 +78,16 @@ def test_both_sides_are_simulated_at_the_rate_that_is_asked_for(found: Any) -> N
 
 
 def test_what_is_counted_is_what_is_simulated(found: Any) -> None:
-    """RPCs and packets agree at the requested size of the hot set, capacities at two sizes."""
+    """RPCs and packets agree at the requested size of the hot set, and capacities are those of the arms."""
     asked = next(size for size in found["sizes"] if size["top_k"] == 3000)
     none = found["sizes"][0]
     for size, side in ((none, found["sides"]["baseline"]), (asked, found["sides"]["offload"])):
         assert size["rpcs_per_step"] == pytest.approx(side["rpcs_per_step"], rel=0.03)
         assert size["ps_packets_per_step"] == pytest.approx(side["ps_packets_per_step"], rel=0.03)
-        assert size["simulated"] == side["capacity"]
-    simulated = [size for size in found["sizes"] if size["top_k"] and size["simulated"] is not None]
-    assert len(simulated) == 2
-    for size in simulated:
-        assert size["capacity"] == pytest.approx(size["simulated"])
-    [(_, calculated, checked)] = found["checks"]
-    assert calculated == pytest.approx(checked, rel=0.1)
-    assert found["stops_at"] in [size["top_k"] for size in found["sizes"]]
+        assert size["capacity"] == side["capacity"]
+    hot = {size["top_k"]: size["capacity"] for size in found["sizes"][1:]}
+    assert hot[found["best"]] == max(hot.values())
+    assert found["stops_at"] in hot
 
 
 @pytest.mark.soak
@@ -177,10 +175,10 @@ def test_a_step_is_counted_as_it_is_packed() -> None:
     assert counter.keys_with_updates == 32 + 40 * 21
     # Times 2, for a pull and a push.
     assert counter.count(0) == PackingCounts(
-        served=0, rpcs=2 * 3, server_packets=2 * 3, server_lanes=2 * 72, keys=2 * 72, values=2 * 72
+        served=0, rpcs=2 * 3, server_packets=2 * 3, keys=2 * 72, values=2 * 72
     )
     assert counter.count(32) == PackingCounts(
-        served=32 / 72, rpcs=2 * 3, server_packets=2 * 2, server_lanes=2 * 40, keys=2 * 72, values=2 * 72,
+        served=32 / 72, rpcs=2 * 3, server_packets=2 * 2, keys=2 * 72, values=2 * 72,
         memory=memory_of(32, 1),
     )  # fmt: skip
 
@@ -214,47 +212,16 @@ def side(capacity: float, workers: float, servers: float) -> ArmResult:
     return ArmResult(capacity=capacity, at_capacity=busy, at_rate=busy, **counts)
 
 
-def test_capacity_follows_from_counts_and_costs() -> None:
-    """1,000 steps/s keep 2 workers busy for 80 %: 1,600 µs a step, of which 100 RPCs take 6 µs each.
-
-    4 servers are busy for 50 %: 2,000 µs, of which 3,000 lanes take 0.1 µs each, and 85 packets 20 µs each.
-    """
-    hosts = HostCosts(encode_ns=1_000, send_ns=4_000, receive_ns=1_000, lane_ns=100)
-    config = SimulationConfig(workers=2, servers=4, hosts=hosts)
-    none = PackingCounts(served=0, rpcs=100, server_packets=100, server_lanes=6_000, keys=6_000, values=6_000)
-    counted = PackingCounts(
-        served=0.5, rpcs=100, server_packets=85, server_lanes=3_000, keys=6_000, values=6_000
-    )
-    # Without offload: 2,600 µs a step of workers, of which RPCs take 600; servers' packets take 20 µs, too.
-    model = CapacityModel(config, side(700, 0.91, 0.455), none, side(1_000, 0.8, 0.5), counted)
-    same = model.size(500, counted)
-    assert (same.worker_cpu_us, same.ps_cpu_us) == pytest.approx((1_600, 2_000))
-    assert same.capacity == pytest.approx(1_000) and model.size(0, none).capacity == pytest.approx(700)
-    other = model.size(
-        900,
-        PackingCounts(served=0.9, rpcs=50, server_packets=400, server_lanes=5_000, keys=6_000, values=6_000),
-    )
-    assert (other.worker_cpu_us, other.ps_cpu_us) == pytest.approx((1_300, 8_500))
-    # The servers limit, and the ratio at the size that was simulated is 1,000 to 1,247 of its cores.
-    assert other.capacity == pytest.approx(4e6 / 8_500 * 1_000 / 1_247, rel=0.001)
-    between = model.size(100, counted._replace(served=0.25))
-    assert between.worker_cpu_us == pytest.approx(2_100)
-    model.calibrate(counted._replace(served=0.9), 2_000)
-    assert model.size(900, counted._replace(served=0.9)).capacity == pytest.approx(2_000)
-
-
-def test_servers_that_get_no_packets_have_costs_without_offload() -> None:
-    """All keys of the size that was simulated are hot, so the costs of servers are those of the baseline."""
-    config = SimulationConfig(workers=40, servers=2)
-    none = PackingCounts(served=0, rpcs=12, server_packets=12, server_lanes=280, keys=280, values=280)
-    every = PackingCounts(served=1, rpcs=17, server_packets=0, server_lanes=0, keys=280, values=280)
-    model = CapacityModel(config, side(29_000, 0.3, 0.97), none, side(97_000, 0.96, 0.0), every)
-    some = model.size(
-        1_000, PackingCounts(served=0.6, rpcs=12, server_packets=6, server_lanes=140, keys=280, values=280)
-    )
-    assert some.ps_cpu_us == pytest.approx(2e6 * 0.97 / 29_000 / 2)
-    assert some.capacity == pytest.approx(2 * 29_000, rel=0.05)
-    assert model.size(20_000, every).capacity == pytest.approx(97_000)
+def test_the_cpu_of_a_size_follows_from_how_busy_the_cores_are() -> None:
+    """1,000 steps/s keep 2 workers busy for 80 %, 1,600 µs a step, and 4 servers for 50 %."""
+    counted = PackingCounts(served=0.5, rpcs=100, server_packets=85, keys=6_000, values=6_000)
+    result = side(1_000, 0.8, 0.5)
+    whole = size_of(SimulationConfig(workers=2, servers=4), 500, counted, result)
+    assert (whole.worker_cpu_us, whole.ps_cpu_us) == pytest.approx((1_600, 2_000))
+    # A quarter of the workers was simulated.
+    part = SimulationConfig(workers=2, servers=4, hosts=HostCosts(server_share=0.25))
+    of_part = size_of(part, 500, counted, result)
+    assert (of_part.worker_cpu_us, of_part.ps_cpu_us) == pytest.approx((6_400, 2_000))
 
 
 def test_uplinks_limit_what_the_racks_carry() -> None:
@@ -264,35 +231,41 @@ def test_uplinks_limit_what_the_racks_carry() -> None:
     """
     network = {"rack": 2, "uplink_mbit": 100}
     config = SimulationConfig.model_validate({"workers": 4, "servers": 4, "network": network})
-    none = PackingCounts(served=0, rpcs=100, server_packets=100, server_lanes=1_000, keys=1_000, values=1_000)
-    most = none._replace(served=0.5, server_lanes=500, server_packets=50)
+    none = PackingCounts(served=0, rpcs=100, server_packets=100, keys=1_000, values=1_000)
+    most = none._replace(served=0.5, server_packets=50)
     carried = 200e6 / 8 / 22_200
-    model = CapacityModel(config, side(carried / 2, 0.1, 0.99), none, side(0.6 * carried, 0.1, 0.99), most)
-    # The servers limit both simulated sizes, and hardly do anything in a larger one.
-    larger = model.size(100, most._replace(served=0.9, server_lanes=10, server_packets=1))
-    assert larger.capacity == pytest.approx(carried, rel=0.02)
+    simulated = side(carried / 4, 0.1, 0.99), side(carried / 2, 0.1, 0.99)
+    cluster = Cluster(workers=4, servers=4, racks=2)
+    by_ratio = {
+        each.oversubscription: each
+        for each in uplink_gains(cluster, config, sides(*simulated, 500), none, most)
+    }
+    assert by_ratio[1].gain == pytest.approx(2)
+    assert by_ratio[64].baseline == pytest.approx(carried / 64, rel=0.02)
+    assert by_ratio[64].gain == pytest.approx(1, abs=0.02)
 
 
-def sizes(capacities: dict[int, float]) -> list[Size]:
+def sizes(capacities: dict[int, float], asked: int = 20_000) -> ComparedSizes:
     rest = {"served": 0.5, "rpcs_per_step": 1, "ps_packets_per_step": 1, "worker_cpu_us": 1, "ps_cpu_us": 1}
-    return [
+    none, *hot = (
         Size.model_validate({"top_k": top_k, "capacity": capacity, **rest})
-        for top_k, capacity in capacities.items()
-    ]
+        for top_k, capacity in {0: 100, **capacities}.items()
+    )
+    return ComparedSizes(none=none, hot=tuple(hot), asked=asked)
 
 
 def test_a_larger_hot_set_stops_to_pay_where_the_best_adds_less_than_3_per_cent() -> None:
-    assert (
-        smallest_sufficient_size(sizes({1_000: 90, 2_000: 96, 5_000: 97.5, 10_000: 100, 20_000: 80})).top_k
-        == 5_000
-    )
-    assert sizes_for(700, 12_000, 7_168) == [0, 700, 1_000, 2_000, 5_000, 7_168]
-    assert sizes_for(700, 12_000, 114_688) == [0, 700, 1_000, 2_000, 5_000, 10_000]
-    counted = [700, 1_000, 5_000, 10_000]
-    simulated = [0, 5_000]
-    assert [next_size_to_check(simulated, stops, counted) for stops in (1_000, 5_000)] == [1_000, 10_000]
-    assert next_size_to_check([0, 10_000], 10_000, counted) == 5_000
-    assert next_size_to_check([0, 700], 700, [700]) is None
+    made = sizes({1_000: 190, 2_000: 196, 5_000: 197.5, 10_000: 202, 20_000: 180})
+    assert (made.best.top_k, made.sufficient.top_k, made.recommended.top_k) == (10_000, 2_000, 2_000)
+    equal = sizes({1_000: 90, 20_000: 101})
+    assert equal.recommended.top_k == 20_000
+
+
+def test_sizes_below_and_above_the_requested_one_are_compared() -> None:
+    assert sizes_for(700, 12_000, 7_168) == [50, 100, 200, 500, 700, 1_000, 2_000, 5_000, 7_168]
+    assert sizes_for(700, 12_000, 114_688)[-3:] == [5_000, 10_000, 12_000]
+    assert sizes_for(689, 689, 114_688) == [5, 10, 20, 50, 100, 200, 500, 689]
+    assert sizes_for(1, 1, 114_688) == [1]
 
 
 # -- sentences
@@ -310,20 +283,19 @@ def sides(baseline: ArmResult, offload: ArmResult, rate: float, **found: Compari
 )
 def test_the_headline_has_the_capacities(baseline: float, offload: float, how: list[str]) -> None:
     """The headline has both capacities, and their ratio if it is not about 1."""
-    [size] = sizes({20_000: offload})
+    size = sizes({20_000: offload})[20_000]
     text = headline(sides(side(baseline, 1, 1), side(offload, 1, 1), 500), size)
     assert quantities(text) == ["20,000 hot keys", *how, f"{offload:,} steps/s", f"{baseline:,}"]
     assert is_in_order(text, f"{baseline:,}", "without.")
 
 
-@pytest.mark.parametrize("simulated", [None, 1_150.0])
-def test_the_headline_has_the_best_size(simulated: float | None) -> None:
-    """A smaller hot set than the requested one carries more; its simulated capacity is preferred."""
+def test_the_headline_has_the_recommended_size() -> None:
+    """A smaller hot set than the requested one carries more."""
     comparison = sides(side(1_000, 1, 1), side(1_050, 1, 1), 500)
-    [calculated] = sizes({1_000: 1_200})
-    text = headline(comparison, calculated.model_copy(update={"simulated": simulated}))
-    best = ["1.20 times", "1,200 steps/s"] if simulated is None else ["1.15 times", "1,150 steps/s"]
-    assert quantities(text) == ["1,000 hot keys", *best, "1,000", "20,000 hot keys", "1.05 times"]
+    text = headline(comparison, sizes({1_000: 1_200})[1_000])
+    assert quantities(text) == [
+        "1,000 hot keys", "1.20 times", "1,200 steps/s", "1,000", "20,000 hot keys", "1.05 times",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -343,8 +315,8 @@ def test_sentences_have_the_offered_rate_and_the_capacities(
     """They have the requested rate; if it is too high, the capacity and the rate used instead."""
     cluster = Cluster(workers=4, servers=2, rate=rate)
     found = sides(side(baseline, 0.9, 0.95), side(offload, 0.5, 0.4), 500)
-    [none, size] = sizes({0: baseline, 20_000: offload})
-    offer, *rest = sentences(cluster, config_for(cluster), 3_000, found, [none, size], size, ())
+    compared = sizes({0: baseline, 20_000: offload})
+    offer, *rest = sentences(cluster, config_for(cluster), 3_000, found, compared)
     instead = ["500 steps/s", "50 %"] if len(numbers) > 1 else []
     assert is_in_order(offer, *verdict) and quantities(offer) == [
         *numbers,
@@ -380,36 +352,35 @@ def test_gains_and_losses_are_grouped_by_servers_workers_and_operations() -> Non
 
 
 @pytest.mark.parametrize(
-    ("capacities", "stops", "message"),
+    ("capacities", "asked", "messages"),
     [
-        ({0: 100, 1_000: 90, 2_000: 80}, 1_000, ["No hot set", "2,000 keys"]),
-        ({0: 100, 1_000: 150, 2_000: 200}, 2_000, ["larger hot set pays", "2,000 keys"]),
-        ({0: 100, 1_000: 150, 2_000: 151}, 1_000, ["Beyond", "1,000 keys", "2,000 keys", "less than", "3 %"]),
+        ({1_000: 90, 2_000: 80}, 2_000, [["2 sizes", "1,000", "2,000 keys", "none", "3 %"]]),
+        ({1_000: 80}, 1_000, [["1 size", "none", "3 %"]]),
+        # Nothing is said of sizes between the two or beyond them.
+        ({1_000: 150, 2_000: 200}, 2_000, [["2 sizes", "2,000 keys carry most", "33 % more than 1,000"]]),
+        ({2_000: 200}, 2_000, [["1 size", "2,000 keys carry most: 200 steps/s"]]),
+        (
+            {1_000: 150, 2_000: 151}, 2_000,
+            [["2,000 keys carry most: 151"], ["Beyond", "1,000 keys", "2,000 keys", "less than", "3 %"]],
+        ),
+        (
+            {100: 200, 500: 190, 689: 180}, 689,
+            [
+                ["3 sizes", "100 to 689 keys, 100 keys carry most: 200"], ["Beyond", "100 keys", "689 keys"],
+                ["100 keys carry 11 % more than the 689 asked for"],
+            ],
+        ),
     ],
 )  # fmt: skip
-def test_a_sentence_has_the_size_beyond_which_a_hot_set_stops_to_pay(
-    capacities: dict[int, float], stops: int, message: list[str]
-) -> None:
-    cluster = Cluster(workers=4, servers=2)
-    made = sizes(capacities)
-    stop = next(size for size in made if size.top_k == stops)
-    equal = sides(side(1, 1, 1), side(1, 1, 1), 1)
-    checks = [CalculationCheck(1_000, 105, 100)]
-    lines = list(sentences(cluster, config_for(cluster), 9, equal, made, stop, checks))
-    assert any(is_in_order(line, *message) for line in lines)
-    assert any(is_in_order(line, "105 steps/s with 1,000 keys, 100 simulated (+5 %)") for line in lines)
-    assert not any("estimates" in line for line in lines)
-
-
-@pytest.mark.parametrize(("calculated", "is_estimate"), [(89, True), (91, False), (109, False), (111, True)])
-def test_calculated_capacities_are_called_estimates_if_the_last_check_fails(
-    calculated: float, is_estimate: bool
+def test_sentences_on_sizes_have_what_was_simulated(
+    capacities: dict[int, float], asked: int, messages: list[list[str]]
 ) -> None:
     cluster, equal = Cluster(workers=4, servers=2), sides(side(1, 1, 1), side(1, 1, 1), 1)
-    made = sizes({0: 1, 1_000: 1})
-    checks = [CalculationCheck(1_000, 150, 100), CalculationCheck(2_000, calculated, 100)]
-    text = " ".join(sentences(cluster, config_for(cluster), 9, equal, made, made[1], checks))
-    assert ("are estimates" in text) is is_estimate and says(text, 100, "+50")
+    lines = list(sentences(cluster, config_for(cluster), 9, equal, sizes(capacities, asked)))
+    found = [line for line in lines if re.search("carry|larger hot set", line)]
+    assert len(found) == len(messages)
+    for line, message in zip(found, messages, strict=True):
+        assert is_in_order(line, *message)
 
 
 def test_workers_in_racks_share_uplinks() -> None:
@@ -428,8 +399,8 @@ def test_full_uplinks_take_the_gain_away() -> None:
     assert wide_offload > 1.5 * wide_baseline
     assert offload / baseline == pytest.approx(0.9, abs=0.03)
     assert baseline < 0.8 * wide_baseline
-    made, equal = sizes({0: 1, 20_000: 1}), sides(side(1, 1, 1), side(1, 1, 1), 1)
-    said = sentences(narrow, config_for(narrow), 300, equal, made, made[1], ())
+    made, equal = sizes({20_000: 1}), sides(side(1, 1, 1), side(1, 1, 1), 1)
+    said = sentences(narrow, config_for(narrow), 300, equal, made)
     [message] = [sentence for sentence in said if says(sentence, 2, "Workers")]
     assert "up to 8" in message and "0.2 Gbit/s" in message
 

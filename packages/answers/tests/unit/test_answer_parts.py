@@ -16,9 +16,8 @@ from foundation.logs.access.block import ReadOptions
 from foundation.protocol.addressing import MAX_HOSTS
 from hosts.worker.logs import WorkerLogs
 from hosts.workload.files import deal, load
-from hotline_answers.cluster_answer.ask import ClusterAnswer, answer, capacities, capacity_with
-from hotline_answers.cluster_answer.capacity import MAX_ERROR
-from hotline_answers.cluster_answer.cluster import Cluster, config_for, max_workers, part_of
+from hotline_answers.cluster_answer.ask import ClusterAnswer, answer, capacities, simulate_size
+from hotline_answers.cluster_answer.cluster import MAX_ERROR, Cluster, config_for, max_workers, part_of
 from hotline_answers.cluster_answer.hotset import workload_for
 from packages.answers.tests.harness.capacities import capacities_of
 from simulator.costs import HostCosts
@@ -50,7 +49,7 @@ def test_the_capacity_with_a_hot_set_needs_no_simulation_without() -> None:
     config = config_for(Cluster(workers=4, servers=1, keys_per_step=100, top_k=500))
     workload = workload_for(config, None, quiet_reporter())
     both = capacities(config, workload, 500, quiet_reporter())
-    assert capacity_with(config, workload, 500, quiet_reporter()) == both[1] != both[0]
+    assert simulate_size(config, workload, 500, quiet_reporter()).capacity == both[1] != both[0]
 
 
 def test_simulations_for_a_capacity_write_no_logs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +57,7 @@ def test_simulations_for_a_capacity_write_no_logs(monkeypatch: pytest.MonkeyPatc
     workload = workload_for(config, None, quiet_reporter())
     for write in ("write_rpcs", "write_operations"):
         monkeypatch.setattr(WorkerLogs, write, None)
-    assert capacity_with(config, workload, 500, quiet_reporter()) > 0
+    assert simulate_size(config, workload, 500, quiet_reporter()).capacity > 0
 
 
 def test_samples_change_no_capacity() -> None:
@@ -92,7 +91,7 @@ def test_an_answer_by_a_part_has_the_rates_of_the_whole(of_part: ClusterAnswer) 
         (of_part.part_check.baseline, sides.baseline), (of_part.part_check.offload, sides.offload),
     ):  # fmt: skip
         assert abs(side.capacity / check - 1) <= abs(of_part.part_check.error) + 1e-9 < MAX_ERROR
-    # Calculated sizes are those of the whole, too.
+    # Sizes are those of the whole, too.
     assert of_part.sizes[0].capacity == pytest.approx(whole[0], rel=MAX_ERROR)
     assert of_part.sizes[0].ps_cpu_us * of_part.sizes[0].capacity / 1e6 == pytest.approx(
         cluster.servers * sides.baseline.at_capacity.servers

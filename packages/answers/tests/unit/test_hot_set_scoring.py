@@ -114,7 +114,7 @@ def test_a_log_of_one_mini_batch_is_said_to_be_too_short_first(tmp_path: Path) -
     file = write([list(range(1, 60))], tmp_path / "log")
     made = answer(workers=1, servers=1, data=file, top_k=20, dim=1)
     assert says(made.headline, "mini-batch")
-    assert made.sizes[1].served == pytest.approx(20 / 59)
+    assert {size.top_k: size.served for size in made.sizes}[20] == pytest.approx(20 / 59)
     _, scoring, *_ = invoke("hotset", "curve", file).stdout.splitlines()
     assert says(scoring, "updates", "scored")
     assert "expected at least 2" in invoke("policies", file, "--into", tmp_path / "policies").output

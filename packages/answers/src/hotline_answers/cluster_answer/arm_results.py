@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from analysis.metrics import PS_CPU, WORKER_CPU, block_metrics, metrics_of_table
-from analysis.record import RunRecord
+from analysis.record import RunRecord, SimulatedArm
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from foundation.designs.arms import baseline_and_lead
@@ -28,10 +28,13 @@ class Utilization(Strict):
         )
 
 
-class ArmResult(Strict):
+class ClosedLoopResult(Strict):
     capacity: float
     """Steps/s of the whole cluster (as all rates here), even if only a part of it was simulated."""
     at_capacity: Utilization
+
+
+class ArmResult(ClosedLoopResult):
     at_rate: Utilization
     rpcs_per_step: float
     ps_packets_per_step: float
@@ -65,16 +68,11 @@ def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) 
 
     def result_of(arm: str) -> ArmResult:
         assert record.simulation is not None
-        closed_loop = record.simulation.arms[arm]
         blocks = [block for block in record.blocks if block.arm == arm]
         cpu_us = block_metrics(blocks, (WORKER_CPU, PS_CPU))
         worker_s, server_s = cpu_us[WORKER_CPU.name] / 1e6, cpu_us[PS_CPU.name] / 1e6
         return ArmResult(
-            capacity=record.capacity[arm] / server_share,
-            at_capacity=Utilization(
-                workers=closed_loop.workers_busy * config.workers / cores["workers"],
-                servers=closed_loop.servers_busy * config.servers / cores["servers"],
-            ),
+            **dict(closed_loop_result(config, record.capacity[arm], record.simulation.arms[arm])),
             at_rate=Utilization(
                 workers=min(1.0, worker_s * rate / cores["workers"]),
                 servers=min(1.0, server_s * rate / cores["servers"]),
@@ -90,6 +88,18 @@ def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) 
         baseline=result_of(baseline.name),
         offload=result_of(lead.name),
         differences={name: differences[name] for name in metric_names if name in differences},
+    )
+
+
+def closed_loop_result(config: SimulationConfig, capacity: float, arm: SimulatedArm) -> ClosedLoopResult:
+    """Return the result of a simulated cluster or part, whose capacity in steps/s is given."""
+    cores = cores_of(config)
+    return ClosedLoopResult(
+        capacity=capacity / config.hosts.server_share,
+        at_capacity=Utilization(
+            workers=arm.workers_busy * config.workers / cores["workers"],
+            servers=arm.servers_busy * config.servers / cores["servers"],
+        ),
     )
 
 

@@ -12,14 +12,11 @@ from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.interface import Arm
 from foundation.errors import DataError
 from foundation.settings import Strict
-from hotline_answers.cluster_answer.arm_results import OffloadComparison, compare_arms
-from hotline_answers.cluster_answer.capacity import (
-    CalculationCheck,
-    CapacityModel,
-    UplinkGain,
-    next_size_to_check,
-    smallest_sufficient_size,
-    uplink_gains,
+from hotline_answers.cluster_answer.arm_results import (
+    ClosedLoopResult,
+    OffloadComparison,
+    closed_loop_result,
+    compare_arms,
 )
 from hotline_answers.cluster_answer.cluster import (
     MAX_RPCS,
@@ -44,12 +41,18 @@ from hotline_answers.cluster_answer.hotset import (
 )
 from hotline_answers.cluster_answer.sensitivity import InputEffect, input_effects
 from hotline_answers.cluster_answer.sentences import headline, rows_sentence, sentences
-from hotline_answers.cluster_answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
+from hotline_answers.cluster_answer.sizes import (
+    ComparedSizes,
+    PackingCounter,
+    PackingCounts,
+    Size,
+    size_of,
+    sizes_for,
+)
+from hotline_answers.cluster_answer.uplinks import UplinkGain, uplink_gains
 from simulator.config import SimulationConfig
 from simulator.devices import DEVICES
-from simulator.experiment import simulated_capacities, temporary_run
-
-_MAX_CHECKS = 3  # further sizes that are simulated
+from simulator.experiment import simulate_closed_loops, temporary_run
 
 
 class ClusterAnswer(Strict):
@@ -61,11 +64,11 @@ class ClusterAnswer(Strict):
     sentences: tuple[str, ...]
     sides: OffloadComparison
     sizes: tuple[Size, ...]
+    """No hot set, and the sizes that were compared, each simulated with the same settings."""
+    best: int
+    """Of these sizes the one that carries most."""
     stops_at: int
-    """Size beyond which a larger hot set adds less than 3 % to the capacity."""
-    checks: tuple[CalculationCheck, ...]
-    """Comparisons of a size's calculated and simulated capacity, in order; if the last check has failed,
-    calculated capacities are estimates."""
+    """Size beyond which a larger one of them adds less than 3 % to the capacity."""
     part_check: PartCheck | None
     uplinks: tuple[UplinkGain, ...]
     effects: tuple[InputEffect, ...]
@@ -107,21 +110,12 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
         staleness = simulated.record.staleness.get(COLLECT)
         # A short simulation may end before a copy is replaced.
         ages = staleness if staleness is not None and staleness.copies else None
-    counts_by_size = _count_packets(
-        counter,
-        sizes_for(top_k, counter.keys_with_updates, counter.max_rows),
-        reporter,
-    )
-    model = CapacityModel(
-        config, comparison.baseline, counts_by_size[0], comparison.offload, counts_by_size[top_k]
-    )
-    uplinks = uplink_gains(model, counts_by_size[0], counts_by_size[top_k], cluster)
-    simulated_capacities = {0: comparison.baseline.capacity, top_k: comparison.offload.capacity}
-    sizes, checks = _check_capacities(config, workload, model, counts_by_size, simulated_capacities, reporter)
+    results = {0: comparison.baseline, top_k: comparison.offload}
+    sizes, counts = _simulate_sizes(config, workload, counter, results, reporter)
+    uplinks = uplink_gains(cluster, config, comparison, counts[0], counts[top_k])
     part_check = (
         None if config.workers == cluster.workers else _check_part(cluster, config, log, comparison, reporter)
     )
-    sufficient_size = smallest_sufficient_size(sizes[1:])  # without size 0, which is no hot set
     keys = lanes_per_step(workload.trace)
     other_dims = _other_dims(cluster, workload, keys, comparison, reporter)
     return ClusterAnswer(
@@ -129,7 +123,7 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
         simulated_workers=config.workers,
         keys_per_step=keys,
         notes=tuple(notes),
-        headline=headline(comparison, sufficient_size, short_log_warning(log, config.workers)),
+        headline=headline(comparison, sizes.recommended, short_log_warning(log, config.workers)),
         sentences=tuple(
             sentences(
                 cluster,
@@ -137,8 +131,6 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
                 keys,
                 comparison,
                 sizes,
-                sufficient_size,
-                checks,
                 part_check,
                 uplinks,
                 ages,
@@ -146,12 +138,12 @@ def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> 
             )
         ),
         sides=comparison,
-        sizes=tuple(sizes),
-        stops_at=sufficient_size.top_k,
-        checks=checks,
+        sizes=(sizes.none, *sizes.hot),
+        best=sizes.best.top_k,
+        stops_at=sizes.sufficient.top_k,
         part_check=part_check,
         uplinks=uplinks,
-        effects=_effects(cluster, log, keys, comparison, counter, model, reporter),
+        effects=_effects(cluster, log, keys, comparison, sizes, reporter),
         ages=ages,
         other_dims=other_dims,
         rows="" if cluster.has_dims else rows_sentence(other_dims, cluster.switch),
@@ -174,14 +166,10 @@ def _other_dims(
 
 def _effects(
     cluster: Cluster, log: ReadLog | None, keys_per_step: float, comparison: OffloadComparison,
-    counter: PackingCounter, model: CapacityModel, reporter: Reporter,
+    sizes: ComparedSizes, reporter: Reporter,
 ) -> tuple[InputEffect, ...]:  # fmt: skip
-    max_size = min(counter.keys_with_updates, counter.max_rows)
-    sizes = (max(comparison.top_k // 2, 1), min(2 * comparison.top_k, max_size))
     memory = [
-        (size, model.capacity(counter.count(size)) / comparison.baseline.capacity)
-        for size in dict.fromkeys(sizes)
-        if size != comparison.top_k
+        (size.top_k, size.capacity / sizes.none.capacity) for size in sizes.neighbours(comparison.top_k)
     ]
 
     def simulate(config: SimulationConfig, log: ReadLog | None) -> float:
@@ -193,49 +181,22 @@ def _effects(
         return input_effects(cluster, log, keys_per_step, comparison.gain, comparison.top_k, memory, simulate)
 
 
-def _count_packets(
-    counter: PackingCounter, sizes: Sequence[int], reporter: Reporter
-) -> dict[int, PackingCounts]:
-    counts_by_size = dict[int, PackingCounts]()
+def _simulate_sizes(
+    config: SimulationConfig, workload: ScoredWorkload, counter: PackingCounter,
+    known: dict[int, ClosedLoopResult], reporter: Reporter,
+) -> tuple[ComparedSizes, dict[int, PackingCounts]]:  # fmt: skip
+    """Return the sizes to compare and the packets of each; `known` are the simulated ones, none and asked."""
+    [_, asked] = known
+    sizes, counts = dict[int, Size](), dict[int, PackingCounts]()
+    tried = [0, *sizes_for(asked, counter.keys_with_updates, counter.max_rows)]
     with reporter.phase("sizes", 1.0) as phase:
-        for top_k in sizes:
-            counts_by_size[top_k] = counter.count(top_k)
-            phase.update(len(counts_by_size) / len(sizes))
-    return counts_by_size
-
-
-def _check_capacities(
-    config: SimulationConfig, workload: ScoredWorkload, model: CapacityModel,
-    counts_by_size: dict[int, PackingCounts], simulated_capacities: dict[int, float], reporter: Reporter,
-) -> tuple[list[Size], tuple[CalculationCheck, ...]]:  # fmt: skip
-    checks = list[CalculationCheck]()
-
-    def sizes() -> list[Size]:
-        return [
-            model.size(top_k, counts, simulated_capacities.get(top_k))
-            for top_k, counts in counts_by_size.items()
-        ]
-
-    def simulate(top_k: int) -> None:
-        calculated = model.capacity(counts_by_size[top_k])
-        simulated_capacities[top_k] = capacity_with(config, workload, top_k, reporter)
-        checks.append(CalculationCheck(top_k, calculated, simulated_capacities[top_k]))
-        model.calibrate(counts_by_size[top_k], simulated_capacities[top_k])
-
-    def sufficient_top_k() -> int:
-        return smallest_sufficient_size(size for size in sizes() if size.top_k).top_k
-
-    while len(checks) < _MAX_CHECKS and (not checks or checks[-1].has_failed):
-        top_k = next_size_to_check(
-            list(simulated_capacities), sufficient_top_k(), [size for size in counts_by_size if size]
-        )
-        if top_k is None:
-            break
-        simulate(top_k)
-    # The headline has the capacity of this size.
-    if sufficient_top_k() not in simulated_capacities:
-        simulate(sufficient_top_k())
-    return sizes(), tuple(checks)
+        for top_k in tried:
+            counts[top_k] = counter.count(top_k)
+            result = known.get(top_k) or simulate_size(config, workload, top_k, reporter)
+            sizes[top_k] = size_of(config, top_k, counts[top_k], result)
+            phase.update(len(sizes) / len(tried))
+    none = sizes.pop(0)
+    return ComparedSizes(none=none, hot=tuple(sizes.values()), asked=asked), counts
 
 
 def _check_part(
@@ -259,25 +220,26 @@ def capacities(
     config: SimulationConfig, workload: ScoredWorkload, top_k: int, reporter: Reporter
 ) -> tuple[float, float]:
     """Return the simulated capacities of the whole cluster without and with offload, in steps/s."""
-    baseline, lead = _capacities(config, workload, top_k, reporter, baseline_and_lead(config.design))
+    results = _closed_loops(config, workload, top_k, reporter, baseline_and_lead(config.design))
+    baseline, lead = (result.capacity for result in results)
     return baseline, lead
 
 
-def capacity_with(
+def simulate_size(
     config: SimulationConfig, workload: ScoredWorkload, top_k: int, reporter: Reporter
-) -> float:
-    """Return the simulated capacity of the whole cluster with offload, in steps/s."""
+) -> ClosedLoopResult:
+    """Return the result of the whole cluster with a hot set of this size."""
     _, lead = baseline_and_lead(config.design)
-    [capacity] = _capacities(config, workload, top_k, reporter, [lead])
-    return capacity
+    [result] = _closed_loops(config, workload, top_k, reporter, [lead])
+    return result
 
 
-def _capacities(
+def _closed_loops(
     config: SimulationConfig, workload: ScoredWorkload, top_k: int, reporter: Reporter, arms: Sequence[Arm]
-) -> list[float]:
+) -> list[ClosedLoopResult]:
     names = tuple(arm.name for arm in arms)
     config = config.model_copy(update={"rounds": 1, "top_k": top_k, "arms": names})
     workload = simulated_part(workload, top_k)
     with hot_set_file(workload, top_k) as hot_set:
-        capacity = simulated_capacities(config, workload.trace, reporter, hot_set)
-    return [capacity[name] / config.hosts.server_share for name in names]
+        found = simulate_closed_loops(config, workload.trace, reporter, hot_set)
+    return [closed_loop_result(config, *found[name]) for name in names]

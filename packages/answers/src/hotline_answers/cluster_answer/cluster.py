@@ -232,6 +232,10 @@ def with_dims_of_log(cluster: Cluster, config: SimulationConfig, data: Trace) ->
     return cluster.with_dims_of_log(data.space.dims)
 
 
+MAX_ERROR = 0.1
+"""Largest error of a part's check, above which capacities are called estimates."""
+
+
 class PartCheck(Strict):
     workers: int
     baseline: float  # capacity of the whole cluster, steps/s

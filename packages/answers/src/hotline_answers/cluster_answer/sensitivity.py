@@ -1,7 +1,8 @@
 """Compute how an answer's gain in capacity changes if one of its inputs is smaller or larger.
 
 A part of the cluster is simulated with the input and with another value of it; the ratio of both gains times
-the answer's gain is the gain with that value. Sizes of the hot set are calculated (`capacity.py`).
+the answer's gain is the gain with that value. Gains with other sizes of the hot set are those that the answer
+has simulated.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from experiment.errors import ConfigError
 from foundation.settings import Strict
 from hosts.workload.trace import Trace, prefix_sums
 from hotline_answers.cluster_answer.cluster import Cluster, Part, config_for, part_of, whole_cluster
@@ -65,7 +67,7 @@ def input_effects(
 ) -> tuple[InputEffect, ...]:  # fmt: skip
     """Return the effects of five inputs, those that change the gain most first.
 
-    `memory` has the gain of other sizes of the hot set than `top_k`; `simulate` returns that of a workload.
+    `memory` has the gain of the sizes of the hot set next to `top_k`; `simulate` returns that of a workload.
     """
     part = part_of(cluster, PART_WORKERS) if cluster.optimiser is None else whole_cluster(cluster)
     short_log = None if log is None else _shorten(log, part.workers * _BATCHES_PER_WORKER)
@@ -78,8 +80,8 @@ def input_effects(
             changed_log = short_log._replace(scored=variant.change(short_log.scored))
         try:
             other = _simulate(variant.cluster, part, changed_log, top_k, simulate)
-        except SimulationError:
-            continue  # the switch has no ports for such a cluster
+        except (SimulationError, ConfigError):
+            continue  # the switch has no ports for such a cluster, or simulations are not that large
         shown.append(GainAtValue(value=variant.other_value, gain=gain * other / reference))
     effects["hot keys", f"{top_k:,}"] = [
         GainAtValue(value=f"{size:,}", gain=of_size) for size, of_size in memory

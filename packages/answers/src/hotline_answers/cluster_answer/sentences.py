@@ -10,11 +10,11 @@ from foundation.protocol.header import LANES
 from foundation.protocol.memory import MemoryOfRows
 from foundation.text import pluralize
 from hotline_answers.cluster_answer.arm_results import ArmResult, Limit, OffloadComparison
-from hotline_answers.cluster_answer.capacity import MAX_ERROR, MIN_GAIN, CalculationCheck, UplinkGain
-from hotline_answers.cluster_answer.cluster import Cluster, PartCheck
+from hotline_answers.cluster_answer.cluster import MAX_ERROR, Cluster, PartCheck
 from hotline_answers.cluster_answer.dims import DimEffect
 from hotline_answers.cluster_answer.hotset import ReadLog
-from hotline_answers.cluster_answer.sizes import Size
+from hotline_answers.cluster_answer.sizes import MIN_GAIN, ComparedSizes, Size
+from hotline_answers.cluster_answer.uplinks import UplinkGain
 from simulator.config import SimulationConfig
 from simulator.costs import HostCosts
 from simulator.devices import DEVICES, Device
@@ -28,18 +28,15 @@ _LIMITS: dict[tuple[Limit, ...], str] = {
 _TOLERANCE = 0.03  # relative difference up to which capacities, or gains, are called equal
 
 
-def headline(comparison: OffloadComparison, best_size: Size, short_log_warning: str | None = None) -> str:
-    """Return the gain with the best size of the hot set, and with the requested size if they differ."""
+def headline(comparison: OffloadComparison, size: Size, short_log_warning: str | None = None) -> str:
+    """Return the gain with the recommended size of the hot set, and with the requested one if they differ."""
     baseline = comparison.baseline.capacity
-    best = comparison.offload.capacity
-    if best_size.top_k != comparison.top_k:
-        best = best_size.capacity if best_size.simulated is None else best_size.simulated
-    capacities = f"{best:,.0f} steps/s of all workers, and {baseline:,.0f} without"
+    capacities = f"{size.capacity:,.0f} steps/s of all workers, and {baseline:,.0f} without"
     text = (
-        f"With {best_size.top_k:,} hot keys in the switch this cluster carries {_gain(best / baseline)}: "
+        f"With {size.top_k:,} hot keys in the switch this cluster carries {_gain(size.capacity / baseline)}: "
         f"{capacities}"
     )
-    if best_size.top_k != comparison.top_k:
+    if size.top_k != comparison.top_k:
         text += f"; with {comparison.top_k:,} hot keys, {_gain(comparison.gain)}"
     return f"{text}." if short_log_warning is None else f"{short_log_warning} {text}."
 
@@ -66,9 +63,7 @@ def sentences(
     config: SimulationConfig,
     keys_per_step: float,
     comparison: OffloadComparison,
-    sizes: Sequence[Size],
-    sufficient_size: Size,
-    checks: Sequence[CalculationCheck],
+    sizes: ComparedSizes,
     part_check: PartCheck | None = None,
     uplinks: Sequence[UplinkGain] = (),
     ages: Staleness | None = None,
@@ -82,15 +77,14 @@ def sentences(
     yield _utilization("With it", comparison.offload)
     if ages is not None:
         yield _collection(config, ages)
-    yield from _sizes(sizes, sufficient_size)
-    yield _checks(checks)
+    yield from _sizes(sizes)
     yield _data(cluster, keys_per_step)
     if log is not None and log.training_steps:
         yield (
             f"Hot keys are chosen from the first {log.training_steps:,} of the log's {log.steps:,} "
             "mini-batches, and scored on the rest."
         )
-    yield _rows(cluster, sufficient_size)
+    yield _rows(cluster, sizes.recommended)
     yield device(config, DEVICES[cluster.switch])
     if config.network.rack is not None:
         yield _racks(cluster, config)
@@ -170,31 +164,29 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _sizes(sizes: Sequence[Size], sufficient_size: Size) -> Iterator[str]:
-    no_hot_set, largest_size = sizes[0], sizes[-1]
-    if sufficient_size.capacity <= (1 + MIN_GAIN) * no_hot_set.capacity:
-        yield f"No hot set of up to {largest_size.top_k:,} keys makes this cluster carry more."
-    elif sufficient_size is largest_size:
-        yield f"A larger hot set pays up to the maximum of {largest_size.top_k:,} keys."
-    else:
+def _sizes(sizes: ComparedSizes) -> Iterator[str]:
+    """Yield what the simulated sizes show; nothing is said of a trend beyond them."""
+    best, asked, largest = sizes.best, sizes[sizes.asked], sizes.hot[-1]
+    compared = f"Of {pluralize(len(sizes.hot), 'size')} of the hot set that were simulated"
+    if len(sizes.hot) > 1:
+        compared += f", from {sizes.hot[0].top_k:,} to {largest.top_k:,} keys"
+    if not sizes.has_gain:
+        yield f"{compared}, none makes this cluster carry {_percent(MIN_GAIN)} more than without a hot set."
+        return
+    text = f"{compared}, {best.top_k:,} keys carry most: {best.capacity:,.0f} steps/s"
+    if sizes.sufficient is largest and len(sizes.hot) > 1:
+        next_smaller = sizes.hot[-2]
+        gain = largest.capacity / next_smaller.capacity - 1
+        text += f", {_percent(gain)} more than {next_smaller.top_k:,}"
+    yield f"{text}."
+    if sizes.sufficient is not largest:
         yield (
-            f"Beyond {sufficient_size.top_k:,} keys a larger hot set, of up to {largest_size.top_k:,} keys, "
+            f"Beyond {sizes.sufficient.top_k:,} keys a larger hot set, of up to {largest.top_k:,} keys, "
             f"adds less than {_percent(MIN_GAIN)}."
         )
-
-
-def _checks(checks: Sequence[CalculationCheck]) -> str:
-    source = "Capacities of the other sizes are calculated from counts of packets"
-    if not checks:
-        return f"{source}, without a check."
-    check_texts = "; ".join(
-        f"{each.calculated:,.0f} steps/s with {each.top_k:,} keys, {each.simulated:,.0f} simulated "
-        f"({100 * each.error:+.0f} %)"
-        for each in checks
-    )
-    if checks[-1].has_failed:
-        return f"{source}, and are estimates, because checks failed: {check_texts}."
-    return f"{source}, and checked: {check_texts}."
+    if best.capacity > (1 + MIN_GAIN) * asked.capacity:
+        gain = best.capacity / asked.capacity - 1
+        yield f"{best.top_k:,} keys carry {_percent(gain)} more than the {asked.top_k:,} asked for."
 
 
 def _data(cluster: Cluster, keys_per_step: float) -> str:

@@ -1,6 +1,8 @@
-"""Sizes of the hot set, and the packets of a step with each, counted by packing mini-batches.
+"""Sizes of the hot set that are compared, and the packets of a step with each.
 
-The counted steps follow those that the hot keys are chosen from.
+Packets are counted by packing mini-batches, which follow those that the hot keys are chosen from. The
+simulations that compare sizes (`ask.py`) do not depend on the size that is asked for, so that each size has
+the same capacity in every answer.
 """
 
 from __future__ import annotations
@@ -18,10 +20,15 @@ from foundation.protocol.memory import NO_MEMORY, MemoryOfRows, memory_of_rows
 from foundation.settings import Strict
 from hosts.hotset.worker.counting import count_rpcs
 from hosts.workload.trace import Trace
+from hotline_answers.cluster_answer.arm_results import ClosedLoopResult, cores_of
 from hotline_answers.cluster_answer.hotset import ScoredWorkload
 from simulator.config import SimulationConfig
 
-SIZES = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
+MIN_GAIN = 0.03
+"""Relative difference in capacity from which on a hot set is said to carry more than another."""
+_SIZES = tuple(digit * 10**exponent for exponent in range(6) for digit in (1, 2, 5))
+_MAX_RANGE = 200
+"""Ratio of the largest of the compared sizes to the smallest, at most."""
 _PACKED_BATCHES = 40
 
 
@@ -31,7 +38,6 @@ class PackingCounts(NamedTuple):
     served: float  # share of the keys that the switch serves
     rpcs: float
     server_packets: float  # packets to servers
-    server_lanes: float  # keys that servers serve
     keys: float
     values: float
     """Values of the keys' rows, as RPCs carry them."""
@@ -50,8 +56,64 @@ class Size(Strict):
     worker_cpu_us: float
     """CPU time of a step of all workers in a closed loop; `ps_cpu_us` is that of all servers."""
     ps_cpu_us: float
-    capacity: float  # calculated, steps/s
-    simulated: float | None = None  # simulated capacity, steps/s
+    capacity: float  # simulated, steps/s
+
+
+def size_of(
+    config: SimulationConfig, top_k: int, counts: PackingCounts, closed_loop: ClosedLoopResult
+) -> Size:
+    cores, capacity = cores_of(config), closed_loop.capacity
+    # A simulated part has a share of the cluster's workers, and all of its servers.
+    worker_cores = cores["workers"] / config.hosts.server_share
+    return Size(
+        top_k=top_k,
+        register_bytes=counts.memory.registers,
+        entry_bytes=counts.memory.entries,
+        served=counts.served,
+        rpcs_per_step=counts.rpcs,
+        ps_packets_per_step=counts.server_packets,
+        worker_cpu_us=1e6 * closed_loop.at_capacity.workers * worker_cores / capacity,
+        ps_cpu_us=1e6 * closed_loop.at_capacity.servers * cores["servers"] / capacity,
+        capacity=capacity,
+    )
+
+
+class ComparedSizes(Strict):
+    """Sizes of the hot set, ascending, whose capacities were simulated with the same settings."""
+
+    none: Size
+    """Without a hot set."""
+    hot: tuple[Size, ...]
+    asked: int
+    """The size that was asked for, which is one of them."""
+
+    @property
+    def best(self) -> Size:
+        """The size that carries most."""
+        return max(self.hot, key=lambda size: size.capacity)
+
+    @property
+    def sufficient(self) -> Size:
+        """The smallest size beyond which a larger one adds less than `MIN_GAIN` to the capacity."""
+        most = self.best.capacity
+        return next(size for size in self.hot if size.capacity >= (1 - MIN_GAIN) * most)
+
+    @property
+    def has_gain(self) -> bool:
+        return self.best.capacity > (1 + MIN_GAIN) * self.none.capacity
+
+    @property
+    def recommended(self) -> Size:
+        """The sufficient size, or the one that was asked for if no size carries more than none."""
+        return self.sufficient if self.has_gain else self[self.asked]
+
+    def __getitem__(self, top_k: int) -> Size:
+        return next(size for size in self.hot if size.top_k == top_k)
+
+    def neighbours(self, top_k: int) -> list[Size]:
+        """Return the next smaller size and the next larger one, or that of them which there is."""
+        at = self.hot.index(self[top_k])
+        return [size for index, size in enumerate(self.hot) if abs(index - at) == 1]
 
 
 class PackingCounter:
@@ -96,7 +158,6 @@ class PackingCounter:
             served=served / keys,
             rpcs=ops * rpcs,
             server_packets=ops * server_packets,
-            server_lanes=ops * (keys - served),
             keys=ops * keys,
             values=ops * values,
             memory=memory_of_rows(self._dims[is_hot]),
@@ -123,5 +184,7 @@ def _positions(trace: Trace, batch: int) -> NDArray[np.uint32]:
 
 
 def sizes_for(top_k: int, keys: int, max_rows: int) -> list[int]:
-    """Return the sizes to count, up to `max_rows` rows in the switch and the `keys` that may be hot."""
-    return sorted({0, top_k, *(size for size in (*SIZES, max_rows) if size <= min(keys, max_rows))})
+    """Return the sizes to compare: `top_k`, and others up to the `keys` that may be hot and `max_rows`."""
+    largest = min(keys, max_rows)
+    others = (size for size in _SIZES if largest / _MAX_RANGE <= size <= largest)
+    return sorted({top_k, *others, largest})
