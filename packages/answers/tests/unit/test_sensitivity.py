@@ -73,6 +73,14 @@ def test_values_that_a_cluster_cannot_have_are_left_out() -> None:
     assert by_input["skew"].range == 1.0
 
 
+def test_a_cluster_of_the_most_servers_has_no_effect_of_more() -> None:
+    """A switch has ports for 400 servers beside racks, and simulations have at most 256 servers."""
+    cluster = Cluster(workers=2_000, servers=200, racks=40)
+    found = input_effects(cluster, None, 300, 2.0, 100, [], lambda config, log: float(config.servers))
+    [servers] = [each for each in found if each.input == "servers"]
+    assert [each.value for each in servers.effects] == ["100"]
+
+
 def test_cheaper_hosts_cost_a_tenth() -> None:
     (hosts,) = [each.cluster.hosts for each in _variants(Cluster(workers=8, servers=2), None, 300) if
                 each.input == "costs of hosts"]  # fmt: skip

@@ -36,6 +36,13 @@ def findings(study: Study) -> Iterator[str]:
             "each period, cannot hit."
         )
     outcomes = study.at(shown_size(study))
+    for each in outcomes.values():
+        if each.is_bound and each.known_steps:
+            yield (
+                f"{each.title.capitalize()} knows the next {each.known_steps:,} mini-batches, and so all "
+                f"{study.facts.scored_steps:,} that are scored here: like the optimum, it is a bound and no "
+                "alternative."
+            )
     random, lru, top_k, optimum = (outcomes.get(name) for name in ("random", "lru", "top-k", "belady"))
     if random is not None:
         comparison = "" if top_k is None else f"; with the top-k of the first part {top_k.share:.1%}"

@@ -59,6 +59,8 @@ class PolicySpec:
     by_switch: bool = False
     """Whether the data plane makes the moves by itself; otherwise the control plane writes tables."""
     is_bound: bool = False  # whether the policy is an upper bound, which needs knowledge of the future
+    known_steps: int = 0
+    """Coming mini-batches that the policy knows; it is a bound, too, on a log that has no more than these."""
     why_not_live: str = ""
     """Why the policy cannot choose live hot sets, as a verb phrase; empty if it can."""
     check: Callable[[int], object] | None = None

@@ -50,7 +50,10 @@ class PolicyOutcome(Strict):
     policy: str
     title: str
     size: int
-    is_bound: bool  # whether the policy is an upper bound, which needs knowledge of the future
+    is_bound: bool
+    """Whether the policy is an upper bound, which knows the whole future of this log."""
+    known_steps: int = 0
+    """Coming mini-batches that the policy knows."""
     by_switch: bool  # whether the data plane makes the moves by itself
     updates: int
     hits: int

@@ -13,9 +13,12 @@ import polars as pl
 import pytest
 
 from hotline_policies import study as studies
+from hotline_policies.findings import findings, headline
 from hotline_policies.replay import replay as real_replay
+from hotline_policies.result import study
 from hotline_policies.rules import BY_NAME
 from hotline_policies.settings import WRITES_PER_S, StudySettings
+from hotline_policies.table import cells
 from packages.policies.tests.unit.conftest import write_log
 from switch_harness.wording import says
 from tests.harness.browser import browser, opened
@@ -97,6 +100,26 @@ def test_the_answer_names_what_is_better_than_a_fixed_set(log: Path, tmp_path: P
 
 
 @pytest.mark.usefixtures("no_page")
+@pytest.mark.parametrize(("scored", "is_bound"), [(7, True), (100, True), (101, False)])
+def test_a_policy_that_knows_all_scored_mini_batches_is_no_alternative(
+    tmp_path: Path, scored: int, is_bound: bool
+) -> None:
+    """look-ahead knows the next 100 mini-batches; keys drift, so that it has more hits than top-k."""
+    lines = [f"{step},1,{step // 3 + key}" for step in range(2 * scored) for key in range(9)]
+    (tmp_path / "log.csv").write_text("\n".join(["iteration,worker,key", *lines]) + "\n")
+    found = study(
+        tmp_path / "log.csv", sizes=(5,), policies=("look-ahead", "top-k"), into=tmp_path / "policies"
+    )
+    top_k, look_ahead = sorted(found.outcomes, key=lambda each: each.share)
+    assert (found.facts.scored_steps, look_ahead.policy) == (scored, "look-ahead")
+    assert look_ahead.is_bound is is_bound
+    assert ("look-ahead" in headline(found).lower()) is not is_bound
+    [reason, *_] = findings(found)
+    assert says(reason, "100", f"{scored}", "bound") is is_bound
+    assert any("right choice" in each for each in findings(found)) is is_bound
+    assert cells(found, top_k)[-1] == "follows" and (cells(found, look_ahead)[-1] == "–") is is_bound
+
+
 def test_keys_that_all_fit_need_no_policy(log: Path, tmp_path: Path) -> None:
     """The log has 320 keys, and a set of all from its first half misses those that come later."""
     asked = (log, "--only", "top-k,lru,first-come")

@@ -321,5 +321,6 @@ LOOK_AHEAD = PolicySpec(
     "look-ahead",
     "evicts keys that the next 100 mini-batches do not access, then the key that they access last",
     make_look_ahead,
+    known_steps=KNOWN_STEPS,
     why_not_live=NEEDS_FUTURE,
 )
