@@ -14,7 +14,7 @@ from foundation.logs.access.block import AccessLog, ReadOptions
 
 TEXT_FORMATS = ("criteo", "recbole", "json", "libffm", "libsvm", "web", "table", "lists", "column")
 """Values of --format; of text formats with the same score, the first is taken."""
-BINARY_FORMATS = ("parquet", "oracle-general")
+BINARY_FORMATS = ("parquet", "arrow", "oracle-general")
 FORMATS = (*TEXT_FORMATS, *BINARY_FORMATS)
 SAMPLE_LINES = 1000
 MIN_SCORE = 0.3

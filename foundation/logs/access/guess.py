@@ -8,16 +8,25 @@ from functools import cached_property
 
 import polars as pl
 
-from foundation.logs.access.kinds import DATETIME, NUMBER, OPERATIONS
+from foundation.logs.access.kinds import (
+    DATETIME,
+    IN_BRACKETS,
+    NUMBER,
+    OPERATIONS,
+    separator_of_lists,
+    split_cells,
+)
 
 Guess = tuple[tuple[str, ...], dict[str, str]]
 """Columns of keys, and the column of each other role."""
 _KEY_NAME = re.compile(
-    r"(.*_)?(id|ids|key|keys|obj|object|item|user|movie|lbn|lba|uid|iid|isbn|asin|sku|url|uri|product)"
+    r"(.*_)?(id|key|obj|object|item|user|movie|lbn|lba|uid|iid|isbn|asin|sku|url|uri|product)s?"
     r"|c\d+|cat_?\d+"
 )
-_CAMEL_ID = re.compile(r".*[a-z](Id|ID)s?")
-_TIME_NAME = re.compile(r"(.*_)?(timestamp|time|ts|datetime|date)|t|unixreviewtime")
+_TIME_NAME = re.compile(
+    r"(.*_)?(time_?stamp|time|ts|date_?time|date)(_?(utc|s|sec|seconds|ms|us|ns|millis|micros|nanos))?|t"
+)
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _OP_NAME = re.compile(r"op|operation|opcode|op_type|operation_type|request_type|command|cmd|verb")
 _WEIGHT_NAMES = ("op_count", "opcount", "access_count", "num_ops")
 _ROW_NUMBER_NAMES = ("", "id", "_id", "index", "row", "row_id", "rowid", "unnamed:_0", "uuid", "guid")
@@ -43,14 +52,19 @@ class ColumnProfile:
     """What the first rows show of a column. Most guesses need few of the properties, so each is lazy."""
 
     def __init__(self, column: pl.Series, is_list: bool = False) -> None:
-        self.name, self.is_list = column.name, is_list
+        self.name = column.name
         self._cells = column.drop_nulls()
+        if self._cells.dtype == pl.String and separator_of_lists(self._cells.to_list()) == IN_BRACKETS:
+            self._cells = split_cells(self._cells, IN_BRACKETS)
+            is_list = bool(self._cells.explode().drop_nulls().str.contains(r"^\d+$").all())
+        self.is_list = is_list
+        """Whether the cells are lists of integers, or lists that are keys for another reason."""
         self.values = len(self._cells)
         """Number of cells that are not empty."""
 
     @property
     def lower_name(self) -> str:
-        return re.sub(r"[-. ]+", "_", self.name.strip().lower())
+        return _lower_name(self.name)
 
     @property
     def _has_lists(self) -> bool:
@@ -113,6 +127,28 @@ class ColumnProfile:
         ordered = self._dates if self._numbers is None else self._numbers
         return ordered is not None and _is_ascending(ordered)
 
+    @property
+    def is_strictly_ascending(self) -> bool:
+        """Whether each of enough numbers or dates is above the one before."""
+        return self.is_sorted and self.distinct == self.values
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether enough numbers or dates ascend that this is no chance."""
+        return self.values >= _MIN_ROWS and self.is_ascending
+
+    @property
+    def is_in_groups(self) -> bool:
+        """Whether these are integers from 0 or 1 on that ascend without gaps, as users of sorted rows do."""
+        if self._numbers is None or not (self.is_sorted and self.is_integer):
+            return False
+        return bool(self._numbers[0] in (0, 1) and (self._numbers.diff().drop_nulls() <= 1).all())
+
+    @cached_property
+    def lists(self) -> list[list[object]] | None:
+        """The cells, if they are lists."""
+        return self._cells.to_list() if isinstance(self._cells.dtype, pl.List) else None
+
     @cached_property
     def is_consecutive(self) -> bool:
         """Whether the cells are integers, each 1 above the one before."""
@@ -137,20 +173,28 @@ def _is_ascending(numbers: pl.Series) -> bool:
     return bool((steps >= 0).all() and (steps > 0).any())
 
 
+def _lower_name(name: str) -> str:
+    """Return a header's name in lower case, with an underscore between its words."""
+    return re.sub(r"[-. ]+", "_", _CAMEL_CASE.sub("_", name.strip()).lower())
+
+
 def looks_like_key(name: str) -> bool:
-    lower_name = re.sub(r"[-. ]+", "_", name.strip().lower())
-    return bool(_KEY_NAME.fullmatch(lower_name) or _CAMEL_ID.fullmatch(name.strip()))
+    return _KEY_NAME.fullmatch(_lower_name(name)) is not None
 
 
 def is_known_name(name: str) -> bool:
     """Return whether a header's name tells a column's role."""
-    lower_name = name.strip().lower()
+    lower_name = _lower_name(name)
     names = {candidate for candidates in _COMMON_NAMES.values() for candidate in candidates}
     return (
         looks_like_key(name)
         or lower_name in names
         or any(pattern.fullmatch(lower_name) is not None for pattern in (_TIME_NAME, _OP_NAME))
     )
+
+
+class AmbiguousColumnsError(Exception):
+    """The values of a column fit two roles; the message has both, and the options that choose."""
 
 
 def guess_from_names(profiles: Sequence[ColumnProfile], excluded: Collection[str]) -> Guess:
@@ -162,11 +206,10 @@ def guess_from_names(profiles: Sequence[ColumnProfile], excluded: Collection[str
         for candidate in candidates:
             if candidate in by_name and role not in others:
                 others[role] = by_name[candidate].name
+    time = None
     if "iteration" not in others:
         others.pop("worker", None)
-        time = next(
-            (each for each in named if _TIME_NAME.fullmatch(each.lower_name) and _is_time(each)), None
-        )
+        time = _time_of(named, others.values())
         if time is not None:
             others["time"] = time.name
     op = next((each for each in named if _OP_NAME.fullmatch(each.lower_name)), None)
@@ -179,10 +222,29 @@ def guess_from_names(profiles: Sequence[ColumnProfile], excluded: Collection[str
     keys = [each for each in named if each.name not in taken and (each.is_list or looks_like_key(each.name))]
     if "key" in by_name:
         keys = [by_name["key"]]
-    return tuple(each.name for each in _without_row_numbers(keys)), others
+    keys = _without_lengths(_without_row_numbers(keys))
+    if time is not None and time.is_sorted:
+        # In the order of time another column that ascends is a coarser time, or numbers what comes.
+        keys = [key for key in keys if not key.is_sorted] or keys
+    return tuple(each.name for each in keys), others
 
 
-def _is_time(column: ColumnProfile) -> bool:
+def _time_of(columns: Sequence[ColumnProfile], taken: Collection[str]) -> ColumnProfile | None:
+    """Return the column of times: of several the one with the finest resolution."""
+    named = [each for each in columns if _TIME_NAME.fullmatch(each.lower_name) and _may_be_time(each)]
+    free = [each for each in columns if each.name not in taken and not looks_like_key(each.name)]
+    shown = [
+        each for each in free if each.is_time and (each in named or each.is_sorted or not each.is_number)
+    ]
+    shown += [each for each in named if each.is_sorted and each not in shown]
+    if not shown:
+        return next(iter(named), None)
+    # If the file is in the order of some of them, the others have times of something else.
+    in_order = [each for each in shown if each.is_sorted] or shown
+    return max(in_order, key=lambda each: each.distinct)
+
+
+def _may_be_time(column: ColumnProfile) -> bool:
     # Without rows, only the name tells.
     return column.is_number or column.is_time or not column.values
 
@@ -191,10 +253,31 @@ def _without_row_numbers(keys: Sequence[ColumnProfile]) -> list[ColumnProfile]:
     """Return the keys without those that number rows, of which a cache would miss every one."""
 
     def numbers_rows(key: ColumnProfile) -> bool:
-        is_number = key.is_consecutive or key.lower_name in _ROW_NUMBER_NAMES
+        is_number = key.is_strictly_ascending or key.lower_name in _ROW_NUMBER_NAMES
         return key.differs_in_each_row and is_number
 
     return [key for key in keys if not numbers_rows(key)] or list(keys)
+
+
+def _without_lengths(keys: Sequence[ColumnProfile]) -> list[ColumnProfile]:
+    """Return the keys without lists that divide another list: the lengths, or offsets, of its parts."""
+
+    def divides(key: ColumnProfile, other: ColumnProfile) -> bool:
+        if key is other or key.lists is None or other.lists is None or len(key.lists) != len(other.lists):
+            return False
+        pairs = [
+            ([int(str(value)) if str(value).isdecimal() else -1 for value in part], len(whole))
+            for part, whole in zip(key.lists, other.lists, strict=True)
+        ]
+        if not any(whole for _, whole in pairs) or any(-1 in part for part, _ in pairs):
+            return False
+        are_lengths = all(sum(part) == whole for part, whole in pairs)
+        are_offsets = all(
+            part and part[0] == 0 and part == sorted(part) and part[-1] <= whole for part, whole in pairs
+        )
+        return are_lengths or are_offsets
+
+    return [key for key in keys if not any(divides(key, other) for other in keys)] or list(keys)
 
 
 def guess_from_values(
@@ -204,15 +287,24 @@ def guess_from_values(
 
     A log with operations, or whose first column is a time, is a trace: its key is the first other column
     with many values. In another log the first two columns with integers or texts are keys, such as a
-    user and an item.
+    user and an item. A column that ascends is no key, unless rows are sorted by users. Raises
+    `AmbiguousColumnsError`.
     """
     columns = [each for each in profiles if each.name not in excluded and each.values]
+    if len(columns) == 1:
+        return (columns[0].name,), {}
     others: dict[str, str] = {}
     op = next((each for each in columns if each.is_operation), None)
     if op is not None:
         others["op"] = op.name
     is_trace = _is_trace(profiles, sample)
-    time = profiles[0] if is_trace else next((each for each in columns if each.is_time), None)
+    times = [each for each in columns if each.is_time]
+    in_order = [each for each in times if each.is_sorted] or times
+    time = max(in_order, key=lambda each: each.distinct, default=None)
+    if time is None and is_trace:
+        time = profiles[0]
+    if time is None and op is not None:
+        time = max((each for each in columns if each.is_sorted), key=lambda each: each.distinct, default=None)
     if time is not None and time.name not in excluded:
         others["time"] = time.name
     candidates = [
@@ -220,15 +312,38 @@ def guess_from_values(
         for each in columns
         if each.name not in others.values() and (each.is_integer or each.is_list or not each.is_number)
     ]
-    if len(columns) == 1:
-        return (columns[0].name,), {}
+    if time is None:
+        _check_sorted(candidates, sample)
+    if time is None or time.is_sorted:
+        candidates = [
+            each for each in candidates if not each.is_sorted or (time is None and each.is_in_groups)
+        ] or candidates
     if is_trace or op is not None:
         many = [each for each in candidates if each.distinct > _FEW_VALUES]
         return tuple(each.name for each in (many or candidates)[:1]), others
     if len(profiles) > _MAX_GUESSED_COLUMNS:
         return (), others
-    keys = [each for each in candidates if not each.is_constant]
-    return tuple(each.name for each in _without_row_numbers(keys)[:2]), others
+    keys = _without_row_numbers([each for each in candidates if not each.is_constant])[:2]
+    if len(keys) == 2 and time is not None and _is_size(sample, keys[0].name, keys[1].name):
+        keys = keys[:1]
+    return tuple(each.name for each in keys), others
+
+
+def _check_sorted(candidates: Sequence[ColumnProfile], sample: pl.DataFrame) -> None:
+    """Raise `AmbiguousColumnsError` if a column may be a time, or the key that rows are sorted by."""
+    for column in candidates:
+        others = [each for each in candidates if each is not column]
+        if not column.is_sorted or column.is_consecutive or not others:
+            continue
+        # Rows of a user name each item once; a time with so many accesses would have some item twice.
+        pairs = sample.select(column.name, others[0].name)
+        is_user = column.is_in_groups and not column.is_strictly_ascending and pairs.is_unique().all()
+        if not is_user and (len(others) > 1 or not column.is_strictly_ascending):
+            raise AmbiguousColumnsError(
+                f"column {column.name} ascends, so it has times, or keys by which rows are sorted; expected "
+                f"--columns time={column.name},key={others[0].name} or "
+                f"--columns key={column.name},{others[0].name}"
+            )
 
 
 def _is_trace(profiles: Sequence[ColumnProfile], sample: pl.DataFrame) -> bool:

@@ -192,9 +192,26 @@ def kind_of_times(sample: pl.Series) -> Kind:
 
 
 _LIST_SEPARATORS = ("|", ";", ",", " ")
+IN_BRACKETS = "[,]"
+"""Stands for the separator of lists such as `[7, 8]` (JSON), `('a', 'b')` (Python) or `[7 8]` (numpy)."""
+_BRACKETED = re.compile(r"\[.*\]|\(.*\)", re.DOTALL)
 _ID_PART = re.compile(r"\S*\d\S*")
 _LIST_SHARE = 0.1
 """Share of the cells with several values from which on a column's cells are lists."""
+_BRACKETED_SHARE = 0.9  # of the cells that begin and end with brackets, from which on they are lists
+
+
+def split_cells(cells: pl.Series, separator: str) -> pl.Series:
+    """Return the values of each cell, without spaces around them."""
+    texts, around = cells.fill_null(""), " \t"
+    if separator == IN_BRACKETS:
+        inner = pl.col("cell").str.strip_chars(" \t\r\n[]()")
+        has_commas = inner.str.contains("[,\"']")
+        commas = pl.when(has_commas).then(inner).otherwise(inner.str.replace_all(r"\s+", ","))
+        texts = texts.to_frame("cell").select(commas).to_series()
+        separator, around = ",", " \t\r\n\"'"
+    value = pl.element().str.strip_chars(around)
+    return texts.str.split(separator).list.eval(value.filter(value != ""))
 
 
 def separator_of_lists(cells: Sequence[str]) -> str | None:
@@ -203,6 +220,9 @@ def separator_of_lists(cells: Sequence[str]) -> str | None:
     Lists have different lengths; parts between spaces have a digit each, and those between other separators
     recur in other cells: a text such as a title has spaces and commas, too.
     """
+    bracketed = sum(_BRACKETED.fullmatch(cell) is not None for cell in cells)
+    if cells and bracketed >= _BRACKETED_SHARE * len(cells):
+        return IN_BRACKETS
     for separator in _LIST_SEPARATORS:
         lists = [parts for cell in cells if len(parts := cell.split(separator)) > 1]
         lengths = {len(cell.split(separator)) for cell in cells}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from foundation.errors import DataError
 from foundation.logs.access.block import AccessLog, ReadOptions
+from foundation.logs.access.conversions import conversion_of, is_json_array
 from foundation.logs.access.dialect import FORMATS, MIN_SCORE, TEXT_FORMATS, Candidate, Examine, head_of
 from foundation.logs.access.formats.delimited import (
     examine_column,
@@ -19,7 +20,7 @@ from foundation.logs.access.formats.libffm import examine_libffm
 from foundation.logs.access.formats.libsvm import examine_libsvm
 from foundation.logs.access.formats.lists import examine_lists
 from foundation.logs.access.formats.oracle_general import open_oracle_general
-from foundation.logs.access.formats.parquet import open_parquet
+from foundation.logs.access.formats.parquet import ARROW_FILE, ARROW_STREAM, open_arrow, open_parquet
 from foundation.logs.access.formats.web_log import examine_web_log
 from foundation.logs.access.source import read_head
 from foundation.logs.update_log import CONTROL_CHARACTERS, PARQUET_MAGIC
@@ -27,7 +28,9 @@ from foundation.text import pluralize
 
 Open = Callable[[Path, bytes, ReadOptions], AccessLog | None]
 """Returns the log, or None if a file's decompressed head is of another format. Raises `DataError`."""
-BINARY: dict[str, Open] = {"parquet": open_parquet, "oracle-general": open_oracle_general}
+BINARY: dict[str, Open] = {
+    "parquet": open_parquet, "arrow": open_arrow, "oracle-general": open_oracle_general,
+}  # fmt: skip
 TEXT: dict[str, Examine] = {
     "criteo": examine_criteo,
     "recbole": examine_recbole,
@@ -40,8 +43,8 @@ TEXT: dict[str, Examine] = {
     "column": examine_column,
 }
 EXPECTED = (
-    "expected a log in CSV, TSV, JSON lines, Parquet, Criteo's TSV, RecBole's atomic files or libCacheSim's "
-    "oracleGeneral, lists of keys, a web server's log, or a libsvm or libffm training set"
+    "expected a log in CSV, TSV, JSON lines, Parquet, Arrow, Criteo's TSV, RecBole's atomic files or "
+    "libCacheSim's oracleGeneral, lists of keys, a web server's log, or a libsvm or libffm training set"
 )
 
 
@@ -51,7 +54,8 @@ def open_log(path: Path, options: ReadOptions) -> AccessLog:
     head = read_head(path)
     if not head.strip():
         raise DataError(f"{path}: is empty; {EXPECTED}")
-    is_binary = head.startswith(PARQUET_MAGIC) or CONTROL_CHARACTERS.search(head) is not None
+    magics = (PARQUET_MAGIC, ARROW_FILE, ARROW_STREAM)
+    is_binary = head.startswith(magics) or CONTROL_CHARACTERS.search(head) is not None
     if options.format in BINARY or (options.format is None and is_binary):
         return _open_binary(path, head, options)
     return _open_text(path, head, options)
@@ -62,13 +66,17 @@ def _open_binary(path: Path, head: bytes, options: ReadOptions) -> AccessLog:
     for name in names:
         if (log := BINARY[name](path, head, options)) is not None:
             return log
-    problem = "is neither text nor Parquet, which begins with PAR1, nor oracleGeneral"
+    if options.format is None and (problem := conversion_of(path, head)) is not None:
+        raise DataError(f"{path}: {problem}")
+    problem = "is neither text nor Parquet, which begins with PAR1, nor Arrow (ARROW1), nor oracleGeneral"
     if options.format is not None:
         problem = f"is not of the format {options.format} (--format)"
     raise DataError(f"{path}: {problem}; {EXPECTED}")
 
 
 def _open_text(path: Path, data: bytes, options: ReadOptions) -> AccessLog:
+    if options.format is None and is_json_array(data):
+        raise DataError(f"{path}: {conversion_of(path, data)}")
     head = head_of(path, data, options)
     names: Sequence[str] = TEXT_FORMATS if options.separator is None else ("table", "lists")
     if options.format is not None:

@@ -10,7 +10,13 @@ import polars as pl
 
 from foundation.errors import DataError
 from foundation.logs.access.columns import LISTED, AccessColumns, join_names
-from foundation.logs.access.guess import ColumnProfile, guess_from_names, guess_from_values
+from foundation.logs.access.guess import (
+    AmbiguousColumnsError,
+    ColumnProfile,
+    Guess,
+    guess_from_names,
+    guess_from_values,
+)
 
 
 def resolve(
@@ -38,9 +44,7 @@ def resolve(
         )
     excluded = {*requested.others.values(), *requested.ignore}
     profiles = [ColumnProfile(sample[name], name in lists) for name in names]
-    guessed_keys, guessed_others = (
-        guess_from_names(profiles, excluded) if has_header else guess_from_values(profiles, excluded, sample)
-    )
+    guessed_keys, guessed_others = _guess(requested, profiles, excluded, sample, location, has_header)
     columns = AccessColumns(
         requested.key or guessed_keys,
         text=requested.text,
@@ -65,6 +69,20 @@ def resolve(
             f"the mini-batches of column {columns.iteration}"
         )
     return columns
+
+
+def _guess(
+    requested: AccessColumns, profiles: Sequence[ColumnProfile], excluded: Collection[str],
+    sample: pl.DataFrame, location: str, has_header: bool,
+) -> Guess:  # fmt: skip
+    if has_header:
+        return guess_from_names(profiles, excluded)
+    try:
+        return guess_from_values(profiles, excluded, sample)
+    except AmbiguousColumnsError as error:
+        if requested.key:
+            return (), {}
+        raise DataError(f"{location}: {error}") from None
 
 
 def _with_names_of(requested: AccessColumns, names: Sequence[str], location: str) -> AccessColumns:

@@ -24,6 +24,7 @@ from foundation.logs.access.kinds import (
     kind_of_keys,
     kind_of_times,
     separator_of_lists,
+    split_cells,
 )
 from foundation.text import one_line
 
@@ -76,7 +77,7 @@ def layout_of(
             cells = values.drop_nulls().str.strip_chars().to_list()
             if (separator := separator_of_lists(cells)) is not None:
                 separators[name] = separator
-        values = _split(values, separators[name]) if name in separators else values
+        values = split_cells(values, separators[name]) if name in separators else values
         kinds[name] = (key_kinds or {}).get(name) or kind_of_keys(_flatten(values))
     of_role = {
         "iteration": INTEGER, "worker": INTEGER, "op": OPERATION, "table": TEXT, "weight": WEIGHT, "dim": DIM,
@@ -245,7 +246,7 @@ def _repeat_rows(block: AccessBlock, weights: NDArray[np.int64], first_row: int)
 
 def _cells_of(values: pl.Series, layout: Layout, name: str) -> _ColumnCells:
     if name in layout.separators and values.dtype == pl.String:
-        values = _split(values, layout.separators[name])
+        values = split_cells(values, layout.separators[name])
     if values.dtype == pl.List:
         lengths = values.list.len().fill_null(0).to_numpy()
         rows, raw = np.repeat(np.arange(len(values)), lengths), _flatten(values)
@@ -260,11 +261,6 @@ def _flatten(values: pl.Series) -> pl.Series:
     if values.dtype != pl.List:
         return values
     return values.filter(values.list.len() > 0).explode()
-
-
-def _split(values: pl.Series, separator: str) -> pl.Series:
-    parts = values.fill_null("").str.split(separator)
-    return parts.list.eval(pl.element().str.strip_chars().filter(pl.element() != ""))
 
 
 def _drop_bad_rows(cells: _ColumnCells, is_bad: NDArray[np.bool_]) -> _ColumnCells:

@@ -34,7 +34,7 @@ LogIgnored: TypeAlias = Annotated[
 LogFormat: TypeAlias = Annotated[
     Literal[
         "criteo", "recbole", "json", "libffm", "libsvm", "web", "table", "lists", "column", "parquet",
-        "oracle-general",
+        "arrow", "oracle-general",
     ]
     | None,
     Field(description="Format of the log; None means the one that explains most of its first lines."),

@@ -25,7 +25,7 @@ _COMPRESSED_BYTES = 1 << 16  # read at a time
 _ZSTANDARD_BUFFER_BYTES = 1 << 20
 _MAGIC_BYTES = 6
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_XZ, _BZIP2, _ZIP = b"\xfd7zXZ\x00", b"BZh", b"PK\x03\x04"
+_XZ, _BZIP2 = b"\xfd7zXZ\x00", b"BZh"
 ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 _READ_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError)
 _PATTERN = re.compile(r"[*?\[]")
@@ -121,9 +121,6 @@ class Stream:
             self._decompressed = cast(BinaryIO, lzma.open(self._file))  # noqa: SIM115  # closed by `close`
         elif magic.startswith(_BZIP2):
             self._decompressed = cast(BinaryIO, bz2.BZ2File(self._file))
-        elif magic.startswith(_ZIP):
-            self._file.close()
-            raise DataError(f"{path}: is a zip archive; expected a file of it, unpacked")
         elif magic.startswith(ZSTD):
             self._decompressed = cast(
                 BinaryIO, io.BufferedReader(_ZstandardFile(self._file), _ZSTANDARD_BUFFER_BYTES)

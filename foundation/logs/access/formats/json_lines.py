@@ -1,4 +1,4 @@
-"""JSON lines: an object a line, whose fields are columns; a field may hold a list of keys."""
+"""JSON lines: an object a line, whose fields are columns, or a list of keys; a field may hold such a list."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from foundation.logs.access.rows import layout_of
 from foundation.logs.update_log import UNREADABLE
 from foundation.text import shortened
 
+_LIST = "list"
+"""Name of the column of lines that are lists."""
 _EXPECTED = "a JSON object (--format, if this is another format)"
 
 
@@ -26,6 +28,8 @@ class JsonLog(TextTableLog):
     list_names: frozenset[str] = field(default_factory=frozenset)
 
     def _parse(self, data: bytes, has_header: bool) -> pl.DataFrame | None:
+        if data.lstrip().startswith(b"["):
+            return None
         try:
             frame = pl.read_ndjson(io.BytesIO(data), schema=self._schema)
         except UNREADABLE:
@@ -60,6 +64,8 @@ def object_in(line: str) -> Mapping[str, object] | None:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return None
+    if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
+        return {_LIST: value}
     return value if isinstance(value, dict) else None
 
 
@@ -83,7 +89,9 @@ def _text(value: object) -> str:
 
 
 def examine_json(head: Head) -> Iterator[Candidate]:
-    explained = sum(line.lstrip().startswith("{") and object_in(line) is not None for line in head.lines)
+    explained = sum(
+        line.lstrip().startswith(("{", "[")) and object_in(line) is not None for line in head.lines
+    )
     if explained:
         yield Candidate("json", explained, len(head.lines), SPECIFIC, partial(_open_json, head))
 

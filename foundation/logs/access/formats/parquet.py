@@ -1,10 +1,13 @@
-"""Parquet, also with columns of lists; HugeCTR's `_metadata.json` beside a file names its key columns."""
+"""Parquet and Arrow's IPC, also with columns of lists.
+
+HugeCTR's `_metadata.json` beside a Parquet file names its key columns.
+"""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,6 +25,9 @@ from foundation.text import one_line
 _ROWS_AT_ONCE = 1 << 18
 _SAMPLE_ROWS = 1000
 _METADATA = "_metadata.json"
+_MAGIC_BYTES = 4
+ARROW_FILE, ARROW_STREAM = b"ARROW1", b"\xff\xff\xff\xff"
+"""First bytes of a file (Feather) and of a stream in Arrow's IPC format."""
 
 
 @dataclass
@@ -56,27 +62,50 @@ class ParquetLog(TableLog):
 def open_parquet(path: Path, head: bytes, options: ReadOptions) -> ParquetLog | None:
     if not head.startswith(PARQUET_MAGIC):
         return None
+    key_columns = _hugectr_keys(path)
+    requested = options.columns
+    if key_columns and not requested.key:
+        return _open(
+            path, _scan(path, head, pl.scan_parquet), replace(requested, key=key_columns), "HugeCTR's Parquet"
+        )
+    return _open(path, _scan(path, head, pl.scan_parquet), requested, "Parquet")
+
+
+def open_arrow(path: Path, head: bytes, options: ReadOptions) -> ParquetLog | None:
+    if head.startswith(ARROW_FILE):
+        return _open(path, _scan(path, head, pl.scan_ipc), options.columns, "Arrow")
+    if head.startswith(ARROW_STREAM):
+        return _open(path, _scan(path, head, _scan_stream), options.columns, "Arrow's stream")
+    return None
+
+
+def _scan_stream(source: Path | io.BytesIO) -> pl.LazyFrame:
+    return pl.read_ipc_stream(source).lazy()
+
+
+def _open(path: Path, frame: pl.LazyFrame, requested: AccessColumns, format: str) -> ParquetLog:
     with reading(path):
-        frame = _scan(path)
         schema = frame.collect_schema()
         sample = frame.head(_SAMPLE_ROWS).collect()
         rows = int(frame.select(pl.len()).collect().item())
-    requested, format = options.columns, "Parquet"
-    key_columns = _hugectr_keys(path)
-    if key_columns and not requested.key:
-        requested, format = replace(requested, key=key_columns), "HugeCTR's Parquet"
     lists = [name for name, kind in schema.items() if isinstance(kind, pl.List) and kind.inner.is_integer()]
     columns = resolve(requested, sample, lists, str(path))
     _check_types(path, columns, schema)
     return ParquetLog(path, layout_of(columns, sample), format, frame, rows)
 
 
-def _scan(path: Path) -> pl.LazyFrame:
-    with path.open("rb") as file:
-        if file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC:
-            return pl.scan_parquet(path, glob=False)
-    with open_stream(path) as stream:  # rare: the whole file is compressed
-        return pl.scan_parquet(io.BytesIO(stream.read()))
+def _scan(path: Path, head: bytes, scan: Callable[[Path | io.BytesIO], pl.LazyFrame]) -> pl.LazyFrame:
+    """Return the rows, in which lists of a fixed size are lists like others."""
+    with reading(path):
+        with path.open("rb") as file:
+            is_plain = file.read(_MAGIC_BYTES) == head[:_MAGIC_BYTES]
+        if is_plain:
+            frame = scan(path)
+        else:  # rare: the whole file is compressed
+            with open_stream(path) as stream:
+                frame = scan(io.BytesIO(stream.read()))
+        arrays = [name for name, kind in frame.collect_schema().items() if isinstance(kind, pl.Array)]
+        return frame.with_columns(pl.col(name).arr.to_list() for name in arrays)
 
 
 def _hugectr_keys(path: Path) -> tuple[str, ...]:
