@@ -39,7 +39,9 @@ class RunningMachine(Protocol):  # `softswitch.machine.Machine`, which is import
 
 def run(settings: Settings) -> None:
     logging.getLogger(GRPC_LOGGER).addFilter(is_not_cancellation)
-    server: P4RuntimeServer[LivePipeline] = P4RuntimeServer(settings.device_id, access=settings.access)
+    server: P4RuntimeServer[LivePipeline] = P4RuntimeServer(
+        settings.device_id, access=settings.access, refuses_unset_config=settings.refuses_unset_config
+    )
 
     def make_machine() -> RunningMachine:
         machine: RunningMachine = import_module("softswitch.machine").Machine(settings, server)

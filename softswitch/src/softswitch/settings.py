@@ -55,6 +55,8 @@ class Settings:
     addresses: tuple[str, ...] = ("127.0.0.1:9559",)
     credentials: grpc.ServerCredentials | None = None
     access: AccessPolicy = field(default_factory=make_policy)  # who may call the gRPC services
+    refuses_unset_config: bool = False
+    """Whether GetForwardingPipelineConfig fails until a config is set, as BMv2's does; P4Runtime wants none."""
     priority_queues: int = 1
     cpu_port: int | None = None
     impairments: Mapping[tuple[int, Direction], Impairment] = field(default_factory=dict)

@@ -6,6 +6,7 @@ It has neither TLS nor roles, uses device 0 and election ID 1, and puts the prog
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 
@@ -45,6 +46,10 @@ def main(address: str, program: str, p4info: str) -> None:
             response_deserializer=p4r.StreamMessageResponse.FromString,
         )(iter(requests.get, None))
         assert next(stream).arbitration.status.code == 0
+        with suppress(grpc.RpcError):  # p4-utils loads the program only if this call fails
+            get_config = channel.unary_unary(f"{SERVICE}/GetForwardingPipelineConfig")
+            get_config(p4r.GetForwardingPipelineConfigRequest().SerializeToString(), timeout=PATIENCE_S)
+            sys.exit("the switch says that it has a program")
         channel.unary_unary(
             f"{SERVICE}/SetForwardingPipelineConfig",
             request_serializer=p4r.SetForwardingPipelineConfigRequest.SerializeToString,

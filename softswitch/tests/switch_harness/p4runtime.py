@@ -217,9 +217,9 @@ class Rig:
 
 
 @asynccontextmanager
-async def rig(make: Any = InterpretedPipeline) -> AsyncIterator[Rig]:
+async def rig(make: Any = InterpretedPipeline, refuses_unset_config: bool = False) -> AsyncIterator[Rig]:
     ports = FakePorts()
-    server = P4RuntimeServer[Any](DEVICE, ports, make)
+    server = P4RuntimeServer[Any](DEVICE, ports, make, refuses_unset_config=refuses_unset_config)
     try:
         address = f"127.0.0.1:{await server.start('127.0.0.1:0')}"
         async with grpc.aio.insecure_channel(address) as channel:

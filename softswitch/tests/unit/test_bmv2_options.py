@@ -35,6 +35,7 @@ def test_a_command_line_of_the_tutorials(tmp_path: Path) -> None:
         ports={1: "s1-eth1", 2: "s1-eth2"},
         device_id=0,
         addresses=("0.0.0.0:50051", "127.0.0.1:9091"),
+        refuses_unset_config=True,
         priority_queues=4,
         cpu_port=510,
         pcap=tmp_path,

@@ -8,11 +8,13 @@ from collections.abc import Callable
 
 import grpc
 import pytest
+from finsy import P4ClientError
 from finsy.proto import p4r, rpc_status
 from google.protobuf import any_pb2
 
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import SwitchError
+from softswitch.p4runtime.pipelines import NO_CONFIG
 from softswitch.p4runtime.service import P4RuntimeServer
 from switch_harness.p4runtime import (
     DEVICE,
@@ -92,7 +94,7 @@ async def test_checks_come_in_the_order_of_the_specification() -> None:
         controller = switch.controller()
         assert await controller.bid(1) == OK
         request.election_id.low = 1
-        assert await refused() == ("FAILED_PRECONDITION", "no forwarding pipeline config is set")
+        assert await refused() == ("FAILED_PRECONDITION", NO_CONFIG)
 
 
 @asynchronous
@@ -240,6 +242,25 @@ async def test_a_backup_sets_no_config() -> None:
             await backup.set_config("VERIFY", config())
         text = "not primary: election ID 0 is given, the primary has 1"
         assert failure(error) == ("PERMISSION_DENIED", text)
+
+
+@asynchronous
+async def test_bmv2s_controllers_are_refused_a_config_until_one_is_set() -> None:
+    async with rig(refuses_unset_config=True) as switch:
+        request = Get(device_id=DEVICE)
+
+        async def is_missing() -> bool:
+            with pytest.raises(grpc.aio.AioRpcError) as error:
+                await switch.stub.GetForwardingPipelineConfig(request)
+            return P4ClientError(error.value, "GetForwardingPipelineConfig").is_pipeline_missing
+
+        assert await is_missing()
+        controller = switch.controller()
+        assert await controller.bid(1) == OK
+        await controller.set_config("VERIFY", config())
+        assert await is_missing()
+        await controller.set_config("VERIFY_AND_SAVE", config())
+        assert (await switch.stub.GetForwardingPipelineConfig(request)).config == config()
 
 
 @asynchronous

@@ -67,6 +67,7 @@ def settings_of(name: str, values: argparse.Namespace) -> Settings:
         access=make_policy(
             values.allow_user or (), is_open=values.allow_everyone or _needs_certificate(values)
         ),
+        refuses_unset_config=True,
         priority_queues=min(values.priority_queues or 1, MAX_PRIORITY_QUEUES),
         cpu_port=cpu_port,
         pcap=_pcap_folder(values.pcap),

@@ -24,6 +24,7 @@ from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ControlPlane, Notice
 
 log = logging.getLogger(__name__)
+NO_CONFIG = "No forwarding pipeline config set for this device"  # BMv2's words, which controllers look for
 SetRequest = p4r.SetForwardingPipelineConfigRequest
 GetRequest = p4r.GetForwardingPipelineConfigRequest
 
@@ -88,7 +89,7 @@ class Pipelines(Generic[PL]):
 
     def get_saved(self) -> ControlledPipeline[PL]:
         if self.saved is None:
-            raise Refusal(StatusCode.FAILED_PRECONDITION, "no forwarding pipeline config is set")
+            raise Refusal(StatusCode.FAILED_PRECONDITION, NO_CONFIG)
         return self.saved
 
     def get_running(self) -> ControlledPipeline[PL]:

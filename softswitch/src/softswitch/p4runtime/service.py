@@ -47,7 +47,8 @@ class P4RuntimeServer(Generic[PL]):
 
     The server can listen before there are ports: call `start`, then `attach`, `pipelines.load` and `begin`.
     Until `begin`, calls other than arbitration wait. `access` says who may call, also the services of
-    `extra_handlers`; the default is `make_policy()`.
+    `extra_handlers`; the default is `make_policy()`. With `refuses_unset_config` a
+    GetForwardingPipelineConfig fails until a config is set, and otherwise returns none.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class P4RuntimeServer(Generic[PL]):
         ports: Ports[PL] | None = None,
         make_pipeline: MakePipeline[PL] | None = None,
         access: AccessPolicy | None = None,
+        refuses_unset_config: bool = False,
     ) -> None:
         self._device_id = device_id
+        self._refuses_unset_config = refuses_unset_config
         self._access = make_policy() if access is None else access
         self._ports: Ports[PL]
         self.pipelines: Pipelines[PL]
@@ -189,9 +192,14 @@ class P4RuntimeServer(Generic[PL]):
     async def GetForwardingPipelineConfig(
         self, request: GetRequest, context: Context
     ) -> p4r.GetForwardingPipelineConfigResponse:
-        """Return the saved pipeline config, or a response without config (P4Runtime 1.4 §15)."""
+        """Return the saved pipeline config.
+
+        If none is set, return a response without config (P4Runtime 1.4 §15), or refuse the call as BMv2 does.
+        """
         async with _abort_on_refusal(context):
             await self._wait_until_begun(request.device_id)
+            if self._refuses_unset_config:
+                self.pipelines.get_saved()
         return self.pipelines.get(request)
 
     async def Capabilities(
