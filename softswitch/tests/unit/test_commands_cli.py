@@ -29,8 +29,8 @@ from switch_harness.wording import says
 
 
 @contextmanager
-def serving() -> Iterator[str]:
-    """The gRPC address of a switch with program `control`, whose event loop has a thread of its own."""
+def serving(loads_program: bool = True) -> Iterator[str]:
+    """The gRPC address of a switch with program `control` or none, whose event loop has a thread of its own."""
     ports = DevicePorts()
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
@@ -41,7 +41,8 @@ def serving() -> Iterator[str]:
 
     async def start() -> tuple[P4RuntimeServer[Any], int]:
         server = P4RuntimeServer[Any](DEVICE, ports, InterpretedPipeline)
-        server.pipelines.load_bare(CONTROL.with_suffix(".json").read_bytes())
+        if loads_program:
+            server.pipelines.load_bare(CONTROL.with_suffix(".json").read_bytes())
         runtime: asyncio.Future[Runtime] = loop.create_future()
         runtime.set_result(SwitchRuntime[Any](server.pipelines, ports, DEVICE))
         server.extra_handlers.append(runtime_handlers(runtime, server.reschedule_notifications))
@@ -83,6 +84,8 @@ def clear(request: pytest.FixtureRequest) -> None:
             switch.reset_state()
 
 
+# What BMv2's CLI prints before its first prompt; controllers read so many lines.
+GREETING = ["Obtaining JSON from switch...", "Done", "Control utility for runtime P4 table manipulation"]
 GOOD = "table_add forward forward_to {} => 2\n"
 
 
@@ -115,16 +118,28 @@ def test_a_pipe_has_prompts_as_bmv2s_scripts_expect(
 ) -> None:
     piped(monkeypatch, "register_write cells 1 5\nregister_read cells 1\n")
     assert run("--grpc", address) == 0
-    assert capsys.readouterr().out == (
-        "Control utility for runtime P4 table manipulation\n"
-        "RuntimeCmd: RuntimeCmd: cells[1]= 5\n"
-        "RuntimeCmd: \n"
-    )
+    assert capsys.readouterr().out.splitlines() == [
+        *GREETING,
+        "RuntimeCmd: RuntimeCmd: cells[1]= 5",
+        "RuntimeCmd: ",
+    ]
     piped(monkeypatch, "register_read cells 4096\nregister_read cells 1\n")
     assert run("--grpc", address, "--keep-going") == 1
     reported = [line for line in capsys.readouterr().out.splitlines() if "cells" in line]
     assert says(reported[0], "RuntimeCmd", "INVALID_INDEX")
     assert reported[1] == "RuntimeCmd: cells[1]= 5"
+
+
+def test_a_terminal_and_a_switch_without_a_program_have_bmv2s_lines_before_the_prompt(
+    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # of the history
+    with serving(loads_program=False) as empty:
+        for switch, is_terminal in ((address, True), (empty, True), (empty, False)):
+            piped(monkeypatch, "greet\n")
+            monkeypatch.setattr("sys.stdin.isatty", lambda answer=is_terminal: answer)
+            assert run("--grpc", switch) == 0
+            assert capsys.readouterr().out.splitlines() == [*GREETING, "RuntimeCmd: hello", "RuntimeCmd: "]
 
 
 def test_a_switch_is_found_by_its_thrift_port(
@@ -134,7 +149,7 @@ def test_a_switch_is_found_by_its_thrift_port(
     for arguments in (["--thrift-port", port], ["--thrift-port", port, "--thrift-ip", host]):
         piped(monkeypatch, "table_num_entries forward\n")
         assert run(*arguments, "--pre", "SimplePreLAG", "--json", f"{CONTROL}.json") == 0
-        assert "RuntimeCmd: 0\n" in capsys.readouterr().out
+        assert capsys.readouterr().out.splitlines() == [GREETING[-1], "RuntimeCmd: 0", "RuntimeCmd: "]
 
 
 def test_without_an_address_it_is_where_one_listens(

@@ -11,14 +11,17 @@ from pathlib import Path
 
 import click
 
-from softswitch.commands.shell import INTRO, PROMPT, FileError, Shell
+from softswitch.commands.shell import PROMPT, FileError, Shell
 from softswitch.errors import SwitchError
 from softswitch.files import read_file
 from softswitch.load.json_text import decode_text
 from softswitch.runtime.client import connect
+from softswitch.runtime.interface import Runtime
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
 BMV2_ADDRESS = "127.0.0.1:9090"
+_OBTAINING, _OBTAINED = "Obtaining JSON from switch...", "Done"
+_INTRO = "Control utility for runtime P4 table manipulation"
 _HISTORY_LINES = 10_000
 
 
@@ -58,10 +61,12 @@ def command(
         if files:
             for file in files:
                 shell.run_all(_read_text(file).splitlines(), str(file), policy)
-        elif sys.stdin.isatty():
-            _run_interactively(shell)
         else:
-            _run_piped(shell, policy)
+            _greet(shell, switch, obtains_program=program is None)
+            if sys.stdin.isatty():
+                _run_interactively(shell)
+            else:
+                _run_piped(shell, policy)
         policy.exit_if_failed()
 
 
@@ -117,9 +122,18 @@ def _read_text(path: Path) -> str:
         raise SwitchError(f"{path} is not a text file: {error.reason} at byte {error.start}") from None
 
 
+def _greet(shell: Shell, switch: Runtime, obtains_program: bool) -> None:
+    """Print the lines that BMv2's CLI prints before its first prompt, which scripts count."""
+    if obtains_program:
+        print(_OBTAINING, flush=True)
+        with suppress(SwitchError):  # it runs no program yet; commands that need one say so
+            shell.set_program(switch.config())
+        print(_OBTAINED)
+    print(_INTRO, flush=True)
+
+
 def _run_piped(shell: Shell, handle_error: Callable[[FileError], None]) -> None:
     """Execute standard input, and print the prompt, which BMv2's scripts look for, before each line."""
-    print(INTRO)
 
     def print_error(error: FileError) -> None:
         print(error.__cause__ or error)
@@ -146,7 +160,6 @@ def _run_interactively(shell: Shell) -> None:
                 return
             except KeyboardInterrupt:  # the line is dropped
                 print()
-                shell.intro = ""
 
 
 @contextmanager

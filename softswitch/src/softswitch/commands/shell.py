@@ -19,7 +19,6 @@ from softswitch.runtime.interface import Runtime
 
 COMMENT_PREFIXES = ("#", "//")
 PROMPT = "RuntimeCmd: "
-INTRO = "Control utility for runtime P4 table manipulation"
 
 
 class FileError(SwitchError):
@@ -31,7 +30,7 @@ class FileError(SwitchError):
 class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, DeviceCommands, cmd.Cmd):
     """All commands on a switch, which print with `say`; `runs_shell` allows the command `shell`."""
 
-    prompt, intro = PROMPT, INTRO
+    prompt = PROMPT
 
     def __init__(self, switch: Runtime, say: Say = print, runs_shell: bool = True) -> None:
         cmd.Cmd.__init__(self)
