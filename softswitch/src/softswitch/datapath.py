@@ -336,7 +336,8 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
     def _require_sockets(self, operation: str) -> PortLoop:
         if self._sockets is None:
             raise SwitchError(
-                f"Error: only the sockets support {operation}: start the switch with --datapath sockets"
+                f"Error: only the sockets support {operation}: start the switch with --datapath sockets "
+                "(with BMv2's command line, behind `--`)"
             )
         return self._sockets
 

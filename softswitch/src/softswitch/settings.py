@@ -56,7 +56,7 @@ class Settings:
     credentials: grpc.ServerCredentials | None = None
     access: AccessPolicy = field(default_factory=make_policy)  # who may call the gRPC services
     refuses_unset_config: bool = False
-    """Whether GetForwardingPipelineConfig fails until a config is set, as BMv2's does; P4Runtime wants none."""
+    """Whether GetForwardingPipelineConfig fails until a config is set, as in BMv2."""
     priority_queues: int = 1
     cpu_port: int | None = None
     impairments: Mapping[tuple[int, Direction], Impairment] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from softswitch.bmv2 import command, options
 from softswitch.bmv2.command import settings_of
 from softswitch.bmv2.options import GENERAL_OPTIONS, GRPC, TARGET_OPTIONS, THRIFT, parse
 from softswitch.errors import SwitchError
-from softswitch.settings import FrameTransport, Settings
+from softswitch.settings import Datapath, FrameTransport, Settings
 from switch_harness import PROGRAMS
 from switch_harness.wording import mentions, says_in_one_line
 
@@ -73,12 +73,29 @@ def test_each_option_of_bmv2_is_taken_and_what_is_without_effect_says_so() -> No
             assert message == ([] if option.warning is None else [option.names[-1]]), option
 
 
+def test_the_datapath_that_errors_of_commands_ask_for_is_an_option_of_the_target() -> None:
+    assert asked(PROGRAM)[0].datapath is Datapath.AUTO
+    for program in TARGET_OPTIONS:
+        for datapath in Datapath:
+            settings, warnings = asked(PROGRAM, "--", "--datapath", datapath.value, program=program)
+            assert (settings.datapath, warnings) == (datapath, [])
+
+
 def test_frames_come_over_what_bmv2_takes(tmp_path: Path) -> None:
-    grpc, warnings = asked(
-        PROGRAM, "-i", "1@a", "--pcap", str(tmp_path), "--", "--dp-grpc-server-addr", "[::1]:5"
+    words = (
+        "-i",
+        "1@a",
+        "--pcap",
+        str(tmp_path),
+        "--",
+        "--datapath",
+        "auto",
+        "--dp-grpc-server-addr",
+        "[::1]:5",
     )
+    grpc, warnings = asked(PROGRAM, *words)
     assert grpc.frames == FrameTransport("grpc", "[::1]:5")
-    assert [line.partition(":")[0] for line in warnings] == ["--pcap", "--interface"]
+    assert [line.partition(":")[0] for line in warnings] == ["--pcap", "--datapath", "--interface"]
     assert asked(PROGRAM, "--packet-in", "ipc:///a")[0].frames == FrameTransport("nanomsg", "ipc:///a")
     files, warnings = asked(
         "--use-files", "0", "-i 1@pcap1", PROGRAM, program=THRIFT

@@ -30,7 +30,7 @@ from switch_harness.wording import says
 
 @contextmanager
 def serving(loads_program: bool = True) -> Iterator[str]:
-    """The gRPC address of a switch with program `control` or none, whose event loop has a thread of its own."""
+    """The gRPC address of a switch, with program `control` or none, whose event loop has its own thread."""
     ports = DevicePorts()
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)

@@ -16,7 +16,7 @@ from softswitch.bmv2.options import GRPC, GRPC_ADDRESS, TARGET_OPTIONS, THRIFT_P
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.access import make_policy
 from softswitch.p4runtime.tls import load_credentials
-from softswitch.settings import FrameTransport, Settings, parse_interface, parse_options_by_port
+from softswitch.settings import Datapath, FrameTransport, Settings, parse_interface, parse_options_by_port
 from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES
 
 VERSION, JSON_VERSION = "1.15.5", "2.24"
@@ -70,6 +70,7 @@ def settings_of(name: str, values: argparse.Namespace) -> Settings:
         refuses_unset_config=True,
         priority_queues=min(values.priority_queues or 1, MAX_PRIORITY_QUEUES),
         cpu_port=cpu_port,
+        datapath=Datapath(values.datapath or Datapath.AUTO),
         pcap=_pcap_folder(values.pcap),
         frames=_frame_transport(values),
     )
@@ -84,6 +85,8 @@ def _frame_transport(values: argparse.Namespace) -> FrameTransport | None:
         return None
     if values.pcap is not None:
         values.warnings.append("--pcap: only frames of interfaces are captured")
+    if values.datapath is not None:
+        values.warnings.append("--datapath: frames do not come from interfaces")
     if values.interface and (address is not None or nanomsg is not None):
         values.warnings.append("--interface: frames do not come from interfaces")
     if address is not None:

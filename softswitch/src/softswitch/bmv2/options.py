@@ -12,11 +12,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 from softswitch.errors import SwitchError
+from softswitch.settings import Datapath
 
 GRPC, THRIFT = "simple_switch_grpc", "simple_switch"
 THRIFT_PORT = 9090
 GRPC_ADDRESS = "0.0.0.0:9559"
 LEVELS = ("trace", "debug", "info", "warn", "error", "off")
+DATAPATHS = tuple(datapath.value for datapath in Datapath)
 
 
 class Option(NamedTuple):
@@ -88,7 +90,7 @@ _COMMON = (
     Option(("--max-l2-entries",), "N", warning=_REPLICA_WARNING, keywords={"type": int}),
     Option(("--load-modules",), "FILES", warning="modules are not loaded"),
 )
-_ACCESS = (  # softswitch's own
+_OWN = (  # softswitch's own
     Option(
         ("--allow-user",),
         "USER",
@@ -96,16 +98,22 @@ _ACCESS = (  # softswitch's own
         keywords={"action": "append"},
     ),
     Option(("--allow-everyone",), None, "Serve every client that reaches the gRPC port."),
+    Option(
+        ("--datapath",),
+        "MODE",
+        f"{', '.join(DATAPATHS)}; commands on ports, queues and CRCs need sockets.",
+        keywords={"choices": DATAPATHS},
+    ),
 )
 TARGET_OPTIONS = {
     THRIFT: (
         *_COMMON,
-        *_ACCESS,
+        *_OWN,
         Option(("--enable-swap",), None, warning="programs are swapped over P4Runtime"),
     ),
     GRPC: (
         *_COMMON,
-        *_ACCESS,
+        *_OWN,
         Option(("--disable-swap",), None, warning="programs can be swapped over P4Runtime"),
         Option(("--grpc-server-addr",), "HOST:PORT", f"Address of P4Runtime; {GRPC_ADDRESS} by default."),
         Option(("--grpc-server-ssl",), None, "Clients need TLS."),
