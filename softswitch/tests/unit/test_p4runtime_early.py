@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import subprocess
+import sys
 from typing import Any
 
 import grpc
@@ -11,6 +14,7 @@ from finsy.proto import p4r, p4r_grpc
 
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.service import P4RuntimeServer
+from softswitch.processes import reserved_port
 from switch_harness.p4runtime import (
     DEVICE,
     Controller,
@@ -20,6 +24,7 @@ from switch_harness.p4runtime import (
     forward,
     update,
 )
+from switch_harness.wording import says
 
 
 @asynchronous
@@ -87,3 +92,35 @@ async def test_ports_go_down_and_up_from_any_thread() -> None:
         assert server.pipelines._down_ports == down
     await server.stop()
     ports.close()
+
+
+# Runs a command line with a machine that only looks at what is there when it is made.
+_LOOK_BEFORE_THE_MACHINE = """
+import socket, sys, types
+from importlib import import_module
+from softswitch.errors import SwitchError
+
+def look(settings, server):
+    host, _, port = settings.addresses[0].rpartition(":")
+    socket.create_connection((host, int(port))).close()
+    slow = {"numpy", "numba", "llvmlite"} & set(sys.modules)
+    raise SwitchError(f"it listens, with {sorted(slow)}")
+
+sys.modules["softswitch.machine"] = types.SimpleNamespace(Machine=look)
+module, *arguments = sys.argv[1:]
+sys.argv[1:] = arguments
+main = import_module(module).main
+main(arguments) if module.endswith("command") else main()
+"""
+
+
+@pytest.mark.parametrize(
+    "words", ["softswitch.bmv2.command simple_switch_grpc --no-p4 --", "softswitch.cli --no-p4"]
+)
+def test_the_port_opens_before_anything_that_imports_slowly(words: str) -> None:
+    """p4-utils gives a switch 10 s for it, on a machine that starts many at a time."""
+    with reserved_port(socket.SO_REUSEADDR) as port:
+        command = [sys.executable, "-c", _LOOK_BEFORE_THE_MACHINE, *words.split()]
+        command += ["--grpc-server-addr", f"127.0.0.1:{port}"]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert says(process.stderr, "it listens, with []")

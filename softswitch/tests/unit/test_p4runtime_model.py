@@ -17,7 +17,7 @@ from softswitch.conformance.encoding import EntityEncoder
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Masked, Match, RangeMatch
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.pipelines import MakePipeline
+from softswitch.p4runtime.ports import MakePipeline
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 from switch_harness.effort import examples, seeds
 from switch_harness.match_kinds import MALFORMED, MATCH_KINDS, random_key, random_probe, replace_match

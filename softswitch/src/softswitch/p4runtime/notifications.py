@@ -6,12 +6,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
-from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import p4r
-from softswitch.p4runtime.pipelines import PL
+from softswitch.p4runtime.ports import PL
 from softswitch.pipeline import DigestMessage, LogRecord, Notice
+
+if TYPE_CHECKING:  # it imports numpy and numba, which would delay listening
+    from softswitch.p4runtime.control import ControlledPipeline
 
 _NS_PER_US, _NS_PER_S = 10**3, 10**9
 program_log = logging.getLogger("softswitch.program")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
 
 from grpc import StatusCode
 
-from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.messages import pluralize
 from softswitch.p4runtime.control import ControlledPipeline
@@ -19,45 +18,14 @@ from softswitch.p4runtime.generated_p4info import generate_config
 from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.loaded_config import LoadedConfig
 from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.ports import PL, FolderOf, MakePipeline, Ports
 from softswitch.p4runtime.reconcile import carry_over
 from softswitch.p4runtime.status import Refusal, invalid
-from softswitch.pipeline import ControlPlane, Notice
 
 log = logging.getLogger(__name__)
 NO_CONFIG = "No forwarding pipeline config set for this device"  # BMv2's words, which controllers look for
 SetRequest = p4r.SetForwardingPipelineConfigRequest
 GetRequest = p4r.GetForwardingPipelineConfigRequest
-
-
-class RunnablePipeline(ControlPlane, Protocol):
-    """A pipeline that ports can run, and whose notices they pass on as bytes."""
-
-    def decode_notice(self, data: bytes) -> Notice: ...
-
-
-PL_contra = TypeVar("PL_contra", contravariant=True)
-PL = TypeVar("PL", bound=RunnablePipeline)
-
-
-MakePipeline = Callable[[Program], PL]
-FolderOf = Callable[[PL], Path | None]  # returns the folder of the journal; None for no journal
-
-
-class Ports(Protocol[PL_contra]):
-    @property
-    def cpu_socket(self) -> socket.socket:
-        """The controller's end of the CPU port: a datagram for each frame, in both directions."""
-
-    @property
-    def notice_socket(self) -> socket.socket:
-        """Socket from which the notices of the running pipeline are read, one per datagram."""
-
-    def now(self) -> int:
-        """Return the time that packets are stamped with, in µs since start."""
-
-    def start(self, pipeline: PL_contra) -> None: ...
-
-    def stop(self) -> None: ...
 
 
 class Pipelines(Generic[PL]):

@@ -7,7 +7,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -18,21 +18,16 @@ from softswitch.messages import pluralize
 from softswitch.p4runtime.access import AccessCheck, AccessPolicy, CheckedHandlers, make_policy
 from softswitch.p4runtime.batch_status import abort_batch
 from softswitch.p4runtime.codecs.values import decode_uint128
-from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import Context, method_handlers, p4r
 from softswitch.p4runtime.notifications import Notifications
-from softswitch.p4runtime.pipelines import (
-    PL,
-    FolderOf,
-    GetRequest,
-    MakePipeline,
-    Pipelines,
-    Ports,
-    SetRequest,
-)
-from softswitch.p4runtime.plain.request import Request
+from softswitch.p4runtime.ports import PL, FolderOf, MakePipeline, Ports
 from softswitch.p4runtime.sessions import Sessions, Stream
 from softswitch.p4runtime.status import Refusal, abort, invalid, unimplemented
+
+if TYPE_CHECKING:  # they import numpy and numba, which would delay listening
+    from softswitch.p4runtime.control import ControlledPipeline
+    from softswitch.p4runtime.pipelines import GetRequest, Pipelines, SetRequest
+    from softswitch.p4runtime.plain.request import Request
 
 API_VERSION = "1.6.0"
 MAX_MESSAGE_BYTES = 128 << 20  # a pipeline config may be larger than gRPC's default of 4 MiB
@@ -89,6 +84,8 @@ class P4RuntimeServer(Generic[PL]):
         self, ports: Ports[PL], make_pipeline: MakePipeline[PL], folder_of: FolderOf[PL] = lambda _: None
     ) -> None:
         """Set the ports; callable from any thread."""
+        from softswitch.p4runtime.pipelines import Pipelines
+
         self._ports = ports
         self.pipelines = Pipelines(ports, make_pipeline, folder_of)
         self._is_attached = True
@@ -109,7 +106,7 @@ class P4RuntimeServer(Generic[PL]):
         ]
         self._loop = asyncio.get_running_loop()
         self._server = grpc.aio.server(options=options)
-        handlers = method_handlers(self, {"Write": Request})
+        handlers = method_handlers(self, {"Write": _parse_write})
         with ExitStack() as resources:
             check = AccessCheck(self._access)
             resources.callback(check.close)
@@ -314,6 +311,12 @@ class P4RuntimeServer(Generic[PL]):
 
     def _broadcast(self, response: p4r.StreamMessageResponse) -> None:
         self._sessions.broadcast(response)
+
+
+def _parse_write(data: bytes) -> Request:
+    from softswitch.p4runtime.plain.request import Request
+
+    return Request(data)
 
 
 def _read_datagrams(source: socket.socket) -> Iterator[bytes]:

@@ -9,7 +9,8 @@ from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.entities.direct import make_meter_step
 from softswitch.p4runtime.entities.store import NO_EXTRAS, Key, TableStore
 from softswitch.p4runtime.messages import p4r
-from softswitch.p4runtime.pipelines import Pipelines, RunnablePipeline
+from softswitch.p4runtime.pipelines import Pipelines
+from softswitch.p4runtime.ports import RunnablePipeline
 from softswitch.pipeline import MeterConfig
 from softswitch.runtime.interface import RuntimeRate
 from softswitch.runtime.refusals import RuntimeRefusal
