@@ -142,6 +142,20 @@ def test_a_terminal_and_a_switch_without_a_program_have_bmv2s_lines_before_the_p
             assert capsys.readouterr().out.splitlines() == [*GREETING, "RuntimeCmd: hello", "RuntimeCmd: "]
 
 
+def test_a_terminal_of_a_user_without_a_home_has_no_history(
+    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    piped(monkeypatch, "greet\n")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert run("--grpc", address) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == ["RuntimeCmd: hello", "RuntimeCmd: "]
+
+
 def test_a_switch_is_found_by_its_thrift_port(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from nativekit.cache import cache_of
+from nativekit.cache import cache_of, user_cache
+
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -55,3 +58,83 @@ def test_a_folder_that_others_can_write_to_is_not_trusted(temporary: Path, tmp_p
     own.symlink_to(tmp_path / "elsewhere")
     assert temporary in cache_of(tmp_path / "hosts").parents
     assert cache_of(tmp_path / "hosts").parent != own
+
+
+def _make_homes(folder: Path) -> dict[str, Path]:
+    """Homes in which an unprivileged user can make no folder."""
+    homes = {
+        name: folder / name
+        for name in ("missing", "unreadable", "unwritable", "a file", "a program", "dangling", "a loop")
+    }
+    for name, mode in (("unreadable", 0o000), ("unwritable", 0o555)):
+        homes[name].mkdir()
+        homes[name].chmod(mode)
+    homes["a file"].touch()
+    homes["a program"].touch(mode=0o777)
+    homes["dangling"].symlink_to(folder / "nowhere" / "at all")
+    homes["a loop"].symlink_to(homes["a loop"])
+    homes["missing"] /= "too"
+    homes["below a file"] = homes["a file"] / "home"
+    homes["too long"] = folder / ("x" * 300)
+    homes["a cache that is a file"] = folder / "home"
+    (folder / "home").mkdir()
+    (folder / "home" / ".cache").touch()
+    (folder / "home" / "hotline").touch()
+    folder.chmod(0o755)
+    return homes
+
+
+def _user_caches_of_nobody(environments: list[dict[str, str]], temporary: Path) -> list[str]:
+    """What `user_cache` returns to an unprivileged user in each environment, or the error."""
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        answers = []
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setuid(NOBODY)
+        tempfile.tempdir = str(temporary)
+        for environment in environments:
+            os.environ.pop("HOME", None)
+            os.environ.pop("XDG_CACHE_HOME", None)
+            os.environ.update(environment)
+            try:
+                answers.append(str(user_cache()))
+            except Exception as error:
+                answers.append(repr(error))
+        os.write(writing, json.dumps(answers).encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as answer:
+        found: list[str] = json.load(answer)
+    os.waitpid(child, 0)
+    return found
+
+
+@pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
+def test_a_home_in_which_nothing_can_be_made_is_replaced_by_a_temporary_folder(variable: str) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        (temporary := Path(name) / "temporary").mkdir()
+        temporary.chmod(0o777)
+        homes = _make_homes(Path(name))
+        found = _user_caches_of_nobody([{variable: str(home)} for home in homes.values()], temporary)
+        user = NOBODY if os.getuid() == 0 else os.getuid()
+        assert dict(zip(homes, found, strict=True)) == dict.fromkeys(homes, f"{temporary}/hotline-{user}")
+        homes["unreadable"].chmod(0o700)  # to remove it
+
+
+def test_a_relative_cache_folder_counts_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the specification of XDG_CACHE_HOME says: it would be another folder in each working directory."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for relative in ("", ".", "cache"):
+        monkeypatch.setenv("XDG_CACHE_HOME", relative)
+        assert user_cache() == tmp_path / ".cache" / "hotline"
+
+
+@pytest.mark.parametrize("kind", ["file", "dangling link"])
+def test_a_name_in_the_temporary_folder_that_is_taken_is_not_used(
+    kind: str, temporary: Path, tmp_path: Path
+) -> None:
+    own = temporary / f"hotline-{os.getuid()}"
+    own.touch() if kind == "file" else own.symlink_to(tmp_path / "nowhere")
+    found = user_cache()
+    assert (found.parent, found.is_dir(), found != own) == (temporary, True, True)

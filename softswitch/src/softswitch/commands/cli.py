@@ -23,6 +23,7 @@ BMV2_ADDRESS = "127.0.0.1:9090"
 _OBTAINING, _OBTAINED = "Obtaining JSON from switch...", "Done"
 _INTRO = "Control utility for runtime P4 table manipulation"
 _HISTORY_LINES = 10_000
+_HISTORY_ERRORS = OSError, RuntimeError  # RuntimeError: there is neither HOME nor a user of this id
 
 
 @click.command()
@@ -170,14 +171,18 @@ def _saved_history() -> Iterator[None]:
         yield
         return
     readline.set_completer_delims(" \t\n")
-    state_home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    file = Path(state_home, "softswitch", "history")
-    with suppress(OSError):
-        readline.read_history_file(file)
+    with suppress(*_HISTORY_ERRORS):
+        readline.read_history_file(_history_file())
     try:
         yield
     finally:
         readline.set_history_length(_HISTORY_LINES)
-        with suppress(OSError):
+        with suppress(*_HISTORY_ERRORS):
+            file = _history_file()
             file.parent.mkdir(parents=True, exist_ok=True)
             readline.write_history_file(file)
+
+
+def _history_file() -> Path:
+    state_home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state_home, "softswitch", "history")
