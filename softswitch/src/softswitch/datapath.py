@@ -152,7 +152,7 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
         return {name: reason for name, reason in reasons.items() if reason is not None}
 
     def _restore_offloads(self, names: Iterable[str]) -> None:
-        for name in set(names) - set(self._names.values()):  # two ports may have one interface
+        for name in names:
             self._offloads.restore(name)
             self._unfinished.pop(name, None)
 

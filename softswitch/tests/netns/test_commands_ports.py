@@ -9,13 +9,15 @@ import pytest
 
 from softswitch.compiled import CompiledPipeline
 from softswitch.datapath import SwitchPorts
+from softswitch.errors import SwitchError
 from softswitch.pipeline import ActionCall, Change, EntryWrite
 from softswitch.ports.loop import PortLoop
 from softswitch.queues.shape import DEFAULT_DEPTH
 from softswitch.settings import Datapath, Settings
 from switch_harness.constructs import compiled
-from switch_harness.net import Net
+from switch_harness.net import Net, ip
 from switch_harness.waiting import wait_for
+from switch_harness.wording import mentions
 
 pytestmark = pytest.mark.netns
 
@@ -40,6 +42,10 @@ def test_a_port_that_comes_and_goes(stack: ExitStack) -> None:
         wait_for(lambda: ports.counters().ports[3].tx == 1)
         assert (ports.counters().ports[1].rx, ports.counters().no_such_port) == (2, 1)
         assert ports.now() >= before
+        ip("link", "property", "add", "dev", net.names[1], "altname", "another")
+        for name in (net.names[1], "another"):
+            with pytest.raises(SwitchError, match=mentions(1, 4, name)):
+                ports.add(4, name)
         ports.set_queues(3, None, 1_000_000, 5)
         net.hosts[1].send(frame)
         assert net.hosts[3].recv(2000) == frame

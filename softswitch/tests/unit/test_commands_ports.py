@@ -105,6 +105,12 @@ def test_a_custom_crc_is_computed_from_now_on(ports: SwitchPorts) -> None:
     assert ports.counters().ports[CPU].rx == 0
 
 
+@pytest.mark.parametrize("datapath", Datapath)
+def test_two_ports_of_one_interface_are_refused_in_each_datapath(datapath: Datapath) -> None:
+    with pytest.raises(SwitchError, match=mentions("lo", 1, 2)):
+        SwitchPorts(Settings(ports={1: "lo", 2: "lo"}, datapath=datapath))
+
+
 def test_an_interface_that_is_not_there(ports: SwitchPorts) -> None:
     pipeline = running(ports, "registers")
     with pytest.raises(SwitchError, match=mentions("nowhere", "interface")):

@@ -237,6 +237,8 @@ def test_nothing_is_left_open() -> None:
         ({512: "lo"}, None, "port 512: port numbers go from 0 to 511"),
         ({3: "lo"}, 3, "port 3 is the CPU port and cannot be interface 'lo' too"),
         ({port: "lo" for port in range(1, 67)}, None, "66 ports: this switch has 65 at most"),
+        ({1: "lo", 7: "lo"}, None, "ports 1 and 7 have one interface, 'lo'"),
+        ({2: "x", 1: "lo", 9: "x"}, None, "ports 2 and 9 have one interface, 'x'"),
         ({4: "no-such-if"}, None, "port 4: there is no interface 'no-such-if' here"),
     ],
 )

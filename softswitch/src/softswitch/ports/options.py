@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,7 @@ class PortOptions:
             raise PortError(
                 f"port {cpu_port} is the CPU port and cannot be interface {ports[cpu_port]!r} too"
             )
+        _check_interfaces(ports)
         for number, direction in self.impairments:
             if number not in numbers:
                 raise PortError(
@@ -47,3 +49,23 @@ class PortOptions:
         for number in self.shapes:
             if number not in numbers:
                 raise PortError(f"rate or queue of port {number}: the switch has no such port")
+
+
+def _check_interfaces(ports: Mapping[int, str]) -> None:
+    """Raise PortError if an interface is that of two ports, each of which would receive all its frames."""
+    port_by_interface: dict[int | str, int] = {}
+    for port, name in ports.items():
+        other_port = port_by_interface.setdefault(_interface_id(name), port)
+        if other_port != port:
+            names = " and ".join(dict.fromkeys(repr(ports[number]) for number in (other_port, port)))
+            raise PortError(
+                f"ports {other_port} and {port} have one interface, {names}: each port needs its own"
+            )
+
+
+def _interface_id(name: str) -> int | str:
+    """Return the interface's index, which its alternative names share; the name if there is none."""
+    try:
+        return socket.if_nametoindex(name)
+    except OSError:
+        return name
