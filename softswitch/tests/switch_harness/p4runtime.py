@@ -201,7 +201,10 @@ class Controller:
 
 
 class Rig:
-    def __init__(self, ports: FakePorts, address: str, channel: grpc.aio.Channel) -> None:
+    def __init__(
+        self, server: P4RuntimeServer[Any], ports: FakePorts, address: str, channel: grpc.aio.Channel
+    ) -> None:
+        self.server = server
         self.ports = ports
         self.address = address
         self.stub = p4r_grpc.P4RuntimeStub(channel)
@@ -223,7 +226,7 @@ async def rig(make: Any = InterpretedPipeline, refuses_unset_config: bool = Fals
     try:
         address = f"127.0.0.1:{await server.start('127.0.0.1:0')}"
         async with grpc.aio.insecure_channel(address) as channel:
-            yield Rig(ports, address, channel)
+            yield Rig(server, ports, address, channel)
     finally:
         await server.stop()
         ports.close()

@@ -58,7 +58,7 @@ def packet_out(payload: bytes = LARGE) -> p4r.StreamMessageRequest:
 @asynccontextmanager
 async def small_window() -> AsyncIterator[Rig]:
     async with rig() as switch, grpc.aio.insecure_channel(switch.address, SMALL_WINDOW) as channel:
-        yield Rig(switch.ports, switch.address, channel)
+        yield Rig(switch.server, switch.ports, switch.address, channel)
 
 
 async def until(condition: Callable[[], bool]) -> None:

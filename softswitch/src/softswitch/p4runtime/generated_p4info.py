@@ -1,6 +1,6 @@
-"""P4Info generated from BMv2 JSON, for commands on programs without P4Info.
+"""P4Info generated from BMv2 JSON, for commands and controllers of programs without P4Info.
 
-All actions of a table are allowed in entries and as its default, as in BMv2.
+All actions of a table are allowed in entries and as its default, as in BMv2; counters count both units.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from softswitch.errors import ProgramError
-from softswitch.ir import Action, Program, Table
+from softswitch.ir import Action, DirectMeter, Meter, Program, Table
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.p4info import MATCH_KINDS
 
@@ -95,18 +95,26 @@ class _P4InfoBuilder:
             message.table_ids.extend(table_ids)
 
     def _add_cells(self) -> None:
-        for i, (name, object_id) in enumerate(self._table_ids.items(), 1):
-            table = self._program.tables[name]
+        for i, message in enumerate(self.message.tables, 1):
+            name, table = message.preamble.name, self._program.tables[message.preamble.name]
             if table.has_counter:
-                direct_counter = self.message.direct_counters.add(direct_table_id=object_id)
+                direct_counter = self.message.direct_counters.add(direct_table_id=message.preamble.id)
                 _fill_preamble(direct_counter.preamble, _DIRECT_COUNTER << _TYPE_SHIFT | i, f"{name}.counter")
+                direct_counter.spec.unit = p4i.CounterSpec.BOTH
+                message.direct_resource_ids.append(direct_counter.preamble.id)
             if table.meter is not None:
-                direct_meter = self.message.direct_meters.add(direct_table_id=object_id)
+                direct_meter = self.message.direct_meters.add(direct_table_id=message.preamble.id)
                 _fill_preamble(direct_meter.preamble, _DIRECT_METER << _TYPE_SHIFT | i, f"{name}.meter")
+                direct_meter.spec.unit = _meter_unit(table.meter)
+                message.direct_resource_ids.append(direct_meter.preamble.id)
         for object_id, counter in _assign_ids(_COUNTER, self._program.counters):
-            _fill_preamble(self.message.counters.add(size=counter.size).preamble, object_id, counter.name)
+            counter_message = self.message.counters.add(size=counter.size)
+            _fill_preamble(counter_message.preamble, object_id, counter.name)
+            counter_message.spec.unit = p4i.CounterSpec.BOTH
         for object_id, meter in _assign_ids(_METER, self._program.meters):
-            _fill_preamble(self.message.meters.add(size=meter.size).preamble, object_id, meter.name)
+            meter_message = self.message.meters.add(size=meter.size)
+            _fill_preamble(meter_message.preamble, object_id, meter.name)
+            meter_message.spec.unit = _meter_unit(meter)
         for object_id, register in _assign_ids(_REGISTER, self._program.registers):
             register_message = self.message.registers.add(size=register.size)
             _fill_preamble(register_message.preamble, object_id, register.name)
@@ -118,6 +126,10 @@ class _P4InfoBuilder:
                 value_set_message.match.add(
                     id=i, name=f"part{i}", bitwidth=width, match_type=p4i.MatchField.EXACT
                 )
+
+
+def _meter_unit(meter: Meter | DirectMeter) -> p4i.MeterSpec.Unit.ValueType:
+    return p4i.MeterSpec.BYTES if meter.counts_bytes else p4i.MeterSpec.PACKETS
 
 
 def _assign_ids(object_type: int, items: tuple[T, ...]) -> Iterator[tuple[int, T]]:

@@ -32,13 +32,21 @@ class Pipelines(Generic[PL]):
     """The pipeline that reads and writes act on (`saved`), and the one that processes packets (`running`).
 
     A commit makes `saved` the running pipeline. A program without P4Info runs as `bare`, not `running`, and
-    is `prepared` before. A pipeline that is none of these any more is closed.
+    is `prepared` before; if `serves_bare`, controllers read and write it, too, with generated P4Info. A
+    pipeline that is none of these any more is closed.
     """
 
-    def __init__(self, ports: Ports[PL], make_pipeline: MakePipeline[PL], folder_of: FolderOf[PL]) -> None:
+    def __init__(
+        self,
+        ports: Ports[PL],
+        make_pipeline: MakePipeline[PL],
+        folder_of: FolderOf[PL],
+        serves_bare: bool = True,
+    ) -> None:
         self._ports = ports
         self._make_pipeline = make_pipeline
         self._folder_of = folder_of
+        self._serves_bare = serves_bare
         self.saved: ControlledPipeline[PL] | None = None
         self.running: ControlledPipeline[PL] | None = None
         self.bare: ControlledPipeline[PL] | None = None
@@ -55,10 +63,14 @@ class Pipelines(Generic[PL]):
     def active(self) -> ControlledPipeline[PL] | None:
         return self.running or self.bare
 
-    def get_saved(self) -> ControlledPipeline[PL]:
-        if self.saved is None:
+    @property
+    def _served(self) -> ControlledPipeline[PL] | None:
+        return self.saved or (self.bare if self._serves_bare else None)
+
+    def get_served(self) -> ControlledPipeline[PL]:
+        if self._served is None:
             raise Refusal(StatusCode.FAILED_PRECONDITION, NO_CONFIG)
-        return self.saved
+        return self._served
 
     def get_running(self) -> ControlledPipeline[PL]:
         if self.running is None:
@@ -84,7 +96,7 @@ class Pipelines(Generic[PL]):
             self.prepared = None
 
     def run_prepared(self) -> None:
-        """Run the pipeline of `prepare_bare`; P4Runtime then has no config."""
+        """Run the pipeline of `prepare_bare`."""
         assert self.prepared is not None
         self._start(self.prepared)
         with self._closing_replaced():
@@ -160,8 +172,8 @@ class Pipelines(Generic[PL]):
 
     def get(self, request: GetRequest) -> p4r.GetForwardingPipelineConfigResponse:
         response = p4r.GetForwardingPipelineConfigResponse()
-        if self.saved is not None:
-            response.config.CopyFrom(self.saved.config)
+        if self._served is not None:
+            response.config.CopyFrom(self._served.config)
             if request.response_type in (GetRequest.COOKIE_ONLY, GetRequest.DEVICE_CONFIG_AND_COOKIE):
                 response.config.ClearField("p4info")
             if request.response_type in (GetRequest.COOKIE_ONLY, GetRequest.P4INFO_AND_COOKIE):

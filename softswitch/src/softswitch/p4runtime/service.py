@@ -87,7 +87,9 @@ class P4RuntimeServer(Generic[PL]):
         from softswitch.p4runtime.pipelines import Pipelines
 
         self._ports = ports
-        self.pipelines = Pipelines(ports, make_pipeline, folder_of)
+        self.pipelines = Pipelines(
+            ports, make_pipeline, folder_of, serves_bare=not self._refuses_unset_config
+        )
         self._is_attached = True
 
     async def start(
@@ -157,7 +159,7 @@ class P4RuntimeServer(Generic[PL]):
         async with _abort_on_refusal(context):
             await self._wait_until_begun(request.head.device_id)
             self._check_primary(request.head)
-            results = self.pipelines.get_saved().write_bytes(request)
+            results = self.pipelines.get_served().write_bytes(request)
             self._notifications.reschedule()
         if any(results):
             await abort_batch(context, "update", results)
@@ -167,7 +169,7 @@ class P4RuntimeServer(Generic[PL]):
         """Answer a batch of queries (P4Runtime 1.4 §13). Any role may read all entities."""
         async with _abort_on_refusal(context):
             await self._wait_until_begun(request.device_id)
-            control = self.pipelines.get_saved()
+            control = self.pipelines.get_served()
         # A client may take long, and meanwhile another config may be committed.
         with control.reading():
             responses, results = control.read(request)
@@ -196,7 +198,7 @@ class P4RuntimeServer(Generic[PL]):
         async with _abort_on_refusal(context):
             await self._wait_until_begun(request.device_id)
             if self._refuses_unset_config:
-                self.pipelines.get_saved()
+                self.pipelines.get_served()
         return self.pipelines.get(request)
 
     async def Capabilities(

@@ -88,7 +88,7 @@ class Switch(AbstractContextManager["Switch"]):
             raise SwitchError(f"expected a WriteRequest in text format: {error}") from None
         except RecursionError:
             raise SwitchError(f"the WriteRequest cannot be parsed: {NESTED_TOO_DEEPLY}") from None
-        for refusal in self._pipelines.get_saved().write(message):
+        for refusal in self._pipelines.get_served().write(message):
             if refusal is not None:
                 raise refusal
 

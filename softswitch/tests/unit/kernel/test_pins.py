@@ -79,7 +79,7 @@ class Switch:
 
     @property
     def control(self) -> Control:
-        return self._pipelines.get_saved()
+        return self._pipelines.get_served()
 
     def set_config(self, action: str, cookie: int = 0) -> None:
         request = p4r.SetForwardingPipelineConfigRequest(config=config(cookie, ENTITIES))
