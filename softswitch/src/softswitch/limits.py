@@ -14,6 +14,12 @@ MAX_RECIRCULATED_BYTES = 1 << 20
 MAX_EXPRESSION_BITS = 4096
 """Bits that an expression may need; a shift by as many or more shifts out all bits."""
 
+MAX_VALUE_BITS = 8192
+"""Bits of a field, parameter, register, constant or lookahead; a wider one would take minutes to compile."""
+
+MAX_HEADER_BYTES = 1 << 17
+"""Bytes of a header with a variable-length field, at which BMv2 and p4c have no limit; frames have 65,535."""
+
 GROUP_MEMBERS_PER_MEMBER = 64
 """Members in all groups of an action profile together, as a multiple of the profile's size."""
 

@@ -9,12 +9,14 @@ from softswitch.load.schema import (
     SOURCE_INFO,
     Check,
     Shape,
+    bit_width,
     count,
     flag,
     header_field,
     hexstr,
     integer,
     make_check,
+    max_header_bytes,
     mismatch,
     name,
     one_of,
@@ -23,10 +25,10 @@ from softswitch.load.schema import (
 )
 
 _PRIMITIVE = {"op": str, "parameters?": [typed_value], "source_info?": SOURCE_INFO}
-_FIELD_LIST = {"name?": str, "id": integer, "elements?": [typed_value]}
 
 
-_check_bit_width = make_check({"bitwidth": count})
+_check_bit_width = make_check({"bitwidth": bit_width})
+_check_optional_bit_width = make_check({"bitwidth?": bit_width})
 
 
 def _check_hash_input(value: object) -> None:
@@ -36,6 +38,12 @@ def _check_hash_input(value: object) -> None:
         _check_bit_width(value)
 
 
+def _check_list_element(value: object) -> None:
+    typed_value(value)
+    _check_optional_bit_width(value)
+
+
+_FIELD_LIST = {"name?": str, "id": integer, "elements?": [_check_list_element]}
 _HASH = {"algo": str, "input": [_check_hash_input]}
 _check_type_key = make_check({"type": str})
 _check_union_stack = make_check({"value": (str, str)})
@@ -173,7 +181,9 @@ _STATE = {
 }  # fmt: skip
 check_program = make_check({
     "__meta__?": {"version?": (integer, integer)},
-    "header_types?": [{"name": str, "id?": integer, "fields": [header_field], "max_length?": count}],
+    "header_types?": [
+        {"name": str, "id?": integer, "fields": [header_field], "max_length?": max_header_bytes}
+    ],
     "headers?": [{"name": str, "id": integer, "header_type": str, "metadata?": flag}],
     "header_stacks?": [{"name": str, "id": integer, "header_type": str, "header_ids": [integer]}],
     "header_union_types?": [{"name": str, "headers": [(str, str)]}],
@@ -183,16 +193,16 @@ check_program = make_check({
     "field_aliases?": [(str, (str, str))],
     "errors?": [(str, count)],
     "extern_instances?": [{"name?": str}],
-    "parse_vsets?": [{"name": str, "id?": integer, "compressed_bitwidth": count, "max_size?": count}],
+    "parse_vsets?": [{"name": str, "id?": integer, "compressed_bitwidth": bit_width, "max_size?": count}],
     "parsers": [{"name?": name, "id?": integer, "init_state": str, "parse_states": [_STATE]}],
     "deparsers": [{"name?": name, "id?": integer, "order?": [str], "primitives?": [_PRIMITIVE]}],
     "calculations?": [{"name": str, "id?": integer, **_HASH}],
     "counter_arrays?": [{"name": str, "id?": integer, "size?": count, "is_direct?": flag}],
     "meter_arrays?": [_check_meter],
-    "register_arrays?": [{"name": str, "id?": integer, "size": count, "bitwidth": count}],
+    "register_arrays?": [{"name": str, "id?": integer, "size": count, "bitwidth": bit_width}],
     "actions?": [
         {
-            "name": str, "id": integer, "runtime_data?": [{"name?": name, "bitwidth": count}],
+            "name": str, "id": integer, "runtime_data?": [{"name?": name, "bitwidth": bit_width}],
             "primitives?": [_PRIMITIVE], "source_info?": SOURCE_INFO,
         }
     ],

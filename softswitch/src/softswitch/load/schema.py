@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from softswitch.errors import ProgramError
+from softswitch.limits import MAX_HEADER_BYTES, MAX_VALUE_BITS
 
 Shape = Any  # a type, or nested lists, tuples and dicts of shapes
 Check = Callable[[object], None]
@@ -126,6 +127,16 @@ def count(value: object) -> None:
         raise mismatch("an integer from 0 to 2147483647", value)
 
 
+def bit_width(value: object) -> None:
+    if not isinstance(value, int) or not 0 <= value <= MAX_VALUE_BITS:
+        raise mismatch(f"a width from 0 to {MAX_VALUE_BITS}", value)
+
+
+def max_header_bytes(value: object) -> None:
+    if not isinstance(value, int) or not 0 <= value <= MAX_HEADER_BYTES:
+        raise mismatch(f"a number of bytes from 0 to {MAX_HEADER_BYTES}", value)
+
+
 def flag(value: object) -> None:
     """Check a truth value; as in BMv2, that is any number, or null."""
     if value is not None and not isinstance(value, int | float):
@@ -153,7 +164,7 @@ SOURCE_INFO = {
 
 
 def _check_width(value: object) -> None:
-    count(value)
+    bit_width(value)
     if value == 0:
         raise mismatch("a width above 0", value)
 
@@ -162,9 +173,11 @@ def hexstr(value: object) -> None:
     if not isinstance(value, str):
         raise mismatch("a hexadecimal number", value)
     try:
-        int(value, 16)
+        number = int(value, 16)
     except ValueError:
         raise mismatch("a hexadecimal number", value) from None
+    if number.bit_length() > MAX_VALUE_BITS:
+        raise mismatch(f"a number of at most {MAX_VALUE_BITS} bits", value)
 
 
 def one_of(*shapes: Shape) -> Check:
@@ -184,7 +197,7 @@ def one_of(*shapes: Shape) -> Check:
 
 def _check_field_width(value: object) -> None:
     if value != "*":
-        count(value)
+        bit_width(value)
 
 
 _HEADER_FIELDS = {

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from softswitch import libc
+from softswitch.errors import ProgramError
 from softswitch.memory.rows import LOG_WORDS, Words
 from softswitch.memory.words import WORD_BYTES
 
@@ -183,7 +184,12 @@ def strided_cells(
 def _allocate_huge_pages(size_bytes: int) -> Words:
     """Allocate words, in huge pages if possible: tables span more small pages than a TLB holds."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    mapping = mmap.mmap(-1, -(-size_bytes // _HUGE_PAGE) * _HUGE_PAGE + _HUGE_PAGE, flags=flags)
+    try:
+        mapping = mmap.mmap(-1, -(-size_bytes // _HUGE_PAGE) * _HUGE_PAGE + _HUGE_PAGE, flags=flags)
+    except OSError as error:
+        raise ProgramError(
+            f"the program's tables and arrays need {size_bytes} bytes: {error.strerror}"
+        ) from None
     # Only Linux has the constant, and some kernels are built without huge pages.
     with contextlib.suppress(AttributeError, OSError):
         mapping.madvise(mmap.MADV_HUGEPAGE)
