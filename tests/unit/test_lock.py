@@ -24,7 +24,8 @@ def wanted(lock: str) -> list[Requirement]:
         tomli.loads((ROOT / at / "pyproject.toml").read_text())["project"] for at in (".", "softswitch")
     ]
     texts = [text for project in projects for text in project["dependencies"]]
-    return [Requirement(text) for text in texts + projects[0]["optional-dependencies"]["dev"]]
+    extras = projects[0]["optional-dependencies"]
+    return [Requirement(text) for text in texts + extras["test"] + extras["dev"]]
 
 
 def applies(requirement: Requirement, environment: dict[str, str]) -> bool:

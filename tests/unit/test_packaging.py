@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 from base64 import urlsafe_b64encode
+from collections.abc import Container
 from hashlib import sha256
 from importlib.metadata import EntryPoint
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -18,10 +21,12 @@ import tomli
 from click.testing import CliRunner
 
 from hotline.cli.commands import GROUPS, VerbCommands, hotline
-from tests.unit.test_rooms import ROOT, imports
+from tests.unit.test_rooms import PACKAGES, ROOT, imports
 
 SWITCH = ROOT / "softswitch"
-INSTALLED_AS = {"grpc": "grpcio", "google": "protobuf"}
+INSTALLED_AS = {"grpc": "grpcio", "google": "protobuf", "xdist": "pytest-xdist"}
+NOT_NAMED = {"mininet", "markupsafe", "pydantic_core", "yaml"}
+"""Mininet is a package of the distribution; the others come with what is required."""
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -43,20 +48,58 @@ def test_the_testbed_requires_what_its_switch_requires() -> None:
 
 def test_its_tests_require_what_those_of_its_switch_require() -> None:
     tests = set(project(SWITCH)["project"]["optional-dependencies"]["test"])
-    developers = set(project(ROOT)["project"]["optional-dependencies"]["dev"])
-    assert tests <= developers | requirements(ROOT)
+    extras = project(ROOT)["project"]["optional-dependencies"]
+    assert tests <= requirements(ROOT).union(extras["test"], extras["dev"])
+
+
+def distributions(*extras: str) -> set[str]:
+    """Return the names of what the testbed requires, also with these extras."""
+    optional = project(ROOT)["project"]["optional-dependencies"]
+    texts = chain(requirements(ROOT), *(optional[extra] for extra in extras))
+    return {re.split("[>=;]", text)[0] for text in texts}
+
+
+def extras_of_set_up() -> tuple[set[str], set[str]]:
+    """Return the extras that `scripts/setup` and `scripts/setup test` install."""
+    plain, test = re.findall(
+        r'^ *extras="\[([\w,]+)\]"$', (ROOT / "scripts" / "setup").read_text(), re.MULTILINE
+    )
+    return set(plain.split(",")), set(test.split(","))
+
+
+def imported_at_once(source: Path, expected: Container[str]) -> set[str]:
+    """Return the packages that a module imports when it is imported, without the expected ones."""
+    text = source.read_text()
+    lines = {
+        name for name in re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE) if name not in expected
+    }
+    if not lines:
+        return set()
+    imported = [node for node in ast.parse(text).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {
+        name for name in lines for node in imported if re.match(rf"(import|from) {name}\b", ast.unparse(node))
+    }
+
+
+def test_make_setup_installs_what_modules_of_tests_import() -> None:
+    """So `python -m pytest` runs each module after `make setup`; some tests of a module may need more."""
+    extras, extras_of_tests = extras_of_set_up()
+    assert extras < extras_of_tests
+    paths = project(ROOT)["tool"]["pytest"]["ini_options"]["pythonpath"]
+    ours = {path.stem for folder in paths for path in (ROOT / folder).iterdir()}
+    known = sys.stdlib_module_names | ours | NOT_NAMED
+    folders = [ROOT / "tests", SWITCH / "tests", *(folder / "tests" for folder in PACKAGES.values())]
+    sources = [ROOT / "conftest.py", *chain.from_iterable(folder.rglob("*.py") for folder in folders)]
+    wanted = {name for source in sources for name in imported_at_once(source, known)}
+    assert {"pytest", "trustme"} <= wanted
+    installed = {name.replace("-", "_") for name in distributions(*extras)}
+    assert {INSTALLED_AS.get(name, name).replace("-", "_") for name in wanted} <= installed
 
 
 def test_the_testbed_requires_what_it_imports() -> None:
     """Developers' tools are missing where it is installed without them."""
-    extras = project(ROOT)["project"]["optional-dependencies"]
-    required = {re.split("[>=;]", name)[0] for name in {*requirements(ROOT), *extras["torch"]}}
-    # Mininet is a package of the distribution; the other two come with what is required.
-    known = (
-        sys.stdlib_module_names
-        | rooms()
-        | {"hotline", "softswitch", "nativekit", "mininet", "markupsafe", "pydantic_core"}
-    )
+    required = distributions("torch")
+    known = sys.stdlib_module_names | rooms() | NOT_NAMED | {"hotline", "softswitch", "nativekit"}
     wanted = {
         (INSTALLED_AS.get(top, top), source)
         for room in rooms() - {"tests", "tools"}
