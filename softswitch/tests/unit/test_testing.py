@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from google.protobuf import text_format
@@ -16,6 +18,7 @@ from softswitch.testing import Switch
 from switch_harness import PROGRAMS
 from switch_harness.wording import mentions, says
 
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 FRAME = bytes.fromhex("00000000000b 00000000000a 0800") + bytes(46)
 ENTRY = """
 updates {
@@ -91,22 +94,23 @@ def test_registers_keep_their_values_between_frames() -> None:
         assert switch.run("register_read ControlIngress.cells 0") != [first]
 
 
-def test_the_plugin_makes_switches_and_reports_coverage(tmp_path: Path) -> None:
-    (tmp_path / "test_l2.py").write_text(
-        f"""
-import pytest
-
-@pytest.mark.parametrize("port", [2, 3])
-def test_forwards(p4_switch, port):
-    switch = p4_switch({str(PROGRAMS / "l2.json")!r})
-    if port == 3:
-        switch.run("table_add hosts forward 00:00:00:00:00:0b => 3")
-    switch.expect(1, bytes.fromhex({FRAME.hex()!r}), *[(3, bytes.fromhex({FRAME.hex()!r}))] * (port == 3))
-"""
+def test_the_pages_example_passes_and_reports_coverage(tmp_path: Path) -> None:
+    """The files and the command of docs/testing.md, in a folder that has the program, too."""
+    page = PAGE.read_text()
+    example = next(
+        block for block in re.findall(r"(?:^(?:    .*)?\n)+", page, re.MULTILINE) if "# conftest.py" in block
     )
-    arguments = ["-p", "softswitch.testing.plugin", "--p4-coverage", "-p", "no:cacheprovider", str(tmp_path)]
+    _, *parts = re.split(r"^# (\w+\.py)\n", dedent(example), flags=re.MULTILINE)
+    files = dict(zip(parts[::2], parts[1::2], strict=True))
+    assert set(files) == {"conftest.py", "test_l2.py"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    for suffix in (".json", ".p4info.txtpb"):
+        (tmp_path / f"l2{suffix}").symlink_to(PROGRAMS / f"l2{suffix}")
+    [command] = re.findall(r"^    python (-m pytest .*)$", page, re.MULTILINE)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout
-    assert "tables: 2 of 2" in done.stdout
+        [sys.executable, *command.split(), "-p", "no:cacheprovider"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert says(done.stdout, "3 passed") and "tables: 2 of 2" in done.stdout
