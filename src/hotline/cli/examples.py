@@ -24,13 +24,13 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "up": "mine.toml",
     "down": "",
     "status": "--json",
-    "load": "hot.parquet --job 1 --dry-run",
-    "follow": "--top-k 20000 --job 1",
-    "quota": "--job 1 --keys 20000",
-    "offload": "off --job 1",
-    "proxy": "on --job 1",
-    "registers": "17 42 --job 1",
-    "unload": "--job 1",
+    "load": "hot.parquet --job 4 --dry-run",
+    "follow": "--top-k 20000 --job 4",
+    "quota": "--job 4 --keys 20000",
+    "offload": "off --job 4",
+    "proxy": "on --job 4",
+    "registers": "17 42 --job 4",
+    "unload": "--job 4",
 }
 
 
