@@ -10,6 +10,7 @@ from finsy.p4schema import P4SchemaCache
 
 from controller.errors import PipelineError
 from foundation.designs.interface import Design
+from foundation.designs.registry import HOW_TO_COMPILE
 
 _SCHEMAS = P4SchemaCache()  # type: ignore[no-untyped-call]  # finsy gives it no types
 """Schemas of programs, of which finsy would make one for each connection."""
@@ -37,6 +38,4 @@ def schema_of(design: Design) -> fy.P4Schema:
         with shared_schemas():
             return fy.P4Schema(design.p4info)
     except OSError as error:
-        raise PipelineError(
-            f"{design.p4info}: cannot be read: {error.strerror}; `make p4` builds it"
-        ) from error
+        raise PipelineError(f"{design.p4info}: cannot be read: {error.strerror}; {HOW_TO_COMPILE}") from error

@@ -11,7 +11,7 @@ from controller.tables import InitialRow
 from experiment.config import EPOCH
 from foundation.designs.arms import arms_of
 from foundation.designs.interface import Arm, Design, SwitchHosts
-from foundation.designs.registry import DesignError, known_names, load_part
+from foundation.designs.registry import HOW_TO_COMPILE, DesignError, known_names, load_part
 from foundation.designs.registry import design as find_design
 from foundation.errors import HotlineError
 from foundation.protocol.addressing import WORKER_UDP_PORT_BASE
@@ -114,7 +114,7 @@ def _problems(name: str, design: Design, kind: RunKind, hosts: SwitchHosts | Non
     if kind in _WITH_SWITCH:
         for file in (design.program, design.p4info):
             if not file.is_file():
-                yield f"{file} is missing, which {kind.value} loads into the switch; `make p4` compiles it"
+                yield f"{file} is missing, which {kind.value} loads into the switch; {HOW_TO_COMPILE}"
     if kind is RunKind.RECOVERY and not design.is_durable:
         yield f"is_durable is False: {kind.value} needs servers that keep a journal"
     for need in NEEDS:

@@ -15,13 +15,14 @@ from finsy.proto import p4r
 from controller.designs import control_of
 from controller.tables import Change, RowEncoder, TableRow, Update
 from foundation.designs.interface import Arm, Design, SwitchHosts
+from foundation.designs.registry import HOW_TO_COMPILE, DesignError
 from foundation.protocol.codec import Values
 from foundation.protocol.header import LANES
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
 from simulator.switch_state import state_ops_of
 from softswitch.compiled import CompiledPipeline
-from softswitch.errors import StateError
+from softswitch.errors import StateError, SwitchError
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
 from softswitch.p4runtime.control import ControlledPipeline
@@ -55,11 +56,11 @@ class SimulatedSwitch:
         compiled: CompiledConfig | None = None,
         lanes: int = LANES,
     ) -> None:
+        self.state_ops = state_ops_of(design)
         compiled = compiled or compiled_config(design, buffered)
         control = ControlledPipeline(compiled.config, compiled.pipeline, clock=lambda: 0)
         self.pipeline = control.pipeline
         self._writer = RowWriter(control)
-        self.state_ops = state_ops_of(design)
         self._lanes = lanes
         self._loaded_rows: dict[int, list[TableRow]] = {}
 
@@ -93,7 +94,10 @@ def switch_of(design: Design, hosts: SwitchHosts, arms: Sequence[Arm], epoch: in
 @cache
 def loaded_config(design: Design) -> LoadedConfig:
     """Return the program and P4Info of a design, which pipelines share."""
-    return LoadedConfig.read(design.program, design.p4info)
+    try:
+        return LoadedConfig.read(design.program, design.p4info)
+    except SwitchError as error:
+        raise DesignError(f"design {design.name}: {error}; {HOW_TO_COMPILE}") from error
 
 
 @cache

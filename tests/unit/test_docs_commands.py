@@ -128,6 +128,16 @@ def test_softswitch_has_the_command_and_its_options(command: ShownCommand) -> No
         assert f'"{option}"' in text or option == "--help", option
 
 
+def test_a_compiler_line_writes_the_p4info_beside_the_program() -> None:
+    """A design is both files; controllers and simulations read the P4Info."""
+    lines = [each for page in SHOWN for each in all_commands_of(page) if each.words[0] == "p4c-bm2-ss"]
+    whole = [each.words for each in lines if each.place != Place.SENTENCE]
+    assert whole
+    for words in whole:
+        program, p4info = (words[words.index(option) + 1] for option in ("-o", "--p4runtime-files"))
+        assert p4info == program.removesuffix(".json") + ".p4info.txtpb"
+
+
 @pytest.mark.parametrize("command", commands("pip"), ids=label)
 def test_pip_finds_the_projects_and_extras(command: ShownCommand) -> None:
     for word in (word for word in command.words[1:] if word.startswith(".")):

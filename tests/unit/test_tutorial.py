@@ -18,6 +18,8 @@ from click.testing import CliRunner
 
 from foundation.designs import registry
 from hotline.cli.commands import hotline
+from simulator import simulated_switch
+from switch_harness.wording import says
 from tests.unit.test_rooms import ROOT
 
 TUTORIAL = ROOT / "tests" / "designs" / "tutorial"
@@ -101,6 +103,47 @@ def test_one_sees_what_the_page_shows(
     printed = entered(command.line, home, monkeypatch, capsys)
     is_shown = doctest.OutputChecker().check_output(command.shown, printed, doctest.ELLIPSIS)
     assert is_shown, f"the page shows\n{command.shown}\nand {command.line} prints\n{printed}"
+
+
+@pytest.fixture
+def broken(home: Path) -> Iterator[Path]:
+    """Return the reader's package, which gets its files back afterwards."""
+    package = home / "designs" / "mine"
+    saved = {file: file.read_bytes() for file in package.rglob("*") if file.is_file()}
+    yield package
+    for file, content in saved.items():
+        file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("broken_file", "text", "named"),
+    [
+        ("control.py", "CONTROL = (", ("control.py", "line 1")),
+        ("switch_state.py", "SWITCH_STATE_OPS = (", ("switch_state.py", "line 1")),
+        ("compiled/once.p4info.txtpb", None, ("once.p4info.txtpb", "--p4runtime-files")),
+        ("compiled/once.json", None, ("once.json", "-o")),
+        ("compiled/once.json", "{}", ("design once", "-o")),
+    ],
+)
+def test_a_fault_in_a_part_of_a_design_is_one_line_before_anything_is_compiled(
+    broken_file: str,
+    text: str | None,
+    named: tuple[str, ...],
+    broken: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if text is None:
+        (broken / broken_file).unlink()
+    else:
+        (broken / broken_file).write_text(text)
+    simulated_switch.loaded_config.cache_clear()
+    compiled: list[object] = []
+    monkeypatch.setattr(simulated_switch, "MachineCode", compiled.append)
+    with pytest.raises(SystemExit) as ended:
+        entered(".venv/bin/python -m mine.look mine.once", broken.parents[1], monkeypatch, capsys)
+    message = str(ended.value)
+    assert says(message, *named) and "\n" not in message and compiled == []
 
 
 def test_every_command_shows_something() -> None:

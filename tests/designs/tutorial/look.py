@@ -53,8 +53,10 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
     """Run it, and print what there is."""
     found = design(name)
     arm, cables = found.arms[-1], Network.model_validate(faults)
+    # A mistake in the design's Python is found here, before anything is compiled.
+    rows = initial_rows(SimulationConfig(design=name, workers=WORKERS, servers=SERVERS), [arm])
     switch = SimulatedSwitch(found)
-    switch.install(initial_rows(SimulationConfig(design=name, workers=WORKERS, servers=SERVERS), [arm]))
+    switch.install(rows)
     system = SimulatedSystem(
         design=found, arm=arm, space=KeySpace(KEYS), largest_batch=KEYS, workers=WORKERS, servers=SERVERS,
         network=cables, seed=seed,
