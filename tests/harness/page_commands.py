@@ -56,13 +56,18 @@ def all_commands_of(page: Path) -> Iterator[ShownCommand]:
         if language in ("sh", "console"):
             lines = [line for line in block.splitlines() if language == "sh" or _PROMPT.match(line)]
             yield from _commands_in(lines, page, project, Place.SHELL)
-    prose = _FENCE.sub("", text)
-    for block in _BLOCK.findall(prose):
+    for block in _BLOCK.findall(_FENCE.sub("", text)):
         yield from _commands_in([line[4:] for line in block.splitlines()], page, project, Place.BLOCK)
-    for code in _IN_SENTENCE.findall(_BLOCK.sub("", prose)):
-        words = _words_of(" ".join(code.split()))
+    for code in code_in_sentences(page):
+        words = _without_prefix(tuple(_split(code)))
         if len(words) > 1:
             yield ShownCommand(page, words, project, Place.SENTENCE)
+
+
+def code_in_sentences(page: Path) -> list[str]:
+    """Return what stands in backticks outside of blocks, each on one line."""
+    prose = _BLOCK.sub("", _FENCE.sub("", page.read_text()))
+    return [" ".join(code.split()) for code in _IN_SENTENCE.findall(prose)]
 
 
 def _commands_in(lines: list[str], page: Path, folder: Path, place: Place) -> Iterator[ShownCommand]:
@@ -85,10 +90,6 @@ def _split(line: str) -> list[str]:
         return list(lexer)
     except ValueError:  # an apostrophe in a line of output
         return line.split()
-
-
-def _words_of(code: str) -> tuple[str, ...]:
-    return _without_prefix(tuple(_split(code)))
 
 
 def _without_prefix(words: tuple[str, ...]) -> tuple[str, ...]:
