@@ -7,6 +7,7 @@ from typing import cast
 
 from experiment.config import Config
 from experiment.errors import ConfigError
+from foundation.packages import install_hint
 from topologies.mininet_testbed import MininetTestbed
 from topologies.testbed import TestbedKind
 
@@ -21,6 +22,6 @@ def testbed_kind(config: Config) -> TestbedKind:
     if not found:
         raise ConfigError(
             f"MACHINES={config.machines}: expected an installed package that runs on several machines, found "
-            "none; `make setup` installs packages/machines"
+            f"none{install_hint(_GROUP, _MACHINES)}"
         )
     return cast(TestbedKind, found[0].load())

@@ -11,6 +11,7 @@ import click
 
 from experiment.progress import compilation_shown
 from foundation.errors import os_error_message
+from foundation.packages import install_hint
 from hotline.cli.examples import add_examples
 from hotline.cli.interruption import INTERRUPTED, interrupted_message
 
@@ -29,8 +30,9 @@ class VerbCommands(UserDict[str, Any]):
         return command
 
     def load(self, words: Sequence[str]) -> None:
-        """Import the command that these words of a command line name; without one, all, which help shows."""
-        for name in [word for word in words if word in self][:1] or list(self):
+        """Import the command that these words name; without words, import all, because help shows all."""
+        names = [word for word in words if not word.startswith("-")]
+        for name in [name for name in names if name in self][:1] if names else list(self):
             self[name]
 
 
@@ -57,7 +59,8 @@ _CORE: Final[Mapping[str, str]] = {
     "registers": "hotline.cli.status:registers",
     "unload": "hotline.cli.switch:unload",
 }
-_PACKAGES = {each.name: each for each in entry_points(group="hotline.commands")}
+_GROUP = "hotline.commands"
+_PACKAGES = {each.name: each for each in entry_points(group=_GROUP)}
 GROUPS = {
     "Runs and their reports": ("run", "report", "figures", "compare", "logs", "watch", "recover"),
     "Logs and hot sets": ("hotset", "explain"),
@@ -68,9 +71,7 @@ GROUPS = {
     ),
     "Packages": tuple(sorted(_PACKAGES)),
 }  # fmt: skip
-_ENTRY_POINTS = {
-    name: EntryPoint(name, place, group="hotline.commands") for name, place in _CORE.items()
-} | _PACKAGES
+_ENTRY_POINTS = {name: EntryPoint(name, place, group=_GROUP) for name, place in _CORE.items()} | _PACKAGES
 COMMANDS = VerbCommands({name: _ENTRY_POINTS[name] for name in chain(*GROUPS.values())})
 
 
@@ -88,6 +89,13 @@ class _Commands(click.Group):
         except OSError as error:
             # The system refused an operation on a file, whichever it was: this is no fault of the program.
             raise click.ClickException(os_error_message(error)) from error
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None and (hint := install_hint(_GROUP, args[0])):
+            raise click.UsageError(f"No such command {args[0]!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in GROUPS.items():
