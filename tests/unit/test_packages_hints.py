@@ -1,4 +1,4 @@
-"""An error of an unknown command, design, rule or function says which package has it, and how to install it."""
+"""Errors of unknown commands, designs, rules and functions say which package has the name, and install it."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_each_command_has_the_name_of_its_entry_point() -> None:
 
 @pytest.mark.parametrize(
     ("words", "loaded"),
-    [(["run", "WORKERS=8"], ["run"]), (["-v", "up"], ["up"]), (["--help"], ["run", "up"])],
+    [(["run", "WORKERS=8"], ["run"]), (["-v", "up"], ["up"]), (["--help"], ["run", "up"]), (["fly"], [])],
 )
 def test_a_process_imports_the_command_that_it_runs(words: list[str], loaded: list[str]) -> None:
     modules = {
