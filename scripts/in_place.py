@@ -16,14 +16,18 @@ from zipfile import ZipFile
 from setuptools import build_meta
 
 _CHECKOUT = Path(__file__).parents[1]
-_SWITCH = _CHECKOUT / "softswitch" / "src"
+_FOLDERS = (_CHECKOUT, _CHECKOUT / "src", _CHECKOUT / "softswitch" / "src")
 
 
 def build_editable(wheel_directory: str, *arguments: Any) -> str:
-    """Build setuptools' wheel, and put the switch's sources, which simulations import, on `sys.path`."""
+    """Build setuptools' wheel, and put the sources of the testbed and of its switch on `sys.path`.
+
+    Setuptools' import hook comes after `sys.path`, where Python takes any folder with the name of a package
+    for a namespace: the checkout itself as `hotline`, for a Python that is started beside it.
+    """
     remove_old_metadata(_CHECKOUT)
     name: str = build_meta.build_editable(wheel_directory, *arguments)
-    add_file(Path(wheel_directory, name), "hotline_softswitch_in_place.pth", f"{_SWITCH}\n")
+    add_file(Path(wheel_directory, name), "hotline_in_place.pth", "".join(f"{each}\n" for each in _FOLDERS))
     return name
 
 

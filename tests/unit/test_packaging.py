@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pytest
 import tomli
 from click.testing import CliRunner
 
+from foundation.checkout import source_folders
 from hotline.cli.commands import GROUPS, VerbCommands, hotline
 from tests.unit.test_rooms import PACKAGES, ROOT, imports
 
@@ -156,9 +158,38 @@ assert in_place.build_editable({str(tmp_path)!r}, None) == "testbed.whl"
         )
         added, before = wheel.namelist()[:2]
         path = wheel.read(added)
-    assert path.decode() == f"{SWITCH / 'src'}\n" and before == "testbed.pth"
+    assert path.decode().splitlines() == [*map(str, source_folders()[:3])] and before == "testbed.pth"
     digest = urlsafe_b64encode(sha256(path).digest()).rstrip(b"=").decode()
     assert record == {added: f"sha256={digest},{len(path)}", "testbed.pth": ","}
+
+
+def test_an_installed_testbed_is_imported_where_folders_have_the_names_of_its_packages(
+    tmp_path: Path,
+) -> None:
+    """As beside a checkout called `hotline`: Python takes any folder of its path for a namespace package."""
+    site, beside = tmp_path / "site", tmp_path / "beside"
+    site.mkdir()
+    names = sorted({"hotline", "nativekit", "softswitch", *rooms() - {"tests", "tools"}})
+    for name in names:
+        (beside / name).mkdir(parents=True)
+    call = f"""
+import site, sys
+from importlib.util import find_spec
+sys.meta_path[:] = [each for each in sys.meta_path if "editable" not in str(each)]
+sys.path[:] = [each for each in sys.path if not each.startswith({str(ROOT)!r} + "/") or ".venv" in each]
+site.addsitedir({str(site)!r})
+print(*[name for name in {names!r} if find_spec(name).origin is None])
+"""
+    in_place = "import in_place; print(*in_place._FOLDERS, sep=chr(10))"
+    lines = subprocess.run(
+        [sys.executable, "-c", in_place], cwd=ROOT / "scripts", check=True, capture_output=True, text=True
+    ).stdout
+    (site / "testbed.pth").write_text(lines)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", call], cwd=beside, env=environment, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == []
 
 
 def test_each_command_has_the_name_of_its_entry_point() -> None:
