@@ -1,4 +1,4 @@
-"""Compile the code that a run needs, in parallel, with a progress bar: `.venv/bin/python scripts/compile.py`.
+"""Compile the code that a run needs, in parallel, with progress: `.venv/bin/python scripts/compile.py`.
 
 Each part is compiled in a separate process, and numba caches its machine code on disk. Parts that no default
 run needs (packages, designs other than the default) are compiled when they are first used; `compile.py test`
@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 _REFRESH_S = 0.25
+_LINE_INTERVAL_S = 15.0  # between lines of progress where there is no terminal
 _INTERRUPTED = 130  # exit code after Ctrl-C: 128 + SIGINT
 
 
@@ -79,7 +80,12 @@ def packages_to_compile() -> list[str]:
     return sorted(name for name in names if find_spec(f"{name}.warm") is not None)
 
 
-def compile_all(parts: Sequence[Part], console: Console, processes: int | None = None) -> None:
+def compile_all(
+    parts: Sequence[Part],
+    console: Console,
+    processes: int | None = None,
+    line_interval_s: float = _LINE_INTERVAL_S,
+) -> None:
     """Compile the parts, by default on all cores; raise `CompileError` for the first part that fails."""
     columns = (TextColumn("  {task.description:<10}"), BarColumn(bar_width=40), TimeElapsedColumn())
     with (
@@ -92,14 +98,19 @@ def compile_all(parts: Sequence[Part], console: Console, processes: int | None =
                 (part, progress.add_task(part.name, start=False, total=part.seconds)) for part in parts
             )
         }
-        _report_completion(parts_by_future, console)
+        _report_completion(parts_by_future, console, line_interval_s)
 
 
-def _report_completion(parts_by_future: dict[Future[float], Part], console: Console) -> None:
-    """Wait for all parts; without a terminal, print a line for each part that is done."""
-    remaining = set(parts_by_future)
+def _report_completion(
+    parts_by_future: dict[Future[float], Part], console: Console, line_interval_s: float
+) -> None:
+    """Wait for all parts; without a terminal, print a line for each that is done, and when one takes long."""
+    remaining, start_s = set(parts_by_future), time.monotonic()
     while remaining:
-        done, remaining = wait(remaining, return_when="FIRST_COMPLETED")
+        done, remaining = wait(remaining, line_interval_s, return_when="FIRST_COMPLETED")
+        if not done and not console.is_terminal:
+            names = ", ".join(parts_by_future[each].name for each in parts_by_future if each.running())
+            console.print(f"  {time.monotonic() - start_s:.0f} s: compiling {names}")
         for future in done:
             elapsed = future.result()
             if not console.is_terminal:

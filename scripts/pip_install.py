@@ -1,7 +1,8 @@
-"""Run `pip install` with one line of progress: `/usr/bin/python3 scripts/pip_install.py PYTHON ARGUMENT...`.
+"""Run `pip install` and show its progress: `/usr/bin/python3 scripts/pip_install.py PYTHON ARGUMENT...`.
 
-pip itself is silent with --quiet, and prints hundreds of lines without it. This script needs the standard
-library only, because nothing is installed yet.
+pip itself is silent with --quiet, and prints hundreds of lines without it. On a terminal one line is
+refreshed; elsewhere a line is printed every 15 s. This script needs the standard library only, because
+nothing is installed yet.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterable
 from threading import Thread
 
 _REFRESH_S = 0.2
+_LINE_INTERVAL_S = 15.0  # between lines of progress where there is no terminal
 _WIDTH = 78  # of the line of progress
 _SHOWN_LINES = 30  # last lines of the output of a pip that fails
 _INTERRUPTED = 130  # exit code after Ctrl-C: 128 + SIGINT
@@ -50,7 +52,9 @@ class Output:
         self.step = f"{self.package_count} packages, {_STEPS[verb]} {rest}"
 
 
-def install(python: str, arguments: list[str], is_terminal: bool) -> int:
+def install(
+    python: str, arguments: list[str], is_terminal: bool, line_interval_s: float = _LINE_INTERVAL_S
+) -> int:
     process = subprocess.Popen(
         [python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", *arguments],
         stdin=subprocess.DEVNULL,
@@ -62,11 +66,16 @@ def install(python: str, arguments: list[str], is_terminal: bool) -> int:
     output, start_s, stream = Output(), time.monotonic(), process.stdout
     reader = Thread(target=output.read, args=(stream,), daemon=True)
     reader.start()
+    next_line_s = start_s + line_interval_s
     while reader.is_alive():
         reader.join(_REFRESH_S)
+        now_s = time.monotonic()
+        line = f"  {now_s - start_s:3.0f} s  {output.step}"[:_WIDTH]
         if is_terminal:
-            line = f"  {time.monotonic() - start_s:3.0f} s  {output.step}"
-            print(f"\r\x1b[K{line[:_WIDTH]}", end="", flush=True)
+            print(f"\r\x1b[K{line}", end="", flush=True)
+        elif reader.is_alive() and now_s >= next_line_s:
+            next_line_s = now_s + line_interval_s
+            print(line, flush=True)
     stream.close()
     status = process.wait()
     print("\r\x1b[K" if is_terminal else "", end="")

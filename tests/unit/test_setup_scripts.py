@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from scripts.compile import PARTS, CompileError, Part, compile_all, packages_to_
 from scripts.pip_install import Output, install
 from simulator.faults.matrix import DESIGNS
 from softswitch import set_up
+from switch_harness.wording import says
 
 
 def console() -> Console:
@@ -38,6 +40,51 @@ def test_parts_compile_at_the_same_time(tmp_path: Path) -> None:
     compile_all(parts, out, processes=2)
     assert isinstance(out.file, io.StringIO)
     assert sorted(line.split()[0] for line in out.file.getvalue().splitlines()) == ["first", "second"]
+
+
+class Watched(io.StringIO):
+    """A stream that is no terminal; what is written with a word of progress makes a file."""
+
+    def __init__(self, word: str, file: Path) -> None:
+        super().__init__()
+        self._word, self._file = word, file
+
+    def write(self, text: str) -> int:
+        if self._word in text:
+            self._file.touch()
+        return super().write(text)
+
+
+WAITS = """
+import pathlib, time
+end = time.monotonic() + 20
+while not pathlib.Path({file!r}).exists():
+    assert time.monotonic() < end
+    time.sleep(0.01)
+"""
+
+
+def test_a_part_that_takes_long_is_named_while_it_compiles_without_a_terminal(tmp_path: Path) -> None:
+    """The part goes on only when its name has been printed."""
+    seen = tmp_path / "seen"
+    out = Watched("slow", seen)
+    parts = [Part("slow", WAITS.format(file=str(seen)), 1.0)]
+    compile_all(parts, Console(file=out, width=80), line_interval_s=0.01)
+    *progress, last = out.getvalue().splitlines()
+    assert all(says(line, "compiling", "slow") for line in progress) and progress
+    assert says(last, "slow") and "compiling" not in last
+
+
+def test_pip_shows_its_step_while_it_works_without_a_terminal(tmp_path: Path) -> None:
+    """The program in place of pip goes on only when its step has been printed."""
+    seen, program = tmp_path / "seen", tmp_path / "python"
+    work = f"print('Collecting numpy', flush=True)\n{WAITS.format(file=str(seen))}"
+    program.write_text(f"#!{sys.executable}\n{work}\nprint('Installing collected packages: numpy, scipy')\n")
+    program.chmod(0o755)
+    with redirect_stdout(Watched("looking up numpy", seen)) as out:
+        assert install(str(program), [], is_terminal=False, line_interval_s=0.01) == 0
+    *progress, last = out.getvalue().splitlines()
+    assert progress and says(last, "installing", 2)
 
 
 def test_a_part_that_fails_is_named_with_its_error() -> None:
