@@ -17,7 +17,7 @@ from foundation.protocol.addressing import Endpoint
 from topologies import routes
 from topologies.agent_launcher import AgentLauncher, ForkedProcess
 from topologies.agents import Agent, Message, namespace_command
-from topologies.mininet_api import Host, Mininet, Switch, lg, setLogLevel
+from topologies.mininet_api import Host, Mininet, Switch, set_up_mininet
 from topologies.neighbours import list_endpoints, neighbour_commands, without_ipv6
 from topologies.placement import Placement
 from topologies.scripts.command import LocalScript, ScriptCommand, start_script_here
@@ -125,9 +125,7 @@ def network(
     launcher: AgentLauncher | None = None,
 ) -> Iterator[RunningNetwork]:
     """Build a network and start its switch; without a launcher, each agent imports its modules itself."""
-    # Show the command line's output, and not Mininet's own log.
-    setLogLevel("output")
-    lg.propagate = False
+    set_up_mininet()
     mininet = Mininet(controller=None, build=False, ipBase=f"10.0.0.0/{addressing.PREFIX_LENGTH}")
     try:
         built_network = _add_nodes(mininet, config, placement, log_dir, worker_class, launcher)
