@@ -21,7 +21,10 @@ from controller.hotset import choice
 from foundation.protocol.rows import RowRange
 from switch_harness.waiting import wait_for
 from switch_harness.wording import says, says_in_one_line
+from tests.harness.children import child
 from tests.harness.cli import write_hot_set
+from tests.mininet.run_topo import command_line
+from topologies.run_lock import find_marked_processes
 
 pytestmark = [pytest.mark.mininet, pytest.mark.soak]
 ROOT = Path(__file__).parents[2]
@@ -181,6 +184,47 @@ def test_sessions_of_scripts_that_do_not_close_keep_their_files(settings: Path, 
     assert reported(folder / "reports-1.jsonl") == [1.0] and reported(folder / "reports-2.jsonl") == [2.0]
     assert reported(folder / "reports.jsonl") == [3.0]
     assert says(hotline("down").stdout, 2, "workers")
+
+
+STOPPED_SERVER = f"""
+import sys
+from pathlib import Path
+import numpy as np
+import hotline
+from hotline.kv import engine
+
+engine.SILENCE_S = 0.5
+steps, values = 0, np.ones({ROWS}, np.float32)
+with hotline.Worker({{"rows": ({ROWS}, 1)}}, scale=1.0) as kv:
+    print("trains", flush=True)
+    while not Path(sys.argv[1]).exists():
+        kv.wait(kv.push(np.arange({ROWS}), values))
+        steps += 1
+    assert (kv.read() == steps).all()
+"""
+
+
+def test_a_session_outlasts_a_server_that_is_stopped_for_longer_than_the_limit(
+    settings: Path, tmp_path: Path
+) -> None:
+    settings.write_text(settings.read_text().replace(f"workers = {WORKERS}", "workers = 1"))
+    up, go_on = bring_up(settings), tmp_path / "go-on"
+    command = [sys.executable, "-c", STOPPED_SERVER, str(go_on)]
+    pipe = subprocess.PIPE
+    with child(command, stdout=pipe, stderr=pipe) as script:
+        assert script.stdout is not None and script.stdout.readline() == "trains\n"
+        assert script.stderr is not None
+        server = next(each for each in find_marked_processes() if "\0hosts.ps\0" in command_line(each))
+        os.kill(server, signal.SIGSTOP)
+        try:
+            assert says_in_one_line(script.stderr.readline(), "server", "lives", "stopped")
+            # The log of `up` has a note once the limit has passed.
+            wait_for(lambda: "waiting for answer of server" in (Path(up["folder"]) / "up.log").read_text())
+        finally:
+            os.kill(server, signal.SIGCONT)
+        go_on.touch()
+        output, errors = script.communicate(timeout=PATIENCE_S)
+        assert (script.returncode, output, errors) == (0, "", "")
 
 
 def reported(file: Path) -> list[float]:

@@ -1,0 +1,28 @@
+"""Runs whose processes have a fraction of the time take longer, and end as others do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from switch_harness.slowed import slowed
+from tests.mininet import run_topo as harness
+from tests.mininet.run_topo import FEWER_KEYS, record_of, run_topo
+from topologies.run_lock import find_marked_processes
+
+pytestmark = [pytest.mark.mininet, pytest.mark.soak]
+WORKERS = int(str(FEWER_KEYS["workers"]))
+
+
+def test_a_run_whose_start_is_slowed_fiftyfold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its switch and its agents take minutes to start; the runner and the rest of the run have their time."""
+    monkeypatch.setattr(harness, "PATIENCE_S", 1_800.0)
+    with run_topo(
+        tmp_path, "ROUNDS=2", small=FEWER_KEYS, arms=["baseline", "offload"], simulate_dedicated_switch=False
+    ) as run:
+        with slowed(find_marked_processes, factor=50):
+            run.wait_for(lambda: len(run.agents("hosts.worker")) == WORKERS)
+        assert run.wait() == 0, run.errors
+    accounting = record_of(run.folder)["accounting"]
+    assert (accounting["lost"], accounting["mismatched_keys"], accounting["unknown"]) == (0, 0, 0)
