@@ -1,9 +1,9 @@
 """Detect disturbed blocks by CPU time of other processes, and by values unusual for the arm.
 
-The CPU shares of the hypervisor and of other processes have absolute bounds. Symptoms that the experiment
-can cause itself are bounded relative to the median of the arm's earlier blocks at the same load. On a machine
-that is always busy all blocks are alike, so a wait for a CPU has an absolute bound, too: the CPU time of all
-agents.
+The CPU shares of the hypervisor and of other processes, and steps of clocks, have absolute bounds. Symptoms
+that the experiment can cause itself are bounded relative to the median of the arm's earlier blocks at the
+same load. On a machine that is always busy all blocks are alike, so a wait for a CPU has an absolute bound,
+too: the CPU time of all agents.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from foundation.logs.columns import has_load
 
 MAX_STEAL_SHARE = 0.02
 """Maximum share of a block's CPU time for the hypervisor."""
+MAX_CLOCK_STEP_MS = 1.0
+"""Maximum change of the difference of Unix time and the monotonic clock, which is read to some µs."""
 MAX_OTHERS_CPU_SHARE = 0.05
 """Maximum share of a block's CPU time for other processes; the kernel's threads count as the run's."""
 RUN_QUEUE = "run queue"
@@ -57,6 +59,8 @@ def reasons_of_machine(contention: Contention, cpus: int) -> list[str]:
         found_reasons.append("steal")
     if any(use.others_cpu_ms > MAX_OTHERS_CPU_SHARE * use.cpus * contention.duration_ms for use in uses):
         found_reasons.append("others' CPU")
+    if contention.clock_step_ms > MAX_CLOCK_STEP_MS:
+        found_reasons.append("clock")
     return found_reasons
 
 
@@ -203,7 +207,7 @@ _SYMPTOMS: dict[str, Callable[[Block], Sizes]] = {
     "retransmissions": lambda block: {"": (block.retransmissions, NORMAL_RETRANSMISSIONS)},
     "lateness": lambda block: {"": (block.max_lateness_ns, block.period_ns)},
 }
-DISTURBANCES = ("steal", "others' CPU", "restart", *_SYMPTOMS)
+DISTURBANCES = ("steal", "others' CPU", "clock", "restart", *_SYMPTOMS)
 
 
 def _share_of_block(block: Block, ms: float) -> float:

@@ -59,7 +59,8 @@ class MachineCounters:
     """Counters of CPU time that a run does not get; only differences between readings have a meaning."""
 
     at_ms: float
-    """Unix time of the reading, in ms."""
+    """Time of the reading in ms: Unix time at the run's start, continued by the monotonic clock, as in the
+    logs of agents."""
     steal_ms: float = 0.0
     others_cpu_ms: float = 0.0
     """CPU time in ms of all processes besides this one, its descendants and the kernel's threads."""
@@ -67,6 +68,13 @@ class MachineCounters:
     """Time in which some task waited for a CPU (PSI), in ms; 0 if the kernel does not report it."""
     machines: Mapping[str, MachineCounters] = field(default_factory=dict)
     """Counters by machine, of which the others are sums, in runs on several."""
+    unix_offset_ms: float = 0.0
+    """Unix time minus the monotonic clock, in ms. It changes if the Unix clock is set, and not by slewing."""
+
+    @property
+    def clock_step_ms(self) -> float:
+        """Of an increase: by how much a Unix clock was set, in ms; of several machines the largest."""
+        return max(abs(self.unix_offset_ms), *(each.clock_step_ms for each in self.machines.values()), 0.0)
 
     def since(self, before: MachineCounters) -> MachineCounters:
         """Return the increase of each counter, at least 0: the time of an unreaped process can vanish."""
@@ -75,6 +83,7 @@ class MachineCounters:
             steal_ms=max(0.0, self.steal_ms - before.steal_ms),
             others_cpu_ms=max(0.0, self.others_cpu_ms - before.others_cpu_ms),
             pressure_ms=max(0.0, self.pressure_ms - before.pressure_ms),
+            unix_offset_ms=self.unix_offset_ms - before.unix_offset_ms,
             machines={
                 name: counters.since(before.machines[name])
                 for name, counters in self.machines.items()
@@ -178,6 +187,7 @@ class Session(ABC):
             steal_ms=elapsed.steal_ms,
             others_cpu_ms=elapsed.others_cpu_ms,
             pressure_ms=elapsed.pressure_ms,
+            clock_step_ms=elapsed.clock_step_ms,
             machines={
                 name: MachineUse(
                     cpus=self.record.machines[name]["cpus"],

@@ -1,7 +1,7 @@
 """Disturbance of a run: the kernel's counters of CPU time that it did not get, and the isolation of its CPUs.
 
-The counters are of steal, other processes and pressure. During the measurement other threads are moved off
-the agents' CPUs; `AFFINITY_FILE` has their previous CPUs.
+The counters are of steal, other processes, pressure and the Unix clock. During the measurement other threads
+are moved off the agents' CPUs; `AFFINITY_FILE` has their previous CPUs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from experiment.session import MachineCounters
 from foundation.logs.parts import write_text
+from hosts.sockets import clock_offset
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2  # parent of all kernel threads, whose CPU time counts as the run's
@@ -28,10 +29,18 @@ AFFINITY_FILE = Path("/run/hotline.affinity")
 _MAX_IDLE_SHARE = 0.05  # share of a process's CPU time below which a thread does not belong to its data path
 
 
+_UNIX_OFFSET_NS = clock_offset()  # at the run's start, before its agents measure theirs
+
+
 class ProcessTimes(NamedTuple):
     pid: int
     parent: int
     ticks: int  # CPU time of the process and of the children that it has waited for, in clock ticks
+
+
+def read_run_time_ms() -> float:
+    """Return the time as the logs of a run have it (`MachineCounters.at_ms`)."""
+    return (time.monotonic_ns() + _UNIX_OFFSET_NS) / 1e6
 
 
 def read_contention(
@@ -40,7 +49,8 @@ def read_contention(
     """Read the counters. `own_pids` are the run's first processes (default: this one), `cpus` its CPUs."""
     run_cpus = os.sched_getaffinity(0) if cpus is None else set(cpus)
     return MachineCounters(
-        at_ms=time.time_ns() / 1e6,
+        at_ms=read_run_time_ms(),
+        unix_offset_ms=clock_offset() / 1e6,
         steal_ms=_read_steal_ms((proc / "stat").read_text(), run_cpus),
         others_cpu_ms=sum_other_ticks(_read_processes(proc), own_pids or (os.getpid(),)) * 1e3 / _TICKS_PER_S,
         pressure_ms=_read_pressure_ms(proc / "pressure" / "cpu"),

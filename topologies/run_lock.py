@@ -49,8 +49,8 @@ class LockRecord:
     ended_by: str | None = None
     """Command that ends the holder of the lock; None if the holder ends by itself."""
     pid: int = field(default_factory=os.getpid)
-    since: float = field(default_factory=time.time)
-    """Start of the run, Unix time in s."""
+    since: float = field(default_factory=time.monotonic)
+    """Start of the run in s, on the monotonic clock, which all processes share."""
 
     def write(self, file: IO[bytes]) -> None:
         # A single call replaces the record. What then remains of a longer one is ignored, and removed.
@@ -59,7 +59,7 @@ class LockRecord:
         file.truncate(len(content))
 
     def __str__(self) -> str:
-        minutes, seconds = divmod(int(time.time() - self.since), 60)
+        minutes, seconds = divmod(int(time.monotonic() - self.since), 60)
         folder_phrase = f" in {self.run}" if self.run else ""
         return f"process {self.pid}{folder_phrase}, for {minutes} min {seconds} s"
 

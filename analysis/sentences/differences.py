@@ -17,6 +17,7 @@ from foundation.text import capital, pluralize
 DISTURBANCE_WORDS = {
     "steal": "the hypervisor used the CPU",
     "others' CPU": "other programs used the CPU",
+    "clock": "the machine's clock was set",
     "restart": "a server or the switch restarted",
     "pressure": "processes waited for a CPU",
     "run queue": "an agent waited for a CPU",

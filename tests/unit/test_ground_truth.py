@@ -37,6 +37,7 @@ from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.operate import SEND_BURST, make_wire, operate
 from hosts.worker.trainer import spin_until
 from hosts.workload.trace import Trace
+from switch_harness.clocks import STEPS_NS
 from switch_harness.waiting import wait_for
 from tests.harness import agents
 from tests.harness.agents import Agent
@@ -317,9 +318,11 @@ class ByHand:
         self.offset, no_file = max(clock_offset() for _ in range(9)), -1
         self.client = HotsetClient(Caller(QUICK, 1, 1), 1, KeySpace(KEYS), time.monotonic_ns)
         wire = make_wire(ours.fileno(), [expected.getsockname()], no_file, no_file)
-        self._worker = pinned(make_udp()), pinned(wire)
+        self.udps = make_udp(), make_udp()
+        """Of the worker and of the PS."""
+        self._worker = pinned(self.udps[0]), pinned(wire)
         self._server = pinned_server(make_server(0, 1, KeySpace(KEYS), [QUICK])), pinned(make_service())
-        self._at_server = pinned(make_udp()), pinned(make_sources(poll.fileno()))
+        self._at_server = pinned(self.udps[1]), pinned(make_sources(poll.fileno()))
 
     def work(self) -> Turn:
         """Send a burst of requests, and read answers."""
@@ -376,3 +379,38 @@ def test_what_lies_in_a_socket_is_in_its_reader_s_queue(tmp_path: Path) -> None:
             assert_between(row["w_queue_us"], answered, read)
             assert row["n_tx_us"] + row["ps_proc_us"] <= sent.us + answered.us
         assert of_round["ps_proc_us"].sum() <= answered.us and of_round["w_proc_us"].sum() <= read.us
+
+
+@pytest.mark.parametrize("step_ns", STEPS_NS.values(), ids=STEPS_NS)
+def test_a_queue_is_as_long_as_it_was_whatever_the_unix_clock_says(tmp_path: Path, step_ns: int) -> None:
+    """The Unix clock has been set since the last burst of both; the wait that the step is in is cut short."""
+    rounds = []
+    with ExitStack() as opened:
+        by_hand = ByHand(opened)
+        client = by_hand.client
+        for k in range(9):
+            if k % 3 == 0:
+                for udp in by_hand.udps:
+                    udp.state.unix_offset_ns -= step_ns
+            client.pull(k, np.arange(1))
+            turns = [by_hand.work()]
+            for turn in (by_hand.answer, by_hand.work):
+                spin_until(turns[-1].ended + 2 * MS)
+                turns.append(turn())
+            rounds.append(turns)
+            while not client.idle:
+                by_hand.answer()
+                by_hand.work()
+    origin = Origin(1, QUICK, ARMS[QUICK], 0, 0.0, 0)
+    WorkerLogs(tmp_path, 1, by_hand.offset).write_rpcs(client.take_records(), origin)
+    rows = logged(tmp_path).filter(pl.col("attempts") == 1)
+    for row in rows.iter_rows(named=True):
+        k = row["iteration"]
+        sent, answered, read = rounds[k]
+        if k % 3 == 0:  # an early stamp is not taken for later than the step was noticed
+            assert 0 <= 1000 * row["ps_queue_us"] <= answered.ended - sent.began
+            assert 0 <= 1000 * row["w_queue_us"] <= read.ended - answered.began
+        else:
+            assert_between(row["ps_queue_us"], sent, answered)
+            assert_between(row["w_queue_us"], answered, read)
+    assert (rows["iteration"] % 3 > 0).any()

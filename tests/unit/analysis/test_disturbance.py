@@ -46,6 +46,8 @@ EARLIER = [
         ({"steal_ms": 20.0, "others_cpu_ms": 50.0}, []),
         ({"steal_ms": 20.1}, ["steal"]),
         ({"restarts": 1}, ["restart"]),
+        ({"clock_step_ms": 1.0}, []),
+        ({"clock_step_ms": 1.1}, ["clock"]),
         ({"others_cpu_ms": 50.1}, ["others' CPU"]),
         # Three times as much as usual.
         ({"pressure_ms": 360.0}, []),

@@ -63,7 +63,7 @@ class PlayedSession(IdleSession):
         before_it = self.read
         self.read = MachineCounters(
             before_it.at_ms + BLOCK_MS, before_it.steal_ms + 2, before_it.others_cpu_ms + taken,
-            before_it.pressure_ms + 30,
+            before_it.pressure_ms + 30, unix_offset_ms=before_it.unix_offset_ms - 0.5,
         )  # fmt: skip
         ran = BlockResult(
             steps=steps, max_lateness_ns=self.max_lateness_ns, cpu_s=0.1, retransmissions=3, loss=0.5
@@ -270,6 +270,7 @@ def test_a_block_has_what_was_taken_from_it() -> None:
     block = disturbed(1, range(1, 2)).record.repeated_blocks[0]
     assert (block.duration_ms, block.steal_ms, block.others_cpu_ms, block.pressure_ms) == (600, 2, 300, 30)
     assert (block.begun_us, block.ended_us) == (1_000_000_000, 1_000_600_000)
+    assert block.clock_step_ms == 0.5
     assert block.retransmissions == 3 * WORKERS
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from analysis.disturbance import MAX_CLOCK_STEP_MS
 from experiment.session import MachineCounters
+from switch_harness.clocks import STEPS_NS, SteppedClock
 from switch_harness.waiting import wait_for
 from tests.harness.children import child
 from topologies.disturbance import ProcessTimes, read_contention, sum_other_ticks
@@ -70,6 +74,28 @@ def test_a_kernel_without_pressure(tmp_path: Path) -> None:
 def test_time_that_went_with_a_process_is_not_negative() -> None:
     assert MachineCounters(10, 4, 3, 2).since(MachineCounters(1, 5, 4, 3)) == MachineCounters(9, 0, 0, 0)
     assert MachineCounters(10, 4, 3, 2).since(MachineCounters(1, 1, 1, 1)) == MachineCounters(9, 3, 2, 1)
+
+
+@pytest.mark.parametrize("step_ns", STEPS_NS.values(), ids=STEPS_NS)
+def test_a_clock_that_is_set_is_a_disturbance(monkeypatch: pytest.MonkeyPatch, step_ns: int) -> None:
+    """A block's begin, end and duration are those of the monotonic clock all the same."""
+    clock = SteppedClock()
+    monkeypatch.setattr(time, "time_ns", clock.time_ns)
+    begin_ns, before = time.monotonic_ns(), read_contention()
+    assert read_contention().since(before).clock_step_ms < MAX_CLOCK_STEP_MS
+    clock.step(step_ns)
+    elapsed = read_contention().since(before)
+    end_ns = time.monotonic_ns()
+    assert elapsed.clock_step_ms == pytest.approx(abs(step_ns) / 1e6, abs=MAX_CLOCK_STEP_MS)
+    assert 0 <= elapsed.at_ms <= (end_ns - begin_ns) / 1e6
+
+
+def test_the_clock_of_one_of_several_machines_is_a_disturbance() -> None:
+    quiet, other = MachineCounters(9.0, unix_offset_ms=50.0), MachineCounters(9.0, unix_offset_ms=-7.0)
+    before = MachineCounters(1.0, machines={"a": quiet, "b": other})
+    after = MachineCounters(1.0, machines={"a": quiet, "b": replace(other, unix_offset_ms=-12.0)})
+    assert after.since(before).clock_step_ms == 5.0
+    assert before.since(before).clock_step_ms == 0.0
 
 
 def test_the_time_of_a_reaped_child_is_counted_at_its_parent() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from hotline_machines.switch import RemoteSwitch
 from hotline_machines.workers import serve_workers
 from softswitch.progress import Activity
 from topologies.agents import Agent, Message
+from topologies.disturbance import read_run_time_ms
 from topologies.placement import Placement, PortCounters
 from topologies.rendezvous import Rendezvous
 from topologies.scripts.command import ScriptCommand
@@ -179,7 +179,7 @@ class MachinesNetwork:
 
         await self._for_each(read)
         return MachineCounters(
-            at_ms=time.time_ns() / 1e6,
+            at_ms=read_run_time_ms(),
             steal_ms=sum(each.steal_ms for each in found.values()),
             others_cpu_ms=sum(each.others_cpu_ms for each in found.values()),
             pressure_ms=sum(each.pressure_ms for each in found.values()),

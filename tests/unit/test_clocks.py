@@ -1,0 +1,110 @@
+"""Who reads the Unix clock, and what a step of it does to the agents' sockets of Python."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from hosts.sockets import Receiver, open_udp
+from hosts.worker.trainer import spin_until
+from switch_harness.clocks import STEPS_NS, SteppedClock
+from switch_harness.waiting import wait_for
+
+ROOT = Path(__file__).parents[2]
+S, MS = 1_000_000_000, 1_000_000
+_TIMESPEC = struct.Struct("@ll")
+
+
+class SteppedSocket:
+    """A socket whose datagrams the kernel stamps with a stepped clock: with that of their sending."""
+
+    def __init__(self, sock: socket.socket, clock: SteppedClock) -> None:
+        self._sock, self._clock = sock, clock
+        self._steps_ns: list[int] = []
+
+    def send(self) -> None:
+        self._steps_ns.append(self._clock.step_ns)
+        self._sock.sendto(b"datagram", self._sock.getsockname())
+
+    def recvmsg(self, *sizes: int) -> Any:
+        datagram, [(level, kind, stamp)], flags, source = self._sock.recvmsg(*sizes)
+        seconds, nanoseconds = _TIMESPEC.unpack(stamp)
+        stamped_ns = seconds * S + nanoseconds + self._steps_ns.pop(0)
+        return datagram, [(level, kind, _TIMESPEC.pack(*divmod(stamped_ns, S)))], flags, source
+
+
+def is_stamped(sock: socket.socket) -> bool:
+    """Whether the kernel notes arrival times yet: it begins some ms after the request."""
+    sock.sendto(b"", sock.getsockname())
+    return bool(sock.recvmsg(10, 100)[1])
+
+
+@pytest.mark.parametrize("step_ns", STEPS_NS.values(), ids=STEPS_NS)
+def test_a_datagram_arrives_when_it_did_whatever_the_unix_clock_says(
+    monkeypatch: pytest.MonkeyPatch, step_ns: int
+) -> None:
+    """The receiver is that of Scapy's agents, and of a PS's own RPCs. One datagram in four meets the step."""
+    clock = SteppedClock()
+    with closing(open_udp(("127.0.0.1", 0))) as sock:
+        wait_for(lambda: is_stamped(sock))
+        monkeypatch.setattr(time, "time_ns", clock.time_ns)
+        stepped = SteppedSocket(sock, clock)
+        receiver = Receiver(cast(socket.socket, stepped))
+        for k in range(8):
+            begin_ns = time.monotonic_ns()
+            stepped.send()
+            sent_ns = time.monotonic_ns()
+            if k % 4 == 1:
+                clock.step(step_ns)
+            spin_until(sent_ns + MS)
+            received = receiver.receive()
+            assert received is not None
+            assert sent_ns + MS <= received.read <= time.monotonic_ns()
+            assert begin_ns - MS <= received.arrival <= (received.read if k % 4 == 1 else sent_ns + MS)
+
+
+def test_a_step_before_a_datagram_does_not_make_it_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first datagram of an idle receiver after a step has no queue, and the next one has its own."""
+    clock = SteppedClock()
+    with closing(open_udp(("127.0.0.1", 0))) as sock:
+        wait_for(lambda: is_stamped(sock))
+        monkeypatch.setattr(time, "time_ns", clock.time_ns)
+        stepped = SteppedSocket(sock, clock)
+        receiver = Receiver(cast(socket.socket, stepped))
+        for step_ns in STEPS_NS.values():
+            clock.step(step_ns)
+            for is_first in (True, False):
+                stepped.send()
+                sent_ns = time.monotonic_ns()
+                spin_until(sent_ns + MS)
+                received = receiver.receive()
+                assert received is not None and received.arrival <= received.read
+                assert (received.arrival == received.read) if is_first else received.arrival <= sent_ns + MS
+
+
+ROOMS = (
+    "analysis", "controller", "experiment", "foundation", "hosts", "packages", "simulator", "src",
+    "topologies",
+)  # fmt: skip
+READING = re.compile(r"\btime\.time(_ns)?\b|CLOCK_REALTIME|\b(datetime|date)\.(now|utcnow|today)\b")
+READS_UNIX_TIME = {
+    "experiment/folder.py": "the name of a run's folder",
+    "hosts/sockets.py": "converts the kernel's stamps",
+    "packages/machines/src/hotline_machines/cluster.py": "compares the Unix clocks of machines",
+    "packages/machines/src/hotline_machines/survey.py": "compares the Unix clocks of machines",
+    "src/hotline/cli/watch.py": "the time of day on a screen",
+}
+
+
+def test_only_these_modules_read_the_unix_clock() -> None:
+    """No protocol is ordered or timed by it, since it may be set at any time."""
+    files = [file for room in ROOMS for file in (ROOT / room).rglob("*.py") if "tests" not in file.parts]
+    found = {str(file.relative_to(ROOT)) for file in files if READING.search(file.read_text())}
+    assert found == set(READS_UNIX_TIME)
