@@ -3,7 +3,8 @@
 The protocol is JSON lines over a Unix socket (`lines.py`). A request has an `id`, which its answer repeats;
 what users name, such as metrics, is in fields of its own. An answer has an `error` if the request failed,
 also if it had no `id`, and `gone` if it can never succeed in this session. A line with `gone` and without an
-`id` goes to all workers. A line with `note` tells a worker why its request takes long.
+`id` goes to all workers. A line with `note` tells a worker why its request takes long. A `cancel` names a
+`request` whose caller no longer waits: that request is withdrawn, and has no answer.
 
 The first worker that joins declares the tables, and servers are started for them. When the last worker has
 left, the session ends, and its model is lost with the servers. The next worker that joins begins another
@@ -36,7 +37,7 @@ from topologies.lines import (
     read_lines,
     send_line,
 )
-from topologies.script_session import Backend, SessionOver, WorkersSession
+from topologies.script_session import Backend, BarrierRound, SessionOver, TableSetting, WorkersSession
 
 log = logging.getLogger(__name__)
 
@@ -210,20 +211,27 @@ class Rendezvous:
         session = self._require_session(worker)
         if session.departure:
             raise SessionOver(f"{session.departure}; close this worker, and start all of them again")
-        release = asyncio.get_running_loop().create_future()
-        session.barrier.append((worker.rank, release))
-        if len(session.barrier) == self._backend.size:
-            await self._publish()
-            for _, future in session.barrier:
-                future.set_result(None)
-            session.barrier.clear()
-        await self._wait_with_note(worker, release, self._describe_barrier)
+        if session.barrier is None:
+            session.barrier = BarrierRound(asyncio.get_running_loop().create_future())
+        barrier = session.barrier
+        barrier.waiting.append(worker.rank)
+        try:
+            if barrier.release_task is None and len(set(barrier.waiting)) == self._backend.size:
+                barrier.release_task = asyncio.ensure_future(self._release_barrier(session, barrier))
+            await self._wait_with_note(
+                worker, barrier.release, lambda session: session.describe_barrier(self._backend.size)
+            )
+        finally:
+            barrier.waiting.remove(worker.rank)
 
-    async def _publish(self) -> None:
+    async def _release_barrier(self, session: WorkersSession, barrier: BarrierRound) -> None:
         try:
             await self._backend.publish()
         except HotlineError as error:
             self.mark_broken(str(error))
+        if not barrier.release.done():
+            barrier.release.set_result(None)
+            session.barrier = None
 
     async def _wait_with_note(
         self, worker: JoinedWorker, event: asyncio.Future[None], describe: Callable[[WorkersSession], str]
@@ -235,46 +243,40 @@ class Rendezvous:
             send_line(worker.writer, {"note": describe(session)})
         await asyncio.shield(event)
 
-    def _describe_barrier(self, session: WorkersSession) -> str:
-        present_ranks = {rank for rank, _ in session.barrier}
-        absent_ranks = [rank for rank in range(self._backend.size) if rank not in present_ranks]
-        states = (
-            f"worker {rank} ({'has not called it' if rank in session.taken_ranks else 'has not joined'})"
-            for rank in absent_ranks
-        )
-        return f"barrier: waits for {', '.join(states)}"
-
     async def init(self, worker: JoinedWorker, name: str) -> bool:
-        """Return True if this worker is to set the table; otherwise wait until it is set and return False."""
+        """Return True if this worker is to set the table; otherwise wait until it is set and return False.
+
+        The worker that is to set it may ask again until it has.
+        """
         session = self._require_session(worker)
         session.tables.find_table(name)
-        if name not in session.setter_by_table:
-            session.setter_by_table[name] = worker.rank
-            session.set_events[name] = asyncio.get_running_loop().create_future()
+        event: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        setting = session.settings_by_table.setdefault(name, TableSetting(worker.rank, event))
+        is_set = setting.event.done()
+        if setting.setter == worker.rank and not is_set:
             return True
-        setter = session.setter_by_table[name]
-        if setter not in session.joined_workers and not session.set_events[name].done():
+        if setting.setter not in session.joined_workers and not is_set:
             raise SessionOver(
-                f"worker {setter}, which was to set table {name}, is gone; start all workers again"
+                f"worker {setting.setter}, which was to set table {name}, is gone; start all workers again"
             )
         await self._wait_with_note(
             worker,
-            session.set_events[name],
-            lambda session: f"init: waits until worker {setter} has set table {name}",
+            setting.event,
+            lambda session: f"init: waits until worker {setting.setter} has set table {name}",
         )
         return False
 
     def mark_table_set(self, worker: JoinedWorker, name: str) -> None:
         session = self._require_session(worker)
-        setter = session.setter_by_table.get(name)
-        if setter is None:
+        setting = session.settings_by_table.get(name)
+        if setting is None:
             raise RequestRefused(f"expected init before table {name} is set")
-        if setter != worker.rank:
+        if setting.setter != worker.rank:
             raise RequestRefused(
-                f"expected table {name} to be set by worker {setter}, got it from worker {worker.rank}"
+                f"expected table {name} to be set by worker {setting.setter}, got it from {worker.rank}"
             )
-        if not session.set_events[name].done():
-            session.set_events[name].set_result(None)
+        if not setting.event.done():
+            setting.event.set_result(None)
 
     async def wait_for_servers(self, worker: JoinedWorker, servers: Sequence[int]) -> None:
         """Wait until servers answer a worker again, which it reports with no `servers`; send it a note.
@@ -334,6 +336,7 @@ class _ConnectionHandler:
         self._machine_ranks = machine_ranks
         self.worker: JoinedWorker | None = None
         self._answer_tasks: set[asyncio.Task[None]] = set()
+        self._tasks_by_request: dict[int | None, asyncio.Task[None] | None] = {}  # by the request's `id`
 
     async def run(self) -> None:
         """Answer requests until the worker closes; a waiting request does not delay later requests."""
@@ -355,6 +358,7 @@ class _ConnectionHandler:
         try:
             request = json.loads(line)
             request_id, command = request.pop("id", None), request.pop("cmd", None)
+            self._tasks_by_request[request_id] = asyncio.current_task()
             answer = await self._execute(command, request)
         except SessionOver as error:
             answer = {"error": str(error), "gone": True}
@@ -363,6 +367,8 @@ class _ConnectionHandler:
         except Exception as error:  # a client's mistake must not end the task without an answer
             text = line[:_MAX_SHOWN_BYTES].decode(errors="replace").strip()
             answer = {"error": f"not understood: {text} ({type(error).__name__}: {error})"}
+        finally:
+            self._tasks_by_request.pop(request_id, None)
         if request_id is not None:
             send_line(self._writer, {"id": request_id, **answer})
         elif "error" in answer:
@@ -381,6 +387,10 @@ class _ConnectionHandler:
                 "workers": rendezvous.workers,
                 "vanished": rendezvous.vanished_workers,
             }
+        if command == "cancel":
+            if (task := self._tasks_by_request.get(values["request"])) is not None:
+                task.cancel()
+            return {}
         if command == "join":
             if self.worker is not None:
                 raise RequestRefused(f"this connection has already joined as worker {self.worker.rank}")

@@ -53,6 +53,24 @@ class Backend(Protocol):
 
 
 @dataclass(eq=False, slots=True)
+class BarrierRound:
+    """The requests that wait at the barrier, and the event that answers all of them."""
+
+    release: asyncio.Future[None]
+    waiting: list[int] = field(default_factory=list)
+    """The rank of each request that waits; several threads of a worker may wait."""
+    release_task: asyncio.Future[None] | None = None  # exists as soon as all ranks wait: they have passed
+
+
+@dataclass(frozen=True, slots=True)
+class TableSetting:
+    """The setting of a table to its first values."""
+
+    setter: int  # rank of the worker that sets it
+    event: asyncio.Future[None]
+
+
+@dataclass(eq=False, slots=True)
 class WorkersSession:
     """The state from the first join until the last worker has left."""
 
@@ -62,15 +80,26 @@ class WorkersSession:
     taken_ranks: set[int] = field(default_factory=set)
     departure: str | None = None  # how the first worker left
     failure: str | None = None  # why no request can succeed any more
-    # Ranks of the workers that wait at the barrier, and the event that releases each.
-    barrier: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
-    setter_by_table: dict[str, int] = field(default_factory=dict)  # name -> rank of the worker that sets it
-    set_events: dict[str, asyncio.Future[None]] = field(default_factory=dict)
+    barrier: BarrierRound | None = None  # None while no worker waits
+    settings_by_table: dict[str, TableSetting] = field(default_factory=dict)
+
+    def describe_barrier(self, size: int) -> str:
+        present_ranks = set() if self.barrier is None else set(self.barrier.waiting)
+        states = (
+            f"worker {rank} ({'has not called it' if rank in self.taken_ranks else 'has not joined'})"
+            for rank in range(size)
+            if rank not in present_ranks
+        )
+        return f"barrier: waits for {', '.join(states)}"
 
     def fail_waiters(self, reason: str) -> None:
-        futures = [*(future for _, future in self.barrier), *self.set_events.values()]
+        futures = [setting.event for setting in self.settings_by_table.values()]
+        if self.barrier is not None:
+            futures.append(self.barrier.release)
+            if self.barrier.release_task is not None:
+                self.barrier.release_task.cancel()
+            self.barrier = None
         for future in futures:
             if not future.done():
                 future.set_exception(SessionOver(reason))
                 future.exception()  # mark it as retrieved: it may have no waiter
-        self.barrier.clear()

@@ -152,6 +152,12 @@ class RunningRendezvous:
         end_task = self.rendezvous._end_task
         return self.rendezvous.workers == 0 and (end_task is None or end_task.done())
 
+    @property
+    def waiting_ranks(self) -> list[int]:
+        """Ranks of the requests that wait at the barrier."""
+        session = self.rendezvous._session
+        return [] if session is None or session.barrier is None else list(session.barrier.waiting)
+
     def break_session(self, reason: str) -> None:
         self._loop.call_soon_threadsafe(self.rendezvous.mark_broken, reason)
 

@@ -37,7 +37,8 @@ class Connection:
         self._on_lost = on_lost
         self._socket = _connect(path)
         self._condition = threading.Condition()
-        self._answers: dict[int, Message] = {}
+        self._answers: dict[int, Message | None] = {}
+        """The answer to each request that is waited for; None until it comes."""
         self._last_id = 0
         self._error: ClusterLost | None = None
         self._is_closed = False
@@ -50,18 +51,25 @@ class Connection:
         """Send a request and return its answer.
 
         Raises `NotConnected` if the request is refused, and `ClusterLost` if a process has ended or no answer
-        comes within `timeout_s`. Ctrl-C ends the wait.
+        comes within `timeout_s`. Ctrl-C ends the wait. Then, as after a timeout, the request is withdrawn.
         """
         with self._condition:
             self._last_id += 1
             request_id = self._last_id
-            self._send({"id": request_id, "cmd": command, **values})
-            while request_id not in self._answers:
-                if self._error is not None:
-                    raise self._error
-                if not self._condition.wait(timeout_s):
-                    raise ClusterLost(f"no answer to {command!r} from {self._path} in {timeout_s:.0f} s")
-            answer = self._answers.pop(request_id)
+            self._answers[request_id] = None
+            try:
+                self._send({"id": request_id, "cmd": command, **values})
+                while (answer := self._answers[request_id]) is None:
+                    if self._error is not None:
+                        raise self._error
+                    if not self._condition.wait(timeout_s):
+                        raise ClusterLost(f"no answer to {command!r} from {self._path} in {timeout_s:.0f} s")
+            except BaseException:
+                with suppress(ClusterLost):
+                    self._send({"cmd": "cancel", "request": request_id})
+                raise
+            finally:
+                del self._answers[request_id]
         if "error" in answer:
             raise (ClusterLost if answer.get("gone") else NotConnected)(answer["error"])
         return answer
@@ -103,8 +111,9 @@ class Connection:
     def _dispatch(self, message: Message) -> None:
         if "id" in message:
             with self._condition:
-                self._answers[message["id"]] = message
-                self._condition.notify_all()
+                if message["id"] in self._answers:  # and not withdrawn
+                    self._answers[message["id"]] = message
+                    self._condition.notify_all()
         elif "command" in message:
             self.commands.put(message)
         elif "note" in message:

@@ -40,6 +40,7 @@ from hotline.kv.conversion import NOT_FINITE, compile_all, to_fixed
 from hotline.kv.engine import MAX_CHUNK, Engine, InvalidCall, WorkerClosed
 from hotline.kv.failures import NotDelivered, combine, describe
 from hotline.kv.joining import make_engine, rank_of_run
+from hotline.kv.table_setting import TableSetting
 from topologies.embedding_tables import DEFAULT_SCALE, EmbeddingTable, make_tables
 from topologies.rendezvous import socket_path
 
@@ -82,6 +83,8 @@ class Worker:
         self.saturated = dict.fromkeys(self.tables, 0)
         """Table -> number of pushed values beyond int32, which were clipped to its limits."""
         self._written_tables: set[str] = set()
+        self._settings: dict[str, TableSetting] = {}
+        """Calls of `init` and `load` that have not returned, by table."""
         self._steps = dict.fromkeys(self.tables, 0)
         self._engine: Engine | None = None
         self._block_commands: BlockCommandListener | None = None
@@ -120,9 +123,13 @@ class Worker:
     def init(self, values: Floats, table: str | None = None) -> bool:
         """Set a table to values [rows, dim], unless another worker has; return whether this worker set it.
 
-        Returns when the table is set. Call `init` before any push to the table.
+        Returns when the table is set. Call `init` before any push to the table. Ctrl-C ends only the
+        wait: the table is set in the background, and a repeated call with the same values waits again.
         """
-        return self._init_table(self.tables.find_table(table), values, states={})
+        target = self.tables.find_table(table)
+        has_set = self._init_table(target, values, states={}, call="init")
+        self._settings.pop(target.name, None)
+        return has_set
 
     def load(self, path: str | os.PathLike[str]) -> bool:
         """Set all tables, and the states of their optimisers, to those of an archive that `save` wrote.
@@ -133,15 +140,33 @@ class Worker:
         for name in archive:
             self._check_not_written(self.tables[name], "load")
         has_set = [
-            self._init_table(self.tables[name], saved.values, saved.states) for name, saved in archive.items()
+            self._init_table(self.tables[name], saved.values, saved.states, call="load")
+            for name, saved in archive.items()
         ]
+        for name in archive:
+            self._settings.pop(name, None)
         self._steps = {name: saved.steps for name, saved in archive.items()}
         return any(has_set)
 
-    def _init_table(self, target: EmbeddingTable, values: Floats, states: Mapping[int, Floats]) -> bool:
+    def _init_table(
+        self, target: EmbeddingTable, values: Floats, states: Mapping[int, Floats], call: str
+    ) -> bool:
         array = check_values(values, target.rows, target)
         check_finite(array, target)
-        self._check_not_written(target, "init")
+        self._open_engine.check_not_in_callback(call)
+        setting = self._settings.get(target.name)
+        if setting is None:
+            self._check_not_written(target, call)
+            setting = TableSetting(array, lambda: self._set_table(target, array, states))
+            self._settings[target.name] = setting
+        elif not setting.is_of(array):
+            raise InvalidCall(
+                f"{call} of table {target.name}: an interrupted call sets it to other values; "
+                "repeat that call with the same values"
+            )
+        return setting.wait()
+
+    def _set_table(self, target: EmbeddingTable, array: Floats, states: Mapping[int, Floats]) -> bool:
         self._written_tables.add(target.name)
         if not self._connection.ask("init", table=target.name)["is_first"]:
             return False
@@ -156,7 +181,7 @@ class Worker:
         return True
 
     def _check_not_written(self, target: EmbeddingTable, call: str) -> None:
-        if target.name in self._written_tables:
+        if target.name in self._written_tables and target.name not in self._settings:
             raise InvalidCall(
                 f"{call} of table {target.name}: it was set or pushed to before; use push to add to it"
             )

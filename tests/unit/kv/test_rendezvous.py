@@ -132,9 +132,7 @@ def test_a_metric_of_any_name_is_reported_and_is_nothing_else(running: RunningRe
                 first.report(loss=0.5, **{name: request_id})
             waiting = pool.submit(first.barrier)
             wait_for(lambda: len(running.reports) == earlier + 4)  # noqa: B023
-            session = running.rendezvous._session
-            assert session is not None
-            wait_for(lambda: len(session.barrier) == 1)  # noqa: B023
+            wait_for(lambda: running.waiting_ranks == [0])
             assert not waiting.done()
             second.barrier()
             waiting.result(PATIENCE_S)

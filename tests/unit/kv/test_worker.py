@@ -298,9 +298,7 @@ def test_barriers_wait_for_all_and_fail_when_a_worker_has_gone(rig: Rig) -> None
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda kv: kv.barrier(), workers))
         waiting = pool.submit(workers[0].barrier)
-        session = rig.running.rendezvous._session
-        assert session is not None
-        wait_for(lambda: len(session.barrier) == 1)
+        wait_for(lambda: len(rig.running.waiting_ranks) == 1)
         workers[1]._connection.close()  # as if its process had ended
         with pytest.raises(ClusterLost, match=mentions("worker 1", "worker")):
             waiting.result(PATIENCE_S)
