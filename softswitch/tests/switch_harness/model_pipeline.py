@@ -78,6 +78,9 @@ class ModelPipeline:
     def _call(self, invocation) -> ActionCall:  # type: ignore[no-untyped-def]  # tests are not checked strictly
         return ActionCall(self.program.actions[invocation.action].name, invocation.args)
 
+    def close(self) -> None:
+        pass
+
     @contextmanager
     def transaction(self, is_atomic: bool = False) -> Iterator[None]:
         before = deepcopy({name: value for name, value in vars(self).items() if name != "program"})

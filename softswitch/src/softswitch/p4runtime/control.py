@@ -52,8 +52,8 @@ class ControlledPipeline(Generic[PL]):
     """A pipeline with its P4Runtime entities, without gRPC; creating it raises `Refusal` for a bad config.
 
     Its owner closes it with `close`, which waits for the readers. `config` is a message, or a loaded config
-    that several pipelines share. `make_pipeline` compiles the program to a pipeline; `clock` returns the pipeline's time, in µs since start. `port_changed` must be
-    called when the set `down_ports` changes.
+    that several pipelines share. `make_pipeline` compiles the program to a pipeline; `clock` returns the
+    pipeline's time, in µs since start. `port_changed` must be called when the set `down_ports` changes.
 
     Entries that have only exact matches and an action, and no strings of translated types, are stored in the
     pipeline and nowhere else. So a caller that writes no other entries may replace the pipeline's state, by

@@ -32,9 +32,7 @@ class Journal:
         self._config_path = folder / "config.pb"
         if config is not None:
             self.set_config(config)
-        descriptor = os.open(
-            folder / "journal", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-        )
+        descriptor = os.open(folder / "journal", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._file = io.FileIO(descriptor, "a+")
 
     def close(self) -> None:

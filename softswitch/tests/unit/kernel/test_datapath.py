@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
 from softswitch.compiled import CompiledPipeline
@@ -13,6 +15,7 @@ from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.settings import Datapath, Settings
 from switch_harness.constructs import compiled
+from switch_harness.lifetimes import without_collector
 
 CPU = 255
 REASON = "LLVM's BPF back end gave up"
@@ -45,6 +48,17 @@ def test_auto_decides_for_each_program_anew() -> None:
             assert ports.describe_datapath() == message
             assert ports.counters().datapath == ports.datapath.value
             ports.stop()
+
+
+@pytest.mark.usefixtures("arithmetic_fails")
+def test_a_pipeline_on_sockets_is_freed_when_the_kernel_runs_the_next_one() -> None:
+    with SwitchPorts(Settings()) as ports, without_collector():
+        pipelines = [ports.make(compiled(name)) for name in ("arithmetic", "value_sets")]
+        on_sockets, in_kernel = map(weakref.ref, pipelines)
+        while pipelines:
+            ports.start(pipelines.pop(0))
+            ports.stop()
+        assert (on_sockets(), in_kernel()) == (None, None)
 
 
 @pytest.mark.usefixtures("arithmetic_fails")

@@ -1,0 +1,158 @@
+"""A pipeline that a config has replaced is freed, at once or when its last reader has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import grpc
+import pytest
+from finsy.proto import p4r, p4r_grpc
+
+from softswitch.compiled import CompiledPipeline
+from softswitch.explain.live import Trace, TracedPipeline
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.ir import Program
+from softswitch.p4runtime.notifications import Notifications
+from switch_harness.effort import seeds, steps
+from switch_harness.entity_model import entity
+from switch_harness.lifetimes import History, without_collector
+from switch_harness.p4runtime import (
+    DEVICE,
+    ENTITIES,
+    INSERT,
+    SMALL_WINDOW,
+    Rig,
+    asynchronous,
+    config,
+    controlled,
+    forward,
+    rig,
+    update,
+    write,
+)
+
+Make = Callable[[Program], Any]
+ENTRIES, QUERIES = 500, 100
+"""Entries of a table, and the times that one call reads all of them: far more than gRPC buffers."""
+TABLES = p4r.Entity(table_entry=p4r.TableEntry())
+
+
+@pytest.fixture(params=[InterpretedPipeline, CompiledPipeline, TracedPipeline])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    if request.param is not TracedPipeline:
+        kind: Make = request.param
+        return kind
+    trace = Trace(tmp_path / "trace")
+    request.addfinalizer(trace.close)
+    return lambda program: TracedPipeline(program, trace)
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_a_pipeline_is_freed_when_neither_a_config_nor_a_reader_needs_it(make: Make, seed: int) -> None:
+    with without_collector():
+        History(make, Random(seed)).run(steps(100))
+
+
+class Made:
+    """The pipelines that a switch has made and not freed."""
+
+    def __init__(self) -> None:
+        self._references: list[weakref.ref[CompiledPipeline]] = []
+
+    def make(self, program: Program) -> CompiledPipeline:
+        pipeline = CompiledPipeline(program)
+        self._references.append(weakref.ref(pipeline))
+        return pipeline
+
+    def count(self, switch: Rig) -> int:
+        switch.ports.started.clear()
+        return sum(reference() is not None for reference in self._references)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+@asynchronous
+async def test_refused_calls_keep_no_pipeline() -> None:
+    made, bad_config = Made(), config()
+    bad_config.p4_device_config = b"{}"
+    read = p4r.ReadRequest(device_id=DEVICE, entities=[p4r.Entity(table_entry=p4r.TableEntry(table_id=77))])
+    with without_collector():
+        async with rig(made.make) as switch:
+            controller = await switch.primary()
+            for _ in range(2):
+                await controller.write(update(forward(1)))
+                with pytest.raises(grpc.aio.AioRpcError):
+                    await controller.write(update(forward(1)))
+                with pytest.raises(grpc.aio.AioRpcError):
+                    _ = [response async for response in controller.stub.Read(read)]
+                with pytest.raises(grpc.aio.AioRpcError):
+                    await controller.set_config("VERIFY_AND_COMMIT", bad_config)
+                await controller.set_config("VERIFY_AND_COMMIT", config())
+                await until(lambda: made.count(switch) == 1)
+
+
+@asynchronous
+async def test_a_read_ends_in_the_pipeline_in_which_it_began() -> None:
+    """A client that reads slowly gets all entries, although two commits come between."""
+    made = Made()
+    with without_collector():
+        async with (
+            rig(made.make) as switch,
+            grpc.aio.insecure_channel(switch.address, SMALL_WINDOW) as channel,
+        ):
+            controller = await switch.primary()
+            await controller.write(*(update(forward(address)) for address in range(ENTRIES)))
+            stub: Any = p4r_grpc.P4RuntimeStub(channel)
+            call = stub.Read(p4r.ReadRequest(device_id=DEVICE, entities=[TABLES] * QUERIES))
+            count = len((await call.read()).entities)
+            for _ in range(2):
+                await controller.set_config("VERIFY_AND_COMMIT", config())
+            assert made.count(switch) == 2
+            while (response := await call.read()) is not grpc.aio.EOF:
+                count += len(response.entities)
+            assert count == QUERIES * (ENTRIES + await controller.entries())
+            await until(lambda: made.count(switch) == 1)
+
+
+@asynchronous
+async def test_a_read_that_is_cancelled_keeps_no_pipeline() -> None:
+    made = Made()
+    with without_collector():
+        async with (
+            rig(made.make) as switch,
+            grpc.aio.insecure_channel(switch.address, SMALL_WINDOW) as channel,
+        ):
+            controller = await switch.primary()
+            await controller.write(*(update(forward(address)) for address in range(ENTRIES)))
+            stub: Any = p4r_grpc.P4RuntimeStub(channel)
+            call = stub.Read(p4r.ReadRequest(device_id=DEVICE, entities=[TABLES] * QUERIES))
+            await call.read()
+            call.cancel()
+            await controller.set_config("VERIFY_AND_COMMIT", config())
+            await until(lambda: made.count(switch) == 1)
+
+
+@asynchronous
+async def test_an_alarm_that_was_set_for_a_replaced_pipeline_is_for_the_running_one() -> None:
+    timeout_us = 20_000
+    replaced, running = controls = [controlled(ENTITIES, CompiledPipeline) for _ in range(2)]
+    for control in controls:
+        entry = entity(("seen", 5), ("learn", 1_000 * timeout_us, b""))
+        assert write(control, p4r.Update(type=INSERT, entity=entry)) == [None]
+    current, now, sent = replaced, 0, list[Any]()
+    notifications: Notifications[CompiledPipeline] = Notifications(lambda: current, sent.append, lambda: now)
+    notifications.reschedule()
+    current, now = running, timeout_us
+    replaced.close()
+    await until(lambda: bool(sent))
+    notifications.stop()
+    [entry] = sent[0].idle_timeout_notification.table_entry
+    assert entry.idle_timeout_ns == 1_000 * timeout_us
