@@ -3,14 +3,14 @@
 The simulation rests on costs that were measured in the run. If too many of the blocks in which they were
 measured were disturbed, or if the simulation is far from what was measured, nothing is claimed that is
 computed from costs. If any block was disturbed, intervals are wider: the error is then the largest that the
-measured intervals allow.
+measured intervals allow. They are also wider by what other programs took of the CPUs below the bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log, log1p
+from math import exp, expm1, log, log1p
 from statistics import geometric_mean
 from typing import NamedTuple
 
@@ -34,6 +34,18 @@ class CostReservations:
 
     disturbed: DisturbedBlocks | None = None
     misfit: Misfit | None = None
+    is_any_disturbed: bool = False
+    """Whether any block was disturbed in which costs were measured."""
+    taken: float = 0.0
+    """Largest share of the CPUs' time that others took in blocks of one kind."""
+
+    @property
+    def error(self) -> float:
+        """Logarithm of the factor by which others may have changed the ratio of two arms.
+
+        At worst all that they took, they took from one of the two.
+        """
+        return log1p(2 * self.taken)
 
     @property
     def verdict(self) -> Verdict | None:
@@ -95,11 +107,8 @@ def predict(summary: Summary) -> DedicatedSwitchPrediction | None:
     measured = summary.loads[virtual.load].differences.get(lead.name, {})
     metric_by_name = {metric.name: metric for metric in answer_metrics()}
     reservations = _reservations(summary, virtual, lead, measured)
-    is_disturbed = are_disturbed(virtual.sources)
     claims = {
-        name: _claim(
-            metric, virtual.own[name], virtual.shared[name], measured[name], reservations, is_disturbed
-        )
+        name: _claim(metric, virtual.own[name], virtual.shared[name], measured[name], reservations)
         for name, metric in metric_by_name.items()
         if name in virtual.own and name in virtual.shared and name in measured
         if not virtual.own[name].is_from_zero_to_zero
@@ -128,7 +137,12 @@ def _reservations(
     # What disturbs measured times also disturbs costs; records of before have no other sources.
     of_times = summary.loads[virtual.load].invalidated_by.get(lead.name, {}).get("time")
     sources = virtual.sources if of_times is None else (*virtual.sources, of_times)
-    return CostReservations(withheld_by(sources), next(_misfits(summary, virtual, lead, measured), None))
+    return CostReservations(
+        disturbed=withheld_by(sources),
+        misfit=next(_misfits(summary, virtual, lead, measured), None),
+        is_any_disturbed=are_disturbed(virtual.sources),
+        taken=max((blocks.taken for blocks in virtual.sources), default=0.0),
+    )
 
 
 def _misfits(
@@ -173,8 +187,8 @@ def _capacity(
     low = high = None
     if shared and measured:
         # The model's error, as a logarithm: it is a factor of the ratio in either direction.
-        known = measured if are_disturbed(virtual.sources) else [geometric_mean(measured)]
-        error = max(abs(log(shared[0] / each)) for each in known)
+        known = measured if reservations.is_any_disturbed else [geometric_mean(measured)]
+        error = max(abs(log(shared[0] / each)) for each in known) + reservations.error
         low, high = ratio * exp(-error), ratio * exp(error)
     return Capacity(
         lead=virtual.own_capacity[lead],
@@ -209,23 +223,25 @@ def _has_ratio(comparisons: Mapping[str, Comparison], metric: Metric) -> bool:
 
 def _claim(
     metric: Metric, dedicated: Comparison, shared: Comparison, measured: Comparison,
-    reservations: CostReservations, is_disturbed: bool,
+    reservations: CostReservations,
 ) -> Claim:  # fmt: skip
     is_checked = not any(change.ratio is None for change in (dedicated, shared, measured))
-    # Costs change how long something takes, and hardly how many packets are sent.
-    applies = metric.kind != "count"
+    if metric.kind == "count":
+        # Costs change how long something takes, and hardly how many packets are sent.
+        reservations = CostReservations()
     return Claim(
         metric,
-        widen(dedicated, shared, measured, is_disturbed and applies),
-        disturbed=reservations.disturbed if applies else None,
-        misfit=reservations.misfit if applies else None,
+        widen(dedicated, shared, measured, reservations),
+        disturbed=reservations.disturbed,
+        misfit=reservations.misfit,
         is_unchecked=not is_checked,
     )
 
 
 def widen(
-    dedicated: Comparison, shared: Comparison, measured: Comparison, is_disturbed: bool = False
-) -> Comparison:
+    dedicated: Comparison, shared: Comparison, measured: Comparison,
+    reservations: CostReservations = CostReservations(),
+) -> Comparison:  # fmt: skip
     """Widen an interval on either side by the model's error.
 
     The error is a factor of the ratio of values. Where the model or the measurement has a value of 0, there
@@ -239,18 +255,14 @@ def widen(
         or measured.ratio is None
     ):
         return dedicated
-    ends = (measured.ratio_low, measured.ratio_high) if is_disturbed else ()
+    ends = (measured.ratio_low, measured.ratio_high) if reservations.is_any_disturbed else ()
     changes = [measured.ratio, *(end for end in ends if end is not None)]
-    bounds = [_bounds(dedicated.ratio_low, dedicated.ratio_high, shared.ratio, change) for change in changes]
-    low, high, reference = min(low for low, _ in bounds), max(high for _, high in bounds), dedicated.reference
-    return dedicated.model_copy(
-        update={"low": low * reference, "high": high * reference, "ratio_low": low, "ratio_high": high}
-    )
-
-
-def _bounds(low: float, high: float, simulated: float, measured: float) -> tuple[float, float]:
-    if min(simulated, measured) > -1:
-        factor = exp(abs(log1p(simulated) - log1p(measured)))
-        return (1 + low) / factor - 1, (1 + high) * factor - 1
-    error = abs(simulated - measured)
-    return max(low - error, -1.0), high + error
+    low, high, reference = dedicated.ratio_low, dedicated.ratio_high, dedicated.reference
+    if min(shared.ratio, *changes) > -1:
+        error = max(abs(log1p(shared.ratio) - log1p(change)) for change in changes) + reservations.error
+        low, high = (1 + low) / exp(error) - 1, (1 + high) * exp(error) - 1
+    else:
+        distance = max(abs(shared.ratio - change) for change in changes) + expm1(reservations.error)
+        low, high = max(low - distance, -1.0), high + distance
+    bounds = {"low": low * reference, "high": high * reference, "ratio_low": low, "ratio_high": high}
+    return dedicated.model_copy(update=bounds)

@@ -94,7 +94,7 @@ def _waits_for_others(block: Block) -> bool:
 
 
 def disturbed_blocks(
-    blocks: Sequence[Contention], affected_by: frozenset[str] | None = None, kind: str = ROUND
+    blocks: Sequence[Contention], affected_by: frozenset[str] | None = None
 ) -> DisturbedBlocks:
     """Count the blocks with any of these disturbances; None for all."""
     reasons_by_block = [
@@ -103,10 +103,7 @@ def disturbed_blocks(
     ]
     counts = Counter(reason for reasons_of_block in reasons_by_block for reason in reasons_of_block)
     return DisturbedBlocks(
-        blocks=len(blocks),
-        disturbed=sum(map(bool, reasons_by_block)),
-        reasons=dict(counts.most_common()),
-        kind=kind,
+        blocks=len(blocks), disturbed=sum(map(bool, reasons_by_block)), reasons=dict(counts.most_common())
     )
 
 
@@ -124,7 +121,8 @@ def cost_sources(record: RunRecord, arms: Iterable[str]) -> CostSources:
     """
     names = set(arms)
     blocks = [block for block in record.blocks if block.arm in names]
-    by_load = [[block for block in blocks if block.load == load] for load in _loads(blocks)]
+    loads = sorted({block.load for block in blocks})
+    by_load = [[block for block in blocks if block.load == load] for load in loads]
     closed_loops = [
         contention
         for _, of_measurement in _capacity_measurements(record)
@@ -133,12 +131,17 @@ def cost_sources(record: RunRecord, arms: Iterable[str]) -> CostSources:
     ]
     if record.empty_rpcs_contention is not None:
         closed_loops.append(record.empty_rpcs_contention)
-    rounds = (disturbed_blocks(of_load) for of_load in by_load)
-    return (*rounds, *([disturbed_blocks(closed_loops, kind=CLOSED_LOOP)] if closed_loops else []))
+    cpus = record.machine.get("cpus", 1)
+    sources = [cost_source(of_load, cpus) for of_load in by_load]
+    return (*sources, *([cost_source(closed_loops, cpus, CLOSED_LOOP)] if closed_loops else []))
 
 
-def _loads(blocks: Iterable[Block]) -> Iterable[float]:
-    return dict.fromkeys(block.load for block in blocks)
+def cost_source(blocks: Sequence[Contention], cpus: int, kind: str = ROUND) -> DisturbedBlocks:
+    """Count the disturbed blocks of a kind, with the share of the CPUs' time that others took in all."""
+    total_ms = cpus * sum(block.duration_ms for block in blocks)
+    taken_ms = sum(block.steal_ms + block.others_cpu_ms for block in blocks)
+    taken = min(1.0, taken_ms / total_ms) if total_ms else 0.0
+    return disturbed_blocks(blocks).model_copy(update={"kind": kind, "taken": taken})
 
 
 def blocks_without_costs(record: RunRecord) -> list[Block]:

@@ -25,6 +25,8 @@ class DisturbedBlocks(BaseModel):
     disturbed: int = Field(ge=0)  # number of disturbed blocks among these
     reasons: dict[str, int]  # reason -> number of blocks
     kind: str = ROUND
+    taken: float = Field(default=0.0, ge=0, le=1)
+    """Share of the CPUs' time that the hypervisor and other programs took in all of these blocks."""
 
     @property
     def are_too_many(self) -> bool:

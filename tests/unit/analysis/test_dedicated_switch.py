@@ -267,6 +267,19 @@ def test_costs_of_few_disturbed_blocks_claim_what_the_largest_error_leaves() -> 
     assert once.claims["ps_packets_per_step"].change == quiet.claims["ps_packets_per_step"].change
 
 
+def test_what_others_took_below_the_bounds_widens_intervals() -> None:
+    """All that they took may have been taken from one of the two arms: a factor of 1.1 for 5 %."""
+    quiet, taken = (predict(judged(QUIET.model_copy(update={"taken": share}))) for share in (0.0, 0.05))
+    assert quiet is not None and taken is not None and quiet.capacity is not None
+    narrow, wide = (found.claims[CPU].change for found in (quiet, taken))
+    assert (narrow.ratio_low, narrow.ratio_high) != (None, None)
+    assert 1 + (wide.ratio_low or 0) == pytest.approx((1 + (narrow.ratio_low or 0)) / 1.1)
+    assert 1 + (wide.ratio_high or 0) == pytest.approx((1 + (narrow.ratio_high or 0)) * 1.1)
+    assert taken.capacity is not None and quiet.capacity.high is not None
+    assert taken.capacity.high == pytest.approx(quiet.capacity.high * 1.1)
+    assert taken.claims["ps_packets_per_step"].change == quiet.claims["ps_packets_per_step"].change
+
+
 def test_the_error_of_a_capacity_reaches_to_the_farthest_measurement_if_a_block_was_disturbed() -> None:
     check = CapacityCheck(when="end", capacity={"baseline": 300.0, "offload": 400.0})
     for sources, measured in ((QUIET, np.sqrt(250 / 300 * 400 / 300)), (ONCE, 400 / 300)):

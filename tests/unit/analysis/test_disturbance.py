@@ -192,7 +192,7 @@ def test_sources_of_costs_are_blocks_of_the_fitted_arms_by_load_and_closed_loops
         capacity_checks=[
             CapacityCheck(when="end", capacity={}, contention={"offload": stolen, "baseline": Contention()})
         ],
-        empty_rpcs_contention=stolen,
+        empty_rpcs_contention=Contention(disturbed=["steal"]),
     )
     found = cost_sources(record, ["baseline", "offload"])
     assert found == (
@@ -202,6 +202,15 @@ def test_sources_of_costs_are_blocks_of_the_fitted_arms_by_load_and_closed_loops
     )
     assert withheld_by(found) is found[-1] and are_disturbed(found)
     assert withheld_by(found[:2]) is None and are_disturbed(found[:2])
+    assert [blocks.taken for blocks in found] == [0.0] * 3
+    # Of two CPUs' 2 s in rounds at each load; steal below its bound disturbs nothing.
+    record.machine = {"cpus": 2}
+    record.blocks[0].steal_ms = 6.0
+    record.blocks[0].others_cpu_ms = 34.0
+    record.empty_rpcs_contention.duration_ms = 400.0
+    record.empty_rpcs_contention.others_cpu_ms = 80.0
+    taken = [blocks.taken for blocks in cost_sources(record, ["baseline", "offload"])]
+    assert taken == pytest.approx([40 / (2 * 20 * 500), 0, 0.1])
     # A record of before closed loops were judged has its rounds alone.
     quiet = cost_sources(a_run({}), ["baseline", "offload"])
     assert len(quiet) == 2 and withheld_by(quiet) is None and not are_disturbed(quiet)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,36 +25,21 @@ from simulator.dedicated_switch.similar_run import (
 )
 from simulator.experiment import temporary_run
 from switch_harness.wording import mentions
-from tests.harness.known_costs import as_if_real
+from tests.harness.known_costs import (
+    ANSWER_NS,
+    IDLE_NS,
+    LOOKUP_NS,
+    PROGRAM_NS,
+    as_if_measured,
+)
 
 SMALL = {"parameters": 3_000, "hot_parameters": 60, "keys_per_step": 100}
-PROGRAM_NS, LOOKUP_NS, ANSWER_NS, IDLE_NS, TAKE_NS = 1_500, 3_000, 800, 5_000, 1_000
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Simulate a run, and give it the record, logs and times of a real one."""
-    run = as_if_real(tmp_path_factory.mktemp("real"), 1, hit_ns=0, lookup_ns=LOOKUP_NS)
-    rows = pl.read_parquet(run / "rpc.parquet")
-    waits = pl.lit((IDLE_NS + TAKE_NS) / 1e3, pl.Float32)
-    alone = rows.head(9).with_columns(
-        pl.lit("empty").cast(rows.schema["op"]).alias("op"),
-        pl.lit(-1, pl.Int32).alias("round"),
-        pl.lit(False).alias("measured"),
-        waits.alias("w_queue_us"),
-        waits.alias("ps_queue_us"),
-    )
-    pl.concat([rows, alone]).write_parquet(run / "rpc.parquet")
-    record = json.loads((run / "run.json").read_text())
-    sent = rows.group_by("round", "arm", pl.col("load").cast(pl.Float64).round(6)).len()
-    frames = {(row["round"], row["arm"], row["load"]): row["len"] for row in sent.iter_rows(named=True)}
-    for block in record["blocks"]:
-        rpcs, packets = frames[block["round"], block["arm"], block["load"]], block["servers"]["packets"]
-        lookup_ns, answer_ns = (LOOKUP_NS, ANSWER_NS) if block["arm"].startswith("offload") else (0, 0)
-        workers_ns, servers_ns = (PROGRAM_NS + lookup_ns) * rpcs, (PROGRAM_NS + answer_ns) * packets
-        block["program_s"] = {"workers": workers_ns / 1e9, "servers": servers_ns / 1e9}
-    (run / "run.json").write_text(json.dumps(record))
-    return run
+    return as_if_measured(tmp_path_factory.mktemp("real"), 1)
 
 
 def read(run: Path) -> tuple[Path, RunRecord, Summary]:

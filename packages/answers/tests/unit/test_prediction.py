@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from analysis.disturbance import is_outside, keys_of
 from analysis.record import AnalysisError, RunRecord, Simulation, read_record
 from analysis.summary import summarise
 from experiment.config import Config
@@ -16,7 +18,8 @@ from hotline_answers.prediction import fit as fits
 from hotline_answers.prediction.compare import LatencyPrediction, compare
 from hotline_answers.prediction.fit import RANGES, WEIGHTS, Target, with_costs
 from hotline_answers.prediction.observed import Observation, read_observation
-from simulator.costs import HostCosts
+from simulator.config import load_hosts
+from simulator.costs import HostCosts, sources_of
 from simulator.dedicated_switch.similar_run import config_like, shared_cores
 from switch_harness.wording import mentions, says
 from tests.harness import records
@@ -204,3 +207,74 @@ def test_a_run_that_cannot_be_fitted_or_predicted_is_refused(tmp_path: Path) -> 
         assert "--hosts FILE" in result.output and "--from DIRECTORY" in result.output
     result = invoke("answer", "predict", str(run), "--hosts", str(tmp_path / "nowhere.toml"))
     assert result.exit_code == 1 and says(result.output, "nowhere.toml", "file")
+
+
+# -- disturbed runs
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return as_if_real(tmp_path_factory.mktemp("run"), 1)
+
+
+def disturb(run: Path, folder: Path, blocks: int) -> Path:
+    """Copy a run, in which the first blocks of arm baseline at load 0.3 were disturbed, and slower."""
+    shutil.copytree(run, folder)
+    record = read_record(run)
+    for block in record.blocks:
+        block.disturbed = []
+    chosen = [block for block in record.blocks if (block.arm, block.load) == ("baseline", 0.3)][:blocks]
+    for block in chosen:
+        block.disturbed, block.worker_cpu_s = ["steal"], 100.0
+    operations = pl.read_parquet(folder / "operations.parquet")
+    slower = pl.when(is_outside(keys_of(chosen))).then(1.0).otherwise(1e3)
+    operations.with_columns(latency_us=pl.col("latency_us") * slower).write_parquet(
+        folder / "operations.parquet"
+    )
+    record.write(folder)
+    return folder
+
+
+def test_what_is_observed_of_a_run_is_of_its_undisturbed_blocks(run: Path, tmp_path: Path) -> None:
+    """Of 12 blocks at a load, two are no more than a fifth."""
+    quiet, found = (read_observation(disturb(run, tmp_path / str(n), n)) for n in (0, 2))
+    cell = ("0.3", "baseline")
+    assert found.cells[cell]["worker_cpu"] == pytest.approx(quiet.cells[cell]["worker_cpu"], rel=0.1)
+    assert found.cells[cell]["pull_mean"] == pytest.approx(quiet.cells[cell]["pull_mean"], rel=0.3)
+    assert {at: found.cells[at] for at in found.cells if at != cell} == {
+        at: quiet.cells[at] for at in quiet.cells if at != cell
+    }
+
+
+@pytest.mark.parametrize(("blocks", "is_judged"), [(2, True), (3, False)])
+def test_nothing_holds_of_a_run_with_too_many_disturbed_blocks(
+    blocks: int, is_judged: bool, run: Path, tmp_path: Path
+) -> None:
+    disturbed = disturb(run, tmp_path / "disturbed", blocks)
+    for of, by in ((disturbed, run), (run, disturbed)):
+        found = json_of("answer", "predict", of, "--from", by)
+        judged = {type(each["holds"]) for kind in ("latencies", "differences") for each in found[kind]}
+        assert judged == ({bool} if is_judged else {type(None)})
+        assert (found["disturbed"] is None) is is_judged
+        said = invoke("answer", "predict", of, "--from", by).output
+        assert ("holds" in said) is is_judged
+        assert says(said, "not judged", 3, 12) is not is_judged
+
+
+def test_costs_that_are_fitted_to_a_disturbed_run_say_so_and_judge_nothing(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = {"rounds": 1, "block_ms": 5, "discard_ms": 1, "block_steps": 1, "profile_lanes": 2_000}
+    monkeypatch.setattr(fits, "_SHORT_RUN", short)
+    monkeypatch.setattr(fits, "RANGES", {"begin_ns": RANGES["begin_ns"]})
+    hosts = tmp_path / "hosts.toml"
+    disturbed = disturb(run, tmp_path / "disturbed", 3)
+    result = invoke("answer", "fit", disturbed, "-o", hosts, "--evaluations", 1)
+    assert result.exit_code == 0 and says(result.stderr, 3, 12, "hypervisor")
+    [at_load, other_load] = load_hosts(hosts).sources
+    assert (at_load.disturbed, at_load.blocks, at_load.reasons) == (3, 12, {"steal": 3})
+    assert other_load.disturbed == 0
+    assert json_of("answer", "predict", run, "--hosts", hosts)["disturbed"]["disturbed"] == 3
+    # A file without these, and with times of that run, has the run's.
+    assert sources_of(HostCosts(measured=disturbed))[0].disturbed == 3
+    assert sources_of(HostCosts()) == ()

@@ -84,8 +84,8 @@ def predict(run: Path, hosts_file: Path | None, predictor: Path | None, as_json:
     """Simulate a real run, and compare both arm by arm.
 
     RUN is simulated at the rates that it was offered. A prediction holds if means are within 15 % of RUN's,
-    p99 within 30 %, and differences have the same sign wherever RUN has a significant one. If more than a fifth
-    of the blocks of RUN or of the costs were disturbed, nothing is said to hold.
+    p99 within 30 %, and differences have the same sign wherever RUN has a significant one. If more than a
+    fifth of the blocks of RUN or of the costs were disturbed, nothing is said to hold.
     """
     if (hosts_file is None) == (predictor is None):
         raise click.UsageError("give either --hosts FILE or --from DIRECTORY, which RUN is compared with")

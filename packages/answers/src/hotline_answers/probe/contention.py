@@ -1,4 +1,4 @@
-"""What took CPU time from a watched server, second by second: steal, other programs, and waits of its threads."""
+"""What took CPU time from a watched server in each second: the hypervisor, other programs, and waits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from analysis.disturbance import NORMAL_WAITING, RUN_QUEUE, disturbed_blocks, reasons_of_machine
+from analysis.disturbance import NORMAL_WAITING, RUN_QUEUE, cost_source, reasons_of_machine
 from analysis.disturbed_blocks import SECOND, CostSources
 from analysis.record import Contention
 from experiment.session import MachineCounters
@@ -89,7 +89,7 @@ def reasons_of_second(contention: Contention, longest_wait_ns: int, cpu_ns: int,
 def sources_of_probe(seconds: Sequence[WatchedSecond]) -> CostSources:
     if not seconds:
         return ()
-    return (disturbed_blocks([second.contention for second in seconds], kind=SECOND),)
+    return (cost_source([second.contention for second in seconds], _cpus(), SECOND),)
 
 
 def _cpus() -> int:
