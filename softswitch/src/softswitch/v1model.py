@@ -71,5 +71,5 @@ class Colour(IntEnum):
     RED = 2
 
 
-MAX_VARBIT_BITS = (1 << 31) - 1
-"""Largest width of a varbit field, which BMv2 holds as an `int`; larger widths are clamped."""
+VARBIT_BITS_WIDTH = 32
+"""Bits of the `int` to which BMv2 clamps the length of a varbit field in bits."""

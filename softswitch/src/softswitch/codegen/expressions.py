@@ -154,6 +154,11 @@ class Arithmetic:
         interval = self.interval(expression)
         return self.modulo(expression, interval.bits), interval
 
+    def exact_modulo(self, expression: ir.Expression, width: int) -> llvm.Value:
+        """Emit a number modulo 2^width, in as few bits as hold it if it is never negative."""
+        interval = self.interval(expression)
+        return self.modulo(expression, min(interval.bits, width) if interval.low >= 0 else width)
+
     def truth(self, expression: ir.Expression) -> llvm.Value:
         b = self.b
         match expression:
@@ -197,9 +202,13 @@ class Arithmetic:
             Interval(min(operand_bounds.low, bounds.low), max(operand_bounds.high, bounds.high)).bits + 1
         )
         value = self._extend(operand, operand_bounds, working_width)
-        for comparison, bound in ((">", bounds.high), ("<", bounds.low)):
-            limit = integer(working_width, bound)
-            value = b.select(b.icmp_signed(comparison, value, limit), limit, value)
+        for comparison, bound, is_reached in (
+            (">", bounds.high, operand_bounds.high > bounds.high),
+            ("<", bounds.low, operand_bounds.low < bounds.low),
+        ):
+            if is_reached:
+                limit = integer(working_width, bound)
+                value = b.select(b.icmp_signed(comparison, value, limit), limit, value)
         return sign_extend(b, value, width)
 
     def _divide(self, op: ir.Op, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:

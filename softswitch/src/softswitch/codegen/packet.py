@@ -61,9 +61,9 @@ class Packet(Storage):
     def _element_position(self, element: ir.Element) -> tuple[llvm.Value, llvm.Value]:
         """Return an element's position (0 if outside the stack), and an `i1`: whether it is in the stack."""
         size = len(self.program.stacks[element.stack].headers)
-        index, interval = self.arithmetic.exact(element.index)
+        index = self.arithmetic.exact_modulo(element.index, 64)
         width = max(index.type.width, size.bit_length() + 1)
-        index = resize(self.b, index, width) if interval.low >= 0 else self.b.sext(index, llvm.IntType(width))
+        index = resize(self.b, index, width)
         is_in_stack = self.b.icmp_unsigned("<", index, integer(width, size))
         position = self.b.select(is_in_stack, resize(self.b, index, 32), integer(32, 0))
         return position, is_in_stack

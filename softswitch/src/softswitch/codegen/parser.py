@@ -14,7 +14,7 @@ from softswitch.limits import MAX_PARSER_STEPS
 from softswitch.llvmir import I32, I64, byte_offset, integer, resize, word
 from softswitch.memory.words import WORD
 from softswitch.target import target_of
-from softswitch.v1model import MAX_VARBIT_BITS, CoreError, Standard
+from softswitch.v1model import CoreError, Standard
 
 
 def emit_parser(actions: ActionEmitter) -> None:
@@ -83,8 +83,7 @@ class _ParserEmitter:
             case ir.Extract():
                 self._extract(operation)
             case ir.Advance(bits):
-                value, _ = self.packet.arithmetic.exact(bits)
-                self._advance(resize(self.b, self._to_bytes(value), 32))
+                self._advance(self._to_bytes(self.packet.arithmetic.exact_modulo(bits, 64)))
             case ir.Verify(condition, error):
                 code = self.packet.arithmetic.modulo(error, 32)
                 self.packet.require(self.packet.arithmetic.truth(condition), self._append_stop_block(code))
@@ -105,8 +104,10 @@ class _ParserEmitter:
         assert packet.too_short_block is not None
         cursor = packet.get("cursor")
         remaining = b.sub(packet.get("ingress_length"), cursor)
-        packet.require(b.icmp_unsigned(">=", remaining, size), packet.too_short_block)
-        packet.set("cursor", b.add(cursor, size))
+        width = max(size.type.width, 32)
+        is_there = b.icmp_unsigned(">=", resize(b, remaining, width), resize(b, size, width))
+        packet.require(is_there, packet.too_short_block)
+        packet.set("cursor", b.add(cursor, resize(b, size, 32)))
         return byte_offset(b, packet.get("frame"), b.zext(cursor, I64))
 
     def _extract(self, extract: ir.Extract) -> None:
@@ -128,7 +129,8 @@ class _ParserEmitter:
         if extract.varbit_bits is None:
             packet.extract(instance, self._advance(fixed))
             return
-        varbit = self._to_bytes(self._varbit_bits(extract.varbit_bits))
+        # As an unsigned number, a negative length is larger than any packet.
+        varbit = self._to_bytes(self.packet.arithmetic.modulo(extract.varbit_bits, 32))
         # As in BMv2, `header_bytes` includes the varbit field's previous width, which is 0 unless the header
         # was extracted before.
         total_bytes = b.add(packet.header_bytes(instance), varbit)
@@ -138,15 +140,6 @@ class _ParserEmitter:
         fits = b.icmp_unsigned("<=", total_bytes, integer(32, extract.max_bytes))
         packet.require(fits, self._append_failure_block(CoreError.HEADER_TOO_SHORT))
         packet.extract(instance, self._advance(b.add(fixed, varbit)), varbit)
-
-    def _varbit_bits(self, bits: ir.Expression) -> llvm.Value:
-        """Return a varbit field's length in bits, clamped to the largest `int` as in BMv2."""
-        b = self.b
-        value, interval = self.packet.arithmetic.exact(bits)
-        if interval.high <= MAX_VARBIT_BITS:
-            return resize(b, value, 32)
-        limit = integer(value.type.width, MAX_VARBIT_BITS)
-        return resize(b, b.select(b.icmp_unsigned(">", value, limit), limit, value), 32)
 
     # -- select
 

@@ -160,7 +160,7 @@ class ActionEmitter:
             self.b.branch(self.next_packet_block)
 
     def _truncate(self, length: ir.Expression) -> None:
-        value, _ = self.packet.arithmetic.exact(length)
+        value = self.packet.arithmetic.exact_modulo(length, 64)
         width = max(value.type.width, 32)
         limit = resize(self.b, self.packet.get("truncated_length"), width)
         value = resize(self.b, value, width)

@@ -1,7 +1,7 @@
 """Run the parser. An error keeps the headers parsed so far, and the packet continues. BMv2: parser.cpp.
 
-Where BMv2 has no limit or reads beyond the packet, this module defines: at most `MAX_PARSER_STEPS` states
-are visited, and a lookahead beyond the end is PacketTooShort.
+Where BMv2 has no limit, crashes or reads beyond the packet, this module defines: at most `MAX_PARSER_STEPS`
+states are visited, a lookahead beyond the end is PacketTooShort, and so is a varbit field of negative length.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from softswitch import ir
-from softswitch.interpreter.expressions import ParserError, evaluate, field_at
+from softswitch.interpreter.expressions import UINT64, ParserError, evaluate, field_at
 from softswitch.interpreter.packet import Packet
 from softswitch.limits import MAX_PARSER_STEPS
-from softswitch.v1model import MAX_VARBIT_BITS, CoreError
+from softswitch.v1model import CoreError
 
 
 class VerifyFailed(Exception):
@@ -68,7 +68,7 @@ def _run_operation(
         case ir.Extract():
             _extract(packet, operation)
         case ir.Advance(bits):
-            _advance(packet, evaluate(packet, bits))
+            _advance(packet, evaluate(packet, bits) & UINT64)
         case ir.Verify(condition, error):
             if not evaluate(packet, condition):
                 raise VerifyFailed(evaluate(packet, error))
@@ -108,7 +108,8 @@ def _fill_header(packet: Packet, header: int, operation: ir.Extract) -> None:
     varbit_width = _varbit_width(packet, header, operation)
     if varbit_width % 8:
         raise ParserError(CoreError.PARSER_INVALID_ARGUMENT)
-    if len(packet.frame) - packet.position < previous_bytes + varbit_width // 8:
+    remaining_bytes = len(packet.frame) - packet.position
+    if varbit_width < 0 or remaining_bytes < previous_bytes + varbit_width // 8:
         raise ParserError(CoreError.PACKET_TOO_SHORT)
     if operation.varbit_bits is not None and operation.max_bytes < previous_bytes + varbit_width // 8:
         raise ParserError(CoreError.HEADER_TOO_SHORT)
@@ -121,7 +122,7 @@ def _fill_header(packet: Packet, header: int, operation: ir.Extract) -> None:
 
 def _varbit_width(packet: Packet, header: int, operation: ir.Extract) -> int:
     if operation.varbit_bits is not None:
-        return min(evaluate(packet, operation.varbit_bits), MAX_VARBIT_BITS)
+        return evaluate(packet, operation.varbit_bits)
     declared = packet.program.headers[header]
     position = declared.varbit_position
     return 0 if position is None else declared.fields[position].width

@@ -13,8 +13,9 @@ from softswitch.ir.statements import Statement
 class Extract:
     """Extract a header, or the next element of a stack.
 
-    `varbit_bits` is the length of the varbit field, None for its type's width. If it is given,
-    `max_bytes` is the maximum length of the whole header.
+    `varbit_bits` is the length of the varbit field, a signed integer of 32 bits, and None for its type's
+    width. If it is given, `max_bytes` is the maximum length of the whole header. A negative length is more
+    than a packet has.
     """
 
     header: int | None

@@ -8,6 +8,7 @@ from softswitch.load.expressions import Expressions
 from softswitch.load.scope import VALIDITY_FIELD, Json, Names, Scope, source_line
 from softswitch.load.statements import load_statement
 from softswitch.messages import pluralize
+from softswitch.v1model import VARBIT_BITS_WIDTH
 
 _ALL_BITS = -1  # mask of a key of any width
 Operation = ir.Extract | ir.Advance | ir.Verify | ir.Statement
@@ -75,7 +76,9 @@ def _load_operation(scope: Scope, item: Json, state: str) -> list[Operation]:
             return [
                 replace(
                     extract,
-                    varbit_bits=expressions.value(parameters[1]),
+                    varbit_bits=ir.Cast(
+                        ir.Fit.SATURATE_SIGNED, expressions.value(parameters[1]), VARBIT_BITS_WIDTH
+                    ),
                     max_bytes=_max_bytes(scope, extract),
                 )
             ]
