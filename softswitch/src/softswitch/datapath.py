@@ -26,6 +26,7 @@ from softswitch.kernel.steering import check_cpu
 from softswitch.messages import pluralize
 from softswitch.ports.host_use import find_host_use
 from softswitch.ports.impairment import Direction, Impairment
+from softswitch.ports.interface_watch import InterfaceWatch
 from softswitch.ports.loop import PortLoop
 from softswitch.ports.offloads import Offloads
 from softswitch.ports.options import PortOptions
@@ -85,12 +86,14 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
             if self._requested_datapath is Datapath.KERNEL
             else _find_backpressure(ports, settings.impairments)
         )
+        self.interface_watch = InterfaceWatch()  # before the interfaces are opened: it misses no change
         self._offloads = Offloads()
         self._unfinished = self._turn_off_offloads(ports)
         # The obstacle concerns every program; `make` sets the reason if the kernel refuses one program.
         self._kernel_obstacle = self.sockets_reason = self._find_kernel_obstacle()
         if self._requested_datapath is Datapath.KERNEL and self.sockets_reason:
             self._offloads.close()
+            self.interface_watch.close()
             raise KernelError(f"the kernel cannot be the datapath: {self.sockets_reason}")
         if self._requested_datapath is Datapath.KERNEL:
             for reason in self._unfinished.values():
@@ -102,6 +105,7 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
         self._kernel: KernelPorts | None = None
         self._sockets: PortLoop | None = None
         with contextlib.ExitStack() as cleanup:
+            cleanup.callback(self.interface_watch.close)
             cleanup.callback(self._offloads.close)
             cleanup.callback(self._control_sockets.close)
             if pin is not None:
@@ -251,6 +255,13 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
         assert ports is not None
         return ports
 
+    # -- interfaces that go and come
+
+    def follow_interfaces(self) -> None:
+        """Follow interfaces that have gone or come; call this when `interface_watch` can be read."""
+        names = self.interface_watch.follow(self._names, self._active_ports)
+        self._unfinished |= self._turn_off_offloads(names)
+
     # -- changes by commands
 
     def names(self) -> dict[int, str]:
@@ -347,6 +358,7 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
     def close(self) -> None:
         self._active_ports.close()
         self._control_sockets.close()
+        self.interface_watch.close()
         self._offloads.close(restores=self._pins is None)
         if self._pins is not None:
             self._pins.close()

@@ -5,6 +5,7 @@ Modules that import or compile slowly are imported only from here.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from contextlib import ExitStack, closing
@@ -62,6 +63,10 @@ class Machine:
 
     def counters(self) -> SwitchCounters:
         return self.ports.counters()._replace(lost_messages=self._server.lost_messages)
+
+    def watch_interfaces(self, loop: asyncio.AbstractEventLoop) -> None:
+        if isinstance(self.ports, SwitchPorts):
+            loop.add_reader(self.ports.interface_watch.fileno(), self.ports.follow_interfaces)
 
     def report(self) -> None:
         counters = self.counters()

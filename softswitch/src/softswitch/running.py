@@ -32,6 +32,8 @@ T = TypeVar("T")
 class RunningMachine(Protocol):  # `softswitch.machine.Machine`, which is imported late
     runtime: Runtime
 
+    def watch_interfaces(self, loop: asyncio.AbstractEventLoop) -> None: ...
+
     def report(self) -> None: ...
 
     def close(self) -> None: ...
@@ -73,6 +75,7 @@ async def serve(
         with contextlib.closing(machine_future.result()) as machine:
             server.begin()  # serving calls, which have waited since `start`
             runtime.set_result(machine.runtime)
+            machine.watch_interfaces(loop)
             loop.add_signal_handler(signal.SIGUSR1, machine.report)
             gc.freeze()  # objects of the start stay: never search them
             host = first_address.rpartition(":")[0]

@@ -15,6 +15,7 @@ from softswitch.kernel import bpf
 from softswitch.kernel.devices import PROMISCUOUS, UP, open_tap, set_flag, set_persistent
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pins import CPU, Pins
+from softswitch.ports.netlink import find_index
 from softswitch.ports.qdiscs import qdiscs
 
 # linux/if_packet.h, linux/if_tun.h, linux/sockios.h, linux/if.h
@@ -28,24 +29,21 @@ class Interface:
     """An existing interface, whose frames the program in `program_map` processes; raises PortError."""
 
     def __init__(self, port: int, name: str, program_map: int, hook: Hook, pins: Pins | None = None) -> None:
-        self.name = name
-        try:
-            self.index = socket.if_nametoindex(name)
-        except OSError:
-            raise PortError(f"port {port}: there is no interface {name!r} here") from None
+        self.name, self._port, self._hook, self._pins = name, port, hook, pins
+        index = find_index(name)
+        if index is None:
+            raise PortError(f"port {port}: there is no interface {name!r} here")
+        self.index = index
+        self._attachment = contextlib.ExitStack()
         with contextlib.ExitStack() as resources:
             try:
                 if pins is None:
-                    self._socket = resources.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
-                    # struct packet_mreq: interface, type, and an address, which the type does not need
-                    membership = struct.pack("iHH8s", self.index, _PROMISCUOUS, 0, b"")
-                    self._socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, membership)
                     self._program = hook.load_entry_program(program_map)
                     resources.callback(bpf.close, self._program)
-                    resources.callback(bpf.close, hook.attach(self._program, self.index))
+                    self._attach()
                 else:
                     set_flag(name, PROMISCUOUS)
-                    self._program = self._open_or_pin_program(port, program_map, hook, pins)
+                    self._program = self._open_or_pin_program(program_map, pins)
                     resources.callback(bpf.close, self._program)
             except PermissionError:
                 raise PortError(f"port {port} ({name}): attaching needs root or CAP_NET_RAW") from None
@@ -53,22 +51,46 @@ class Interface:
                 raise PortError(f"port {port} ({name}): {error}{hook.hint}") from error
             self._resources = resources.pop_all()
 
-    def _open_or_pin_program(self, port: int, program_map: int, hook: Hook, pins: Pins) -> int:
-        program, link = (pins.open_object(f"{kind}-{port}") for kind in ("program", "link"))
+    def attach_again(self) -> None:
+        """Attach to the interface that has the name now, which was made anew; raises OSError or BpfError."""
+        self.index = socket.if_nametoindex(self.name)
+        if self._pins is None:
+            self._attach()
+        else:
+            set_flag(self.name, PROMISCUOUS)
+            self._pin_link(self._pins)
+
+    def _attach(self) -> None:
+        with contextlib.ExitStack() as attachment:
+            # The interface is promiscuous as long as the socket is open.
+            packet_socket = attachment.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+            # struct packet_mreq: interface, type, and an address, which the type does not need
+            membership = struct.pack("iHH8s", self.index, _PROMISCUOUS, 0, b"")
+            packet_socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, membership)
+            attachment.callback(bpf.close, self._hook.attach(self._program, self.index))
+            self._attachment.close()
+            self._attachment = attachment.pop_all()
+
+    def _open_or_pin_program(self, program_map: int, pins: Pins) -> int:
+        program, link = (pins.open_object(f"{kind}-{self._port}") for kind in ("program", "link"))
         if program is not None and link is not None and bpf.linked_interface(link) == self.index:
             bpf.close(link)
             return program
         for stale_descriptor in (program, link):
             if stale_descriptor is not None:
                 bpf.close(stale_descriptor)
-        program = hook.load_entry_program(program_map)
-        link = hook.attach(program, self.index)
-        pins.pin(f"program-{port}", program)
-        pins.pin(f"link-{port}", link)
+        self._program = self._hook.load_entry_program(program_map)
+        self._pin_link(pins)
+        pins.pin(f"program-{self._port}", self._program)
+        return self._program
+
+    def _pin_link(self, pins: Pins) -> None:
+        link = self._hook.attach(self._program, self.index)
+        pins.pin(f"link-{self._port}", link)
         bpf.close(link)
-        return program
 
     def close(self) -> None:
+        self._attachment.close()
         self._resources.close()
 
     def usage(self) -> bpf.Usage:

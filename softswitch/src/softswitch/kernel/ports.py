@@ -56,7 +56,7 @@ class KernelPorts(contextlib.AbstractContextManager["KernelPorts"]):
         self._pins = pins
         self._start_ns = time.monotonic_ns()
         self._cpu_interface: CpuInterface | None = None
-        self._cpu_port = cpu_port
+        self._cpu_port, self._rps_cpu = cpu_port, rps_cpu
         self._pipeline: AttachedPipeline | None = None
         self._thread: threading.Thread | None = None
         self._saved_counters = np.zeros((PORT_NUMBERS, _COUNTER_WORDS), dtype=np.uint64)
@@ -80,7 +80,7 @@ class KernelPorts(contextlib.AbstractContextManager["KernelPorts"]):
                     contextlib.closing(CpuInterface(cpu_port, self._program_map, hook, pins))
                 )
                 self._interfaces[cpu_port] = self._cpu_interface
-            self._steer_interfaces(rps_cpu, resources)
+            self._steer_interfaces(resources)
             self._initial_drops = self._initial_tx_drops()
             self._stop_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
             resources.callback(os.close, self._stop_event)
@@ -97,12 +97,12 @@ class KernelPorts(contextlib.AbstractContextManager["KernelPorts"]):
             self._pins.pin(_PROGRAM_MAP, program_map)
         return program_map
 
-    def _steer_interfaces(self, cpu: int | None, resources: contextlib.ExitStack) -> None:
-        """Undo the steering of a previous switch, then steer to `cpu` unless it is None."""
+    def _steer_interfaces(self, resources: contextlib.ExitStack) -> None:
+        """Undo the steering of a previous switch, then steer to the selected CPU, if any."""
         previous_masks: Masks = (None if self._pins is None else self._pins.load(STEERING)) or {}
         restore_masks(previous_masks)
         names = [interface.name for interface in self._interfaces.values()]
-        previous_masks = {} if cpu is None else steer(names, cpu)
+        previous_masks = {} if self._rps_cpu is None else steer(names, self._rps_cpu)
         if self._pins is None:
             resources.callback(restore_masks, previous_masks)
         else:
@@ -134,12 +134,28 @@ class KernelPorts(contextlib.AbstractContextManager["KernelPorts"]):
             pipeline.arena.program_runs()[:] = self._saved_runs
             for name, offset in _LOSS_COUNTERS.items():
                 words[offset // 8] = self._saved_losses[name]
-        pipeline.arena.connect({number: interface.index for number, interface in self._interfaces.items()})
+        self._connect(pipeline)
         bpf.set_program(self._program_map, pipeline.descriptor)
         if self._pins is not None and pipeline.generation is not None:
             self._pins.commit(pipeline.generation)
         self._thread = threading.Thread(target=self._serve_control_plane, args=(pipeline,), name="ports")
         self._thread.start()
+
+    def _connect(self, pipeline: AttachedPipeline) -> None:
+        pipeline.arena.connect({number: interface.index for number, interface in self._interfaces.items()})
+
+    def interface_index(self, port: int) -> int:
+        return self._interfaces[port].index
+
+    def attach_again(self, port: int) -> None:
+        """Attach a port whose interface was made anew, while frames flow; raises OSError or BpfError."""
+        interface = self._interfaces[port]
+        interface.attach_again()
+        self._initial_drops[interface.name] = 0
+        if self._rps_cpu is not None:
+            steer([interface.name], self._rps_cpu)
+        if self._pipeline is not None:
+            self._connect(self._pipeline)
 
     def stop(self) -> None:
         """Stop the thread and, unless the datapath is pinned, drop all frames from now on. Idempotent."""

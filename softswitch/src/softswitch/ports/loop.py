@@ -206,6 +206,13 @@ class PortLoop(contextlib.AbstractContextManager["PortLoop"]):
         priorities = range(priority_queues) if priority is None else [priority]
         return [self._queues.queues[p, k] for p in ports for k in priorities]
 
+    def interface_index(self, port: int) -> int:
+        return self._sockets[self._port_numbers.index(port)].index
+
+    def attach_again(self, port: int) -> None:
+        """Attach a port whose interface was made anew, while frames flow; raises OSError."""
+        self._sockets[self._port_numbers.index(port)].bind()
+
     def close(self) -> None:
         self.stop()
         self._exit_stack.close()

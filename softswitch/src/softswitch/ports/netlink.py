@@ -17,6 +17,8 @@ _ATTRIBUTE = struct.Struct("HH")  # struct rtattr: length, type
 _TYPE_MASK = 0x3FFF
 _MAX_ANSWER_BYTES = 1 << 16
 
+_DELETED_LINK = 17  # RTM_DELLINK
+_LINK_GROUP = 1  # RTMGRP_LINK
 _GET_LINK, _LINK_MESSAGE = 18, struct.Struct("BxHiII")  # RTM_GETLINK, struct ifinfomsg
 _NAME, _LOWER, _MASTER, _INFO, _LOWER_NAMESPACE, _KIND = 3, 5, 10, 18, 37, 1  # IFLA_…, IFLA_INFO_KIND
 _LOOPBACK_FLAG = 0x8  # IFF_LOOPBACK
@@ -64,6 +66,49 @@ def _parse_link(message: bytes) -> Link:
     )
 
 
+class LinkChanges:
+    """What the kernel says of interfaces of this network namespace that change, from now on."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        self._socket.bind((0, _LINK_GROUP))
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def read_deleted(self) -> set[int]:
+        """Take all changes that have come, and return the indices of interfaces that are gone."""
+        deleted: set[int] = set()
+        while True:
+            try:
+                data = self._socket.recv(_MAX_ANSWER_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return deleted
+            except OSError:  # ENOBUFS: there were more changes than the socket holds
+                continue
+            for message_type, message in _split_messages(data):
+                if message_type == _DELETED_LINK:
+                    deleted.add(_LINK_MESSAGE.unpack_from(message)[2])
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def find_index(name: str) -> int | None:
+    try:
+        return socket.if_nametoindex(name)
+    except OSError:
+        return None
+
+
+def has_index(index: int) -> bool:
+    try:
+        socket.if_indextoname(index)
+    except OSError:
+        return False
+    return True
+
+
 def find_namespace_id(path: Path) -> int:
     """Return the ID that this network namespace has given to another; negative if none."""
     with path.open() as file:
@@ -89,13 +134,17 @@ def dump(message_type: int, body: bytes) -> Iterator[tuple[int, bytes]]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
         netlink.send(_HEADER.pack(_HEADER.size + len(body), message_type, _DUMP, 1, 0) + body)
         while True:
-            data = netlink.recv(_MAX_ANSWER_BYTES)
-            while data:
-                size, answer_type, *_ = _HEADER.unpack_from(data)
+            for answer_type, answer in _split_messages(netlink.recv(_MAX_ANSWER_BYTES)):
                 if answer_type == DONE:
                     return
-                yield answer_type, data[_HEADER.size : size]
-                data = data[_align(size) :]
+                yield answer_type, answer
+
+
+def _split_messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    while data:
+        size, message_type, *_ = _HEADER.unpack_from(data)
+        yield message_type, data[_HEADER.size : size]
+        data = data[_align(size) :]
 
 
 def parse_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from softswitch.errors import PortError
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.layout import MAX_PORTS
+from softswitch.ports.netlink import find_index
 from softswitch.queues.shape import Shape
 from softswitch.v1model import PORT_NUMBERS
 
@@ -55,17 +55,10 @@ def _check_interfaces(ports: Mapping[int, str]) -> None:
     """Raise PortError if an interface is that of two ports, each of which would receive all its frames."""
     port_by_interface: dict[int | str, int] = {}
     for port, name in ports.items():
-        other_port = port_by_interface.setdefault(_interface_id(name), port)
+        # Alternative names of an interface share its index.
+        other_port = port_by_interface.setdefault(find_index(name) or name, port)
         if other_port != port:
             names = " and ".join(dict.fromkeys(repr(ports[number]) for number in (other_port, port)))
             raise PortError(
                 f"ports {other_port} and {port} have one interface, {names}: each port needs its own"
             )
-
-
-def _interface_id(name: str) -> int | str:
-    """Return the interface's index, which its alternative names share; the name if there is none."""
-    try:
-        return socket.if_nametoindex(name)
-    except OSError:
-        return name

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softswitch.errors import PortError
+from softswitch.ports.netlink import find_index
 
 RING_BYTES = 1 << 23
 """Maximum memory of one receive ring: 4,096 slots at an MTU of 1,500 B, some 8 ms of traffic at full rate.
@@ -83,10 +84,9 @@ class PortSocket:
         self.port = port
         self.interface = interface
         self.kernel_drops = 0
-        try:
-            index = socket.if_nametoindex(interface)
-        except OSError:
-            raise PortError(f"port {port}: there is no interface {interface!r} here") from None
+        self.index = 0  # of the interface
+        if find_index(interface) is None:
+            raise PortError(f"port {port}: there is no interface {interface!r} here")
         try:
             self.receiver = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
             self.sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
@@ -95,12 +95,11 @@ class PortSocket:
         try:
             self.slot_size = _slot_size(self.receiver, interface)
             self.slots = ring_bytes // self.slot_size
-            self._configure(index, ring_bytes)
+            self._configure(ring_bytes)
             self._map = mmap.mmap(self.receiver.fileno(), ring_bytes)
             self._memory: NDArray[np.uint8] | None = np.frombuffer(self._map, np.uint8)
             self.address: int = self._memory.ctypes.data
-            self.receiver.bind((interface, _ETH_P_ALL))
-            self.sender.bind((interface, 0))  # 0: it receives nothing
+            self.bind()
         except OSError as error:
             self.receiver.close()
             self.sender.close()
@@ -108,7 +107,16 @@ class PortSocket:
                 f"port {port} ({interface}): cannot set up the receive ring: {error.strerror}"
             ) from error
 
-    def _configure(self, index: int, ring_bytes: int) -> None:
+    def bind(self) -> None:
+        """Bind to the interface that has the name now; repeat it after the interface was made anew."""
+        index = socket.if_nametoindex(self.interface)
+        membership = struct.pack("iHH8s", index, _PACKET_MR_PROMISC, 0, b"")  # struct packet_mreq
+        self.receiver.setsockopt(_SOL_PACKET, _PACKET_ADD_MEMBERSHIP, membership)
+        self.receiver.bind((self.interface, _ETH_P_ALL))
+        self.sender.bind((self.interface, 0))  # 0: it receives nothing
+        self.index = index
+
+    def _configure(self, ring_bytes: int) -> None:
         set_option = self.receiver.setsockopt
         # The first three must be set before the ring.
         set_option(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V2)
@@ -118,8 +126,6 @@ class PortSocket:
         blocks = ring_bytes // _BLOCK_BYTES
         ring = struct.pack("4I", _BLOCK_BYTES, blocks, self.slot_size, self.slots)  # struct tpacket_req
         set_option(_SOL_PACKET, _PACKET_RX_RING, ring)
-        membership = struct.pack("iHH8s", index, _PACKET_MR_PROMISC, 0, b"")  # struct packet_mreq
-        set_option(_SOL_PACKET, _PACKET_ADD_MEMBERSHIP, membership)
 
     def read_kernel_drops(self) -> int:
         statistics = self.receiver.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _TPACKET_STATS.size)

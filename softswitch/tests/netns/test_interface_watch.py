@@ -1,0 +1,92 @@
+"""Interfaces that go while the switch runs, and come back, in both datapaths."""
+
+from __future__ import annotations
+
+import select
+from contextlib import ExitStack
+
+import pytest
+
+from softswitch.datapath import SwitchPorts
+from softswitch.pipeline import ActionCall, Change, EntryWrite
+from softswitch.settings import Datapath, Settings
+from switch_harness.constructs import compiled
+from switch_harness.net import Net, ip
+from switch_harness.waiting import PATIENCE_S, wait_for
+from switch_harness.wording import says_in_one_line
+
+pytestmark = pytest.mark.netns
+
+FORWARD, TO = "ControlIngress.forward", "ControlIngress.forward_to"
+TO_2, TO_1 = ((address).to_bytes(6, "big") + bytes(60) for address in (2, 1))
+
+
+def _remake(stack: ExitStack, net: Net, port: int) -> None:
+    again = Net(stack, range(port, port + 1))
+    net.hosts[port].close()
+    net.hosts[port] = again.hosts[port]
+
+
+def _follow(ports: SwitchPorts) -> None:
+    assert select.select([ports.interface_watch], [], [], PATIENCE_S)[0]
+    ports.follow_interfaces()
+
+
+def _is_delivered(net: Net, source: int, target: int, frame: bytes) -> bool:
+    """Return whether a frame arrives. It may be lost while the interface comes up."""
+    net.hosts[source].send(frame)
+    net.hosts[target].settimeout(0.2)
+    try:
+        return net.hosts[target].recv(2000) == frame
+    except TimeoutError:
+        return False
+
+
+@pytest.mark.parametrize("datapath", [Datapath.SOCKETS, Datapath.KERNEL])
+def test_an_interface_that_was_made_anew_is_attached_again(
+    stack: ExitStack, datapath: Datapath, caplog: pytest.LogCaptureFixture
+) -> None:
+    net = Net(stack, range(1, 3))
+    with SwitchPorts(Settings(ports=net.names, datapath=datapath)) as ports:
+        pipeline = ports.make(compiled("control"))
+        for port in (1, 2):
+            pipeline.tables.write([EntryWrite(Change.INSERT, FORWARD, (port,), ActionCall(TO, (port,)))])
+        ports.start(pipeline)
+        wait_for(lambda: _is_delivered(net, 1, 2, TO_2))
+        caplog.clear()
+        ip("link", "set", "s1", "down")
+        ip("link", "set", "s1", "up")  # a change, after which the interface is the same
+        _follow(ports)
+        assert caplog.messages == []
+        ip("link", "del", "s2")
+        for _ in range(2):  # it is logged once
+            ports.follow_interfaces()
+        (gone,) = caplog.messages
+        assert says_in_one_line(gone, "port 2", "s2")
+        _remake(stack, net, 2)
+        _follow(ports)
+        wait_for(lambda: _is_delivered(net, 1, 2, TO_2))
+        wait_for(lambda: _is_delivered(net, 2, 1, TO_1))
+        assert says_in_one_line(caplog.messages[1], "port 2", "s2")
+        # Gone and back before anybody looks, perhaps with the same index.
+        ip("link", "del", "s2")
+        _remake(stack, net, 2)
+        _follow(ports)
+        wait_for(lambda: _is_delivered(net, 1, 2, TO_2))
+        wait_for(lambda: _is_delivered(net, 2, 1, TO_1))
+        assert len(caplog.messages) == 3
+        assert ports.counters().ports[2].rx > 1
+        ports.stop()
+
+
+def test_a_port_keeps_an_interface_that_gets_another_name(stack: ExitStack) -> None:
+    net = Net(stack, range(1, 3))
+    with SwitchPorts(Settings(ports=net.names, datapath=Datapath.SOCKETS)) as ports:
+        pipeline = ports.make(compiled("control"))
+        pipeline.tables.write([EntryWrite(Change.INSERT, FORWARD, (2,), ActionCall(TO, (2,)))])
+        ports.start(pipeline)
+        ip("link", "set", "s2", "name", "other")
+        _follow(ports)
+        assert ports.interface_watch.follow({2: "s2"}, ports._active_ports) == {}
+        wait_for(lambda: _is_delivered(net, 1, 2, TO_2))
+        ports.stop()
