@@ -26,6 +26,7 @@ from softswitch.machine import Machine
 from softswitch.ports.report import PortCounters, SwitchCounters
 from softswitch.settings import HOOKS, Settings
 from switch_harness import PROGRAMS
+from switch_harness.p4runtime import asynchronous
 from switch_harness.waiting import wait_for
 from switch_harness.wording import says, says_in_one_line
 
@@ -328,9 +329,27 @@ def test_calls_that_have_just_ended_are_waited_for_but_not_for_ever(
     monkeypatch.setattr(life, "_RPC_END_TIMEOUT_S", 0.1 if cancelled else 60.0)
     monkeypatch.setattr(life, "gc", SimpleNamespace(freeze=lambda: None))
     server: Any = Ending(turns)
-    machine: Any = SimpleNamespace(report=None, close=lambda: None, runtime=None)
+    loops: list[object] = []
+    machine: Any = SimpleNamespace(
+        report=None, close=lambda: None, runtime=None, watch_interfaces=loops.append
+    )
     assert asyncio.run(life.serve(Settings(), server, lambda: machine))
     assert server.call.cancelled() is cancelled
+    assert len(loops) == 1
+
+
+@asynchronous
+async def test_a_machine_follows_interfaces_when_they_change() -> None:
+    changes, kernel = socket.socketpair()
+    followed = asyncio.Event()
+    machine, ports = object.__new__(Machine), object.__new__(SwitchPorts)
+    machine.ports, ports.interface_watch = ports, cast(Any, changes)
+    ports.follow_interfaces = followed.set  # type: ignore[method-assign]  # it only has to be called
+    with changes, kernel:
+        machine.watch_interfaces(asyncio.get_running_loop())
+        kernel.send(b"!")
+        await followed.wait()
+        asyncio.get_running_loop().remove_reader(changes)
 
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
