@@ -5,17 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from typing import TypeAlias
 
-from softswitch.progress import (
-    Activity,
-    IdleLimit,
-    describe_activity,
-    describe_load,
-    describe_log,
-    read_activity,
-)
+from softswitch.progress import Activity, IdleLimit, describe_activity, describe_load, read_activity
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +31,12 @@ class ProcessLimit:
         limit_s: float,
         what: str,
         read: Callable[[], Awaitable[Mapping[str, Activity]]],
-        log_file: Path | None = None,
         is_paused: Callable[[], bool] = _never,
         counts_work: bool = False,
     ) -> None:
         """Begin to wait for `what`; `counts_work` is for processes that are to end (`IdleLimit`)."""
-        self._what, self._read, self._log_file, self._is_paused = what, read, log_file, is_paused
-        self._idle = IdleLimit(limit_s, log_file, counts_work)
+        self._what, self._read, self._is_paused = what, read, is_paused
+        self._idle = IdleLimit(limit_s, counts_work)
         self._activities: Mapping[str, Activity] = {}
 
     @property
@@ -66,8 +57,7 @@ class ProcessLimit:
 
     def describe_state(self) -> str:
         processes = [f"{name} {describe_activity(each)}" for name, each in self._activities.items()]
-        logs = [] if self._log_file is None else [describe_log(self._log_file)]
-        return "; ".join([*processes, describe_load(), *logs])
+        return "; ".join([*processes, describe_load()])
 
 
 class RunProcesses:
@@ -82,15 +72,9 @@ class RunProcesses:
         """Take a process into account from now on, instead of an earlier one of this name."""
         self._readers[name] = read
 
-    def limit(
-        self,
-        limit_s: float,
-        what: str,
-        log_file: Path | None = None,
-        is_paused: Callable[[], bool] = _never,
-    ) -> ProcessLimit:
+    def limit(self, limit_s: float, what: str, is_paused: Callable[[], bool] = _never) -> ProcessLimit:
         """Begin a wait for an answer that depends on any of the processes."""
-        return ProcessLimit(limit_s, what, self.read_activities, log_file, is_paused)
+        return ProcessLimit(limit_s, what, self.read_activities, is_paused)
 
     async def read_activities(self) -> Mapping[str, Activity]:
         if time.monotonic() - self._read_at_s >= _MAX_AGE_S:

@@ -187,7 +187,7 @@ class AgentLauncher:
             self._answers[request.number] = answer_future
             self.send(request._asdict(), fds)
             # Without cached machine code the fork server compiles it first.
-            limit = ProcessLimit(_START_TIMEOUT_S, f"start of {request.module}", self._read_server, self._log)
+            limit = ProcessLimit(_START_TIMEOUT_S, f"start of {request.module}", self._read_server)
             try:
                 if not await wait_within(limit, answer_future):
                     raise AgentFailed(f"{request.module} was not started {limit.describe()}")

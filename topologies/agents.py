@@ -221,7 +221,7 @@ class Agent:
     async def ready(self, timeout_s: float = _READY_TIMEOUT_S) -> None:
         """Wait until the agent is ready; `timeout_s` (s) counts only the time for which it does nothing."""
         first_answer = self._agent_process.first_answer
-        limit = ProcessLimit(timeout_s, f"start of {self.name}", self._read_own_activity, self._log_file)
+        limit = ProcessLimit(timeout_s, f"start of {self.name}", self._read_own_activity)
         if not await wait_within(limit, first_answer):
             raise AgentFailed(f"{self.name} was not ready {limit.describe()}")
         self._check_answer(first_answer.result())
@@ -280,10 +280,13 @@ class Agent:
         limit = ProcessLimit(
             _QUIT_TIMEOUT_S, f"end of {self.name}", self._read_ending_activity, counts_work=True
         )
-        if not await wait_within(limit, end):
-            log.warning("%s did not quit %s, and is killed", self.name, limit.describe())
-            self._kill()
-            await end
+        try:
+            if not await wait_within(limit, end):
+                log.warning("%s did not quit %s, and is killed", self.name, limit.describe())
+                self._kill()
+                await end
+        finally:
+            end.cancel()
         if self._agent_process.error is not None:
             log.warning("%s: %s", self.name, self._agent_process.error)
 
@@ -311,7 +314,7 @@ class Agent:
     def _limit(self, timeout_s: float, what: str) -> ProcessLimit:
         """Begin a wait for what may depend on other processes of the run, too."""
         return self._liveness.processes.limit(
-            timeout_s, f"{what} of {self.name}", self._log_file, lambda: not self._liveness.all_up
+            timeout_s, f"{what} of {self.name}", lambda: not self._liveness.all_up
         )
 
     async def _read_own_activity(self) -> dict[str, Activity]:

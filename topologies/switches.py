@@ -101,7 +101,7 @@ class TargetSwitch:
     async def wait_until_listening(self) -> None:
         """Wait until the switch listens; `wait_until_failed` reports its end."""
         assert self.switch_process is not None
-        limit = ProcessLimit(_START_TIMEOUT_S, f"start of {self.name}", self._read_activity, self.log)
+        limit = ProcessLimit(_START_TIMEOUT_S, f"start of {self.name}", self._read_activity)
         while not self.switch_process.listens():
             if await limit.is_exceeded():
                 raise SwitchFailed(f"{self.name} does not listen {limit.describe()}")

@@ -55,7 +55,7 @@ from topologies.rendezvous import (
     socket_path,
 )
 from topologies.script_session import Terms
-from topologies.testbed import TestbedKind, TestbedNetwork, UpTestbed
+from topologies.testbed import ControlledSwitch, TestbedKind, TestbedNetwork, UpTestbed
 from topologies.testbed_kinds import testbed_kind
 
 log = logging.getLogger(__name__)
@@ -143,10 +143,12 @@ class UpBackend:
 
     def limit_silence(self, servers: Sequence[int]) -> WaitLimit:
         """Begin a wait for servers that do not answer a worker, each by way of the switch."""
-        agents = [each for each in self._servers if each.name in {f"ps-{number}" for number in servers}]
+        names = {f"ps-{number}" for number in servers}
+        silent: list[Agent | ControlledSwitch] = [each for each in self._servers if each.name in names]
+        silent.append(self._network.switch)
 
         async def read() -> dict[str, Activity]:
-            return {each.name: await each.activity() for each in (*agents, self._network.switch)}
+            return {each.name: await each.activity() for each in silent}
 
         return ProcessLimit(_SILENCE_S, f"answer of server {', '.join(map(str, servers))}", read)
 

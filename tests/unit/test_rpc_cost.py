@@ -17,6 +17,7 @@ from hosts.rpc_cost import RpcCost, measure_rpc_cost
 from hosts.scapy import cost
 from hosts.scapy.cost import measure_scapy_cost
 from hosts.warm import warm
+from hosts.worker.operate import operate
 from topologies import calibrate as room
 from topologies.calibrate import measure_agent_costs
 
@@ -60,7 +61,7 @@ def test_a_stop_of_the_measuring_process_is_not_taken_for_a_silent_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After a stop of any length the deadline of a part has passed, before anything could be received."""
-    operate, stops = rpc_cost.operate, iter(range(3))
+    stops = iter(range(3))
 
     def operate_after_stops(*arguments: Any) -> Any:
         return None if next(stops, None) is not None else operate(*arguments)

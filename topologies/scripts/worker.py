@@ -32,12 +32,14 @@ class ScriptWorker:
         """Send `hint` for one job, or `flush` for all jobs, which writes logs and returns `dropped_rows`."""
         if command["cmd"] == "hint":
             worker = self._scripts[command["job"]].joined_worker
-            await self._command([worker] if worker else [], "hint", timeout_s, file=command["file"])
+            await command_workers(
+                [worker] if worker else [], "hint", self._limit(timeout_s, "hint"), file=command["file"]
+            )
             return {}
         if command["cmd"] != "flush":
             raise ValueError(f"expected the command hint or flush, got {command['cmd']!r}")
         joined_workers = self._joined_workers
-        answers = await self._command(joined_workers, "flush", timeout_s)
+        answers = await command_workers(joined_workers, "flush", self._limit(timeout_s, "flush"))
         final_reports = [worker.final_report for worker in joined_workers if worker.has_left.is_set()]
         return {"dropped_rows": sum(each.get("dropped_rows", 0) for each in (*answers, *final_reports))}
 
@@ -46,13 +48,10 @@ class ScriptWorker:
 
     async def settle(self) -> None:
         # An error may have kept the block from being ended; until then, the scripts go on pushing.
-        await self._command(self._joined_workers, "end_block", COMMAND_TIMEOUT_S)
+        await command_workers(self._joined_workers, "end_block", self._limit(COMMAND_TIMEOUT_S, "end_block"))
 
-    async def _command(
-        self, workers: Sequence[JoinedWorker], command: str, timeout_s: float, **values: object
-    ) -> list[Message]:
-        limit = self._processes.limit(timeout_s, f"answer of {self.name} to {command!r}")
-        return await command_workers(workers, command, limit, **values)
+    def _limit(self, timeout_s: float, command: str) -> WaitLimit:
+        return self._processes.limit(timeout_s, f"answer of {self.name} to {command!r}")
 
     @property
     def _joined_workers(self) -> list[JoinedWorker]:

@@ -7,6 +7,7 @@ limit: only time in which a process lives and sleeps does.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -55,6 +56,9 @@ class Activity(NamedTuple):
     """CPU time so far in s."""
     wait_s: float
     """Time for which threads that live now have waited for a CPU in s."""
+    log: str = ""
+    """The file to which the process's standard error goes; "" if that is none."""
+    log_bytes: int = 0
 
 
 ENDED = Activity(ProcessState.ENDED, cpu_s=0.0, wait_s=0.0)
@@ -62,7 +66,7 @@ ENDED = Activity(ProcessState.ENDED, cpu_s=0.0, wait_s=0.0)
 
 def read_activity(pid: int, proc: Path = Path("/proc")) -> Activity:
     """Return the activity of a process; `ENDED` if there is none with this id."""
-    state, cpu_s, wait_s = ENDED
+    state, cpu_s, wait_s = ProcessState.ENDED, 0.0, 0.0
     remaining, seen = [pid], {pid}
     while remaining:
         process = proc / str(remaining.pop())
@@ -75,7 +79,17 @@ def read_activity(pid: int, proc: Path = Path("/proc")) -> Activity:
                     children = set(map(int, (thread / "children").read_text().split())) - seen
                     seen |= children
                     remaining += children
-    return Activity(state, cpu_s, wait_s)
+    return Activity(state, cpu_s, wait_s, *_read_log(proc / str(pid)))
+
+
+def _read_log(process: Path) -> tuple[str, int]:
+    """Return the file of standard error, and its size in bytes."""
+    standard_error = process / "fd" / "2"
+    with suppress(OSError):
+        status = standard_error.stat()
+        if stat.S_ISREG(status.st_mode):
+            return str(standard_error.readlink()), status.st_size
+    return "", 0
 
 
 def _stat_fields(process: Path) -> list[str]:
@@ -97,13 +111,12 @@ class IdleLimit:
     def __init__(
         self,
         limit_s: float,
-        log: Path | None = None,
         counts_work: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limit_s = limit_s
         self.counted_s = 0.0
-        self._log, self._counts_work, self._clock = log, counts_work, clock
+        self._counts_work, self._clock = counts_work, clock
         self._interval_s = min(max(limit_s / _LOOKS_PER_LIMIT, _MIN_LOOK_S), _MAX_LOOK_S)
         self._start_s = self._last_s = clock()
         self._last: _Work | None = None
@@ -125,7 +138,9 @@ class IdleLimit:
         # This process may have been stopped or slow itself, so that the others had less time than it seems.
         elapsed_s = min(now_s - self._last_s, _MAX_STEPS * self._interval_s)
         work = _Work(
-            sum(each.cpu_s for each in activities), sum(each.wait_s for each in activities), _size(self._log)
+            sum(each.cpu_s for each in activities),
+            sum(each.wait_s for each in activities),
+            sum(each.log_bytes for each in activities),
         )
         if self._last is not None and not is_paused:
             is_asleep = all(each.state <= ProcessState.SLEEPS for each in activities)
@@ -155,13 +170,6 @@ class _Work(NamedTuple):
     log_bytes: int
 
 
-def _size(log: Path | None) -> int:
-    try:
-        return 0 if log is None else log.stat().st_size
-    except OSError:
-        return 0
-
-
 def describe_activity(activity: Activity) -> str:
     """Return what is known of a process: "lives and sleeps, and has used 3.1 s of CPU time"."""
     if activity.state is ProcessState.ENDED:
@@ -169,7 +177,9 @@ def describe_activity(activity: Activity) -> str:
     state = {ProcessState.IS_STOPPED: "is stopped (SIGSTOP)", ProcessState.RUNS: "works"}.get(
         activity.state, str(activity.state)
     )
-    return f"lives and {state}, and has used {activity.cpu_s:.1f} s of CPU time"
+    line = last_line(Path(activity.log)) if activity.log else ""
+    last_words = f", and last wrote {line!r} to {activity.log}" if line else ""
+    return f"lives and {state}, has used {activity.cpu_s:.1f} s of CPU time{last_words}"
 
 
 def describe_load() -> str:
@@ -177,7 +187,7 @@ def describe_load() -> str:
 
 
 def last_line(log: Path) -> str:
-    """Return the last line of a log that is not empty, or ""."""
+    """Return the last line of a log that is not empty; "" if there is none, or no such file here."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _MAX_LINE_BYTES))
@@ -185,8 +195,3 @@ def last_line(log: Path) -> str:
     except OSError:
         return ""
     return lines[-1] if lines else ""
-
-
-def describe_log(log: Path) -> str:
-    line = last_line(log)
-    return f"the last line of {log} is {line!r}" if line else f"{log} is empty"

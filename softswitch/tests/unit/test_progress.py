@@ -137,10 +137,10 @@ def test_times_are_those_of_all_threads_and_descendants(tmp_path: Path) -> None:
 class Watched:
     """A process and a clock that a test moves."""
 
-    def __init__(self, log: Path | None = None, counts_work: bool = False) -> None:
+    def __init__(self, counts_work: bool = False) -> None:
         self.now_s = 100.0
         self.activity = Activity(ProcessState.SLEEPS, cpu_s=0.0, wait_s=0.0)
-        self.limit = IdleLimit(LIMIT_S, log, counts_work, clock=lambda: self.now_s)
+        self.limit = IdleLimit(LIMIT_S, counts_work, clock=lambda: self.now_s)
 
     def pass_time(
         self,
@@ -203,14 +203,14 @@ def test_a_process_that_only_asks_again_is_given_up() -> None:
     assert watched.limit.is_exceeded
 
 
-def test_a_process_that_writes_into_its_log_is_waited_for(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    watched = Watched(log)
-    for line in range(100):
-        log.write_text("waiting for another process\n" * (line + 1))
-        watched.pass_time(LOOK_S)
+def test_a_process_that_writes_into_its_log_is_waited_for() -> None:
+    """As one that waits while another process compiles."""
+    watched = Watched()
+    for lines in range(100):
+        watched.now_s += LOOK_S
+        watched.limit.look([watched.activity._replace(log="s1.log", log_bytes=30 * lines)])
     assert not watched.limit.is_exceeded
-    watched.pass_time(1.1 * LIMIT_S)
+    watched.pass_time(1.2 * LIMIT_S)
     assert watched.limit.is_exceeded
 
 
@@ -294,9 +294,19 @@ def test_looks_are_seldom_enough_to_cost_nothing_and_often_enough_for_the_limit(
 # -- descriptions
 
 
-def test_the_last_line_of_a_long_log_is_shown(tmp_path: Path) -> None:
+def test_what_a_process_last_wrote_is_shown(tmp_path: Path) -> None:
     log = tmp_path / "s1.log"
-    assert says(progress.describe_log(log), "s1.log", "empty")
-    log.write_text("x" * 100_000 + "\ncompiling the switch once\n\n")
-    assert says(progress.describe_log(log), "s1.log", "compiling the switch once")
+    text = "x" * 100_000 + "\ncompiling once\n\n"
+    code = f"import sys; print({text!r}, file=sys.stderr, flush=True); {SLEEP}"
+    with log.open("wb") as errors:
+        started = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=errors)
+    try:
+        wait_for(lambda: read_activity(started.pid).log_bytes > 100_000)
+        activity = read_activity(started.pid)
+        assert activity.log == str(log)
+        assert says(describe_activity(activity), "lives", "compiling once", log)
+    finally:
+        started.kill()
+        started.communicate()
+    assert progress.last_line(tmp_path / "none") == ""
     assert says(progress.describe_load(), "load", "CPUs")

@@ -80,7 +80,7 @@ class Engine:
         self.client: BaseClient = agents_of(design(design_name)).client(
             caller, len(servers), space, time.monotonic_ns, window, max_keys=self._max_chunk
         )
-        self._socket, self._servers = sock, servers
+        self._socket = sock
         self._answered_flags = np.zeros(self._max_chunk, np.bool_)
         self._udp = pinned(make_udp())
         self._wire = pinned(make_wire(sock.fileno(), servers, commands=_NO_FILE, signals=_NO_FILE))

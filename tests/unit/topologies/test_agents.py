@@ -101,7 +101,7 @@ async def test_an_agent_that_fails_at_its_end_is_not_waited_for_and_gives_the_re
 @pytest.mark.parametrize(
     ("command", "timeout_s", "message"),
     [
-        ("ignored", 0.01, r"worker-1 did not answer 'ignored' within 0.01 s .*worker-1 lives .*log"),
+        ("ignored", 0.01, r"worker-1 did not answer 'ignored' within 0.01 s .*worker-1 lives .*load"),
         ("die", 60.0, r"^worker-1 ended with code -9: Segmentation of the soul$"),
     ],
     ids=["silent", "dies"],
