@@ -56,8 +56,8 @@ for line in sys.stdin:
         pass
     if command != "ignored":
         print(json.dumps({"cmd": command}), flush=True)
-while "hangs" in sys.argv:
-    time.sleep(1)
+while "works" in sys.argv:
+    pass
 """
 
 
@@ -128,7 +128,7 @@ async def test_an_agent_that_is_stopped_at_its_end_is_killed(
         await started.ready()
         os.kill(started.pid, signal.SIGSTOP)
     assert says(caplog.text, "ps-0", "quit", "killed")
-    async with agent(tmp_path, argument="hangs") as started:
+    async with agent(tmp_path, argument="works") as started:
         await started.ready()
     assert caplog.text.count("killed") == 2
 
