@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import struct
 import time
@@ -14,7 +13,7 @@ import pytest
 
 from hosts.sockets import Receiver, open_udp
 from hosts.worker.trainer import spin_until
-from switch_harness.clocks import STEPS_NS, SteppedClock
+from switch_harness.clocks import STEPS_NS, SteppedClock, readers_of_unix_time
 from switch_harness.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -89,22 +88,14 @@ def test_a_step_before_a_datagram_does_not_make_it_late(monkeypatch: pytest.Monk
                 assert (received.arrival == received.read) if is_first else received.arrival <= sent_ns + MS
 
 
-ROOMS = (
-    "analysis", "controller", "experiment", "foundation", "hosts", "packages", "simulator", "src",
-    "topologies",
-)  # fmt: skip
-READING = re.compile(r"\btime\.time(_ns)?\b|CLOCK_REALTIME|\b(datetime|date)\.(now|utcnow|today)\b")
+CORE = ("analysis", "controller", "experiment", "foundation", "hosts", "simulator", "src", "topologies")
 READS_UNIX_TIME = {
     "experiment/folder.py": "the name of a run's folder",
     "hosts/sockets.py": "converts the kernel's stamps",
-    "packages/machines/src/hotline_machines/cluster.py": "compares the Unix clocks of machines",
-    "packages/machines/src/hotline_machines/survey.py": "compares the Unix clocks of machines",
     "src/hotline/cli/watch.py": "the time of day on a screen",
 }
 
 
 def test_only_these_modules_read_the_unix_clock() -> None:
     """No protocol is ordered or timed by it, since it may be set at any time."""
-    files = [file for room in ROOMS for file in (ROOT / room).rglob("*.py") if "tests" not in file.parts]
-    found = {str(file.relative_to(ROOT)) for file in files if READING.search(file.read_text())}
-    assert found == set(READS_UNIX_TIME)
+    assert readers_of_unix_time(*(ROOT / room for room in CORE)) == set(READS_UNIX_TIME)

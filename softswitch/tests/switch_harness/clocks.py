@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from nativekit.clocks import MONOTONIC, NS_PER_S, REALTIME
 from nativekit.libc import clock_gettime
@@ -13,6 +15,18 @@ from nativekit.llvm import Compiled
 HOUR_NS, DAY_NS = 3_600 * NS_PER_S, 86_400 * NS_PER_S
 STEPS_NS = {"-1 h": -HOUR_NS, "+1 h": HOUR_NS, "+30 d": 30 * DAY_NS, "+50 d": 50 * DAY_NS}
 """The steps of the Unix clock that everything must endure."""
+
+_READING = re.compile(r"\btime\.time(_ns)?\b|CLOCK_REALTIME|\b(datetime|date)\.(now|utcnow|today)\b")
+
+
+def readers_of_unix_time(*folders: Path) -> set[str]:
+    """Return the modules below folders that read the Unix clock, relative to the parent of their folder."""
+    return {
+        str(file.relative_to(folder.parent))
+        for folder in folders
+        for file in folder.rglob("*.py")
+        if _READING.search(file.read_text())
+    }
 
 
 class SteppedClock:

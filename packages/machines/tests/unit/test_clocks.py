@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
+import hotline_machines
 from hotline_machines.clocks import read_clock
+from switch_harness.clocks import readers_of_unix_time
 
 
 class Clocks:
@@ -45,3 +48,9 @@ async def test_the_shortest_round_trip_counts() -> None:
         return now_ns + 50
 
     assert await read_clock(ask, lambda: now_ns) == (50 + 40, 40)
+
+
+def test_unix_clocks_are_only_compared() -> None:
+    """Nothing of a run is ordered or timed by one, since it may be set at any time."""
+    sources = Path(hotline_machines.__file__).parent
+    assert readers_of_unix_time(sources) == {"hotline_machines/cluster.py", "hotline_machines/survey.py"}
