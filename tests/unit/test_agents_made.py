@@ -17,11 +17,12 @@ from hosts.hotset.ps.state import make_server
 from hosts.keys import KeySpace
 from hosts.ps.__main__ import PsProcess
 from hosts.ps.config import PsConfig
-from hosts.ps.durable import DurableFile
+from hosts.ps.durable import DurabilityError, DurableFile
 from hosts.ps.machine import COMPILED as COMPILED_PS
 from hosts.ps.server import RpcServer
 from hosts.sockets import clock_offset
 from hosts.worker.config import WorkerConfig
+from switch_harness.wording import mentions
 from tests.harness.agents import ps_config, worker_config
 
 ADDRESS = f"127.87.{os.getpid() % 250}.1"
@@ -103,6 +104,16 @@ def test_a_ps_that_cannot_be_recovered_closes_its_file(
     monkeypatch.setattr(DurableFile, "parts", lambda durable: {"cells of another version": b""})
     with pytest.raises(KeyError):
         PsProcess(PsConfig.model_validate(settings))
+
+
+def test_a_journal_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
+    """Its commands were accepted by another rule, so to replay them would give other values."""
+    config = PsConfig.model_validate({**PS, "log_dir": tmp_path, "durable": {"file": tmp_path / "ps.db"}})
+    identity = config.identity()
+    del identity["journal"]
+    DurableFile(tmp_path / "ps.db", identity, "never", 1000).close()
+    with pytest.raises(DurabilityError, match=mentions("ps.db")):
+        PsProcess(config)
 
 
 def test_the_clock_offset_ignores_interrupted_readings(monkeypatch: pytest.MonkeyPatch) -> None:
