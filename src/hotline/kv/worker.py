@@ -39,8 +39,8 @@ from hotline.kv.connection import ClusterLost, Connection
 from hotline.kv.conversion import NOT_FINITE, compile_all, to_fixed
 from hotline.kv.engine import MAX_CHUNK, Engine, InvalidCall, WorkerClosed
 from hotline.kv.failures import NotDelivered, combine, describe
+from hotline.kv.init_call import InitCall
 from hotline.kv.joining import make_engine, rank_of_run
-from hotline.kv.table_setting import TableSetting
 from topologies.embedding_tables import DEFAULT_SCALE, EmbeddingTable, make_tables
 from topologies.rendezvous import socket_path
 
@@ -83,7 +83,7 @@ class Worker:
         self.saturated = dict.fromkeys(self.tables, 0)
         """Table -> number of pushed values beyond int32, which were clipped to its limits."""
         self._written_tables: set[str] = set()
-        self._settings: dict[str, TableSetting] = {}
+        self._init_calls: dict[str, InitCall] = {}
         """Calls of `init` and `load` that have not returned, by table."""
         self._steps = dict.fromkeys(self.tables, 0)
         self._engine: Engine | None = None
@@ -128,7 +128,7 @@ class Worker:
         """
         target = self.tables.find_table(table)
         has_set = self._init_table(target, values, states={}, call="init")
-        self._settings.pop(target.name, None)
+        self._init_calls.pop(target.name, None)
         return has_set
 
     def load(self, path: str | os.PathLike[str]) -> bool:
@@ -144,7 +144,7 @@ class Worker:
             for name, saved in archive.items()
         ]
         for name in archive:
-            self._settings.pop(name, None)
+            self._init_calls.pop(name, None)
         self._steps = {name: saved.steps for name, saved in archive.items()}
         return any(has_set)
 
@@ -154,17 +154,17 @@ class Worker:
         array = check_values(values, target.rows, target)
         check_finite(array, target)
         self._open_engine.check_not_in_callback(call)
-        setting = self._settings.get(target.name)
-        if setting is None:
+        init_call = self._init_calls.get(target.name)
+        if init_call is None:
             self._check_not_written(target, call)
-            setting = TableSetting(array, lambda: self._set_table(target, array, states))
-            self._settings[target.name] = setting
-        elif not setting.is_of(array):
+            init_call = InitCall(array, lambda: self._set_table(target, array, states))
+            self._init_calls[target.name] = init_call
+        elif not init_call.is_of(array):
             raise InvalidCall(
                 f"{call} of table {target.name}: an interrupted call sets it to other values; "
                 "repeat that call with the same values"
             )
-        return setting.wait()
+        return init_call.wait()
 
     def _set_table(self, target: EmbeddingTable, array: Floats, states: Mapping[int, Floats]) -> bool:
         self._written_tables.add(target.name)
@@ -181,7 +181,7 @@ class Worker:
         return True
 
     def _check_not_written(self, target: EmbeddingTable, call: str) -> None:
-        if target.name in self._written_tables and target.name not in self._settings:
+        if target.name in self._written_tables and target.name not in self._init_calls:
             raise InvalidCall(
                 f"{call} of table {target.name}: it was set or pushed to before; use push to add to it"
             )

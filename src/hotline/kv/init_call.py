@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class TableSetting:
+class InitCall:
     """A call of `set_table` in a thread, which Ctrl-C does not interrupt.
 
     The values of a table are added to its zeros by several pushes, so a call that ended between two of them
