@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -14,7 +15,7 @@ from experiment.config import Config
 from hotline_machines import survey as survey_module
 from hotline_machines.assignment import Assignment, OfferedMachine, assign
 from hotline_machines.errors import MachinesError
-from hotline_machines.security import check_address, host_of, security
+from hotline_machines.security import check_address, check_listeners, host_of, security
 from hotline_machines.survey import SurveyedMachine, software_versions
 from hotline_machines.versions import RUNNER, check_versions
 
@@ -76,9 +77,23 @@ async def connected(config: Config) -> AsyncIterator[Client]:
             f"MACHINES={config.machines}: expected a dask scheduler, none answers: {_first_line(error)}"
         ) from None
     try:
+        if not (config.machines.startswith("tls://") or config.wiring.plaintext):
+            check_listeners(_addresses(await _identity(client)))
         yield client
     finally:
         await client.close()
+
+
+async def _identity(client: Client) -> dict[str, Any]:
+    identity: dict[str, Any] = await _rpc(client).identity(n_workers=-1)  # of dask's own making
+    return identity
+
+
+def _addresses(identity: Mapping[str, Any]) -> dict[str, str]:
+    """Return the command that starts each process of a cluster, by its address."""
+    workers = identity["workers"]
+    nannies = [worker["nanny"] for worker in workers.values() if worker["nanny"]]
+    return {identity["address"]: "dask scheduler", **dict.fromkeys([*workers, *nannies], "dask worker")}
 
 
 async def on_worker(client: Client, worker: str, function: Callable[..., T], *arguments: object) -> T:
@@ -98,23 +113,28 @@ async def on_worker(client: Client, worker: str, function: Callable[..., T], *ar
 
 async def survey_machines(client: Client, config: Config) -> dict[str, Machine]:
     """Return the machines whose workers of dask have resources, by name."""
-    identity: dict[str, Any] = await _rpc(client).identity(n_workers=-1)  # of dask's own making
-    info = identity["workers"]
+    info = (await _identity(client))["workers"]
     if not info:
         raise MachinesError(
             f"MACHINES={config.machines}: the scheduler has no worker; start `dask worker` on the machines"
         )
     offers = {worker: each["resources"] for worker, each in info.items() if each["resources"]}
+    await _check_names(client, sorted(offers))
     found = await asyncio.gather(*(_survey(client, worker, offers[worker]) for worker in sorted(offers)))
-    machines: dict[str, Machine] = {}
-    for machine in found:
-        if machine.name in machines:
+    return {machine.name: machine for machine in found}
+
+
+async def _check_names(client: Client, workers: Sequence[str]) -> None:
+    """Raise `MachinesError` if two workers are on one machine; a survey takes much longer."""
+    names = await asyncio.gather(*(on_worker(client, worker, socket.gethostname) for worker in workers))
+    worker_by_name: dict[str, str] = {}
+    for name, worker in zip(names, workers, strict=True):
+        if worker_by_name.setdefault(name, worker) != worker:
             raise MachinesError(
-                f"{machine.name}: expected one worker of dask with resources on each machine, got "
-                f"{machines[machine.name].worker} and {machine.worker}"
+                f"{name}: expected one worker of dask with resources on each machine, got "
+                f"{worker_by_name[name]} and {worker}; machines are known by their host names, so give each "
+                "its own (`hostname NAME`)"
             )
-        machines[machine.name] = machine
-    return machines
 
 
 async def make_plan(client: Client, config: Config) -> Plan:
