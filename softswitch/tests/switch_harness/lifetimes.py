@@ -113,10 +113,8 @@ class History:
 
     def _write(self) -> None:
         """Write a batch of which some updates may be refused."""
-        updates = [
-            update(forward(self._random.randrange(4)), self._random.choice((INSERT, DELETE)))
-            for _ in range(3)
-        ]
+        kinds = self._random.choices((INSERT, DELETE), k=3)
+        updates = [update(forward(self._random.randrange(4)), kind) for kind in kinds]
         updates.append(p4r.Update(type=INSERT, entity=_UNKNOWN_TABLE))
         atomicity = self._random.choice(p4r.WriteRequest.Atomicity.values())
         self.pipelines.get_saved().write(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -37,9 +38,9 @@ from switch_harness.p4runtime import (
 )
 
 Make = Callable[[Program], Any]
-ENTRIES, QUERIES = 500, 100
+ENTRIES, QUERIES = 500, 40
 """Entries of a table, and the times that one call reads all of them: far more than gRPC buffers."""
-TABLES = p4r.Entity(table_entry=p4r.TableEntry())
+TABLES, CELLS = p4r.Entity(table_entry=p4r.TableEntry()), p4r.Entity(register_entry=p4r.RegisterEntry())
 
 
 @pytest.fixture(params=[InterpretedPipeline, CompiledPipeline, TracedPipeline])
@@ -99,6 +100,15 @@ async def test_refused_calls_keep_no_pipeline() -> None:
                 await until(lambda: made.count(switch) == 1)
 
 
+async def count_kinds(call: Any, count: int | None = None) -> Counter[str | None]:
+    """Return the number of entities by kind in the next responses, or in all that remain."""
+    counts = Counter[str | None]()
+    while count != 0 and (response := await call.read()) is not grpc.aio.EOF:
+        counts.update(entity.WhichOneof("entity") for entity in response.entities)
+        count = None if count is None else count - 1
+    return counts
+
+
 @asynchronous
 async def test_a_read_ends_in_the_pipeline_in_which_it_began() -> None:
     """A client that reads slowly gets all entries, although two commits come between."""
@@ -111,14 +121,15 @@ async def test_a_read_ends_in_the_pipeline_in_which_it_began() -> None:
             controller = await switch.primary()
             await controller.write(*(update(forward(address)) for address in range(ENTRIES)))
             stub: Any = p4r_grpc.P4RuntimeStub(channel)
-            call = stub.Read(p4r.ReadRequest(device_id=DEVICE, entities=[TABLES] * QUERIES))
-            count = len((await call.read()).entities)
+            call = stub.Read(p4r.ReadRequest(device_id=DEVICE, entities=[*[TABLES] * QUERIES, CELLS]))
+            counts = await count_kinds(call, 1)
             for _ in range(2):
                 await controller.set_config("VERIFY_AND_COMMIT", config())
             assert made.count(switch) == 2
-            while (response := await call.read()) is not grpc.aio.EOF:
-                count += len(response.entities)
-            assert count == QUERIES * (ENTRIES + await controller.entries())
+            counts += await count_kinds(call)
+            assert counts["table_entry"] == QUERIES * (ENTRIES + await controller.entries())
+            cells = await count_kinds(stub.Read(p4r.ReadRequest(device_id=DEVICE, entities=[CELLS])))
+            assert counts["register_entry"] == cells["register_entry"] > 0
             await until(lambda: made.count(switch) == 1)
 
 
@@ -133,7 +144,7 @@ async def test_a_read_that_is_cancelled_keeps_no_pipeline() -> None:
             controller = await switch.primary()
             await controller.write(*(update(forward(address)) for address in range(ENTRIES)))
             stub: Any = p4r_grpc.P4RuntimeStub(channel)
-            call = stub.Read(p4r.ReadRequest(device_id=DEVICE, entities=[TABLES] * QUERIES))
+            call = stub.Read(p4r.ReadRequest(device_id=DEVICE, entities=[*[TABLES] * QUERIES, CELLS]))
             await call.read()
             call.cancel()
             await controller.set_config("VERIFY_AND_COMMIT", config())

@@ -40,7 +40,7 @@ def bpf_mappings() -> int:
 
 @pytest.mark.parametrize("seed", seeds(4))
 def test_each_pipeline_in_use_has_the_same_descriptors_and_mappings(seed: int) -> None:
-    """Arena, ring, buffers and two programs; the ring is mapped twice, and Python duplicates its descriptor."""
+    """Descriptors of arena, buffers, ring, its two mappings and two programs."""
     descriptors, mappings = bpf_descriptors(), bpf_mappings()
 
     def check(in_use: int) -> None:
