@@ -1,11 +1,11 @@
-"""Random histories of pipeline configs and readers, in which each pipeline is freed as soon as it can be."""
+"""Random histories of pipeline configs and reads, in which a pipeline that is replaced is freed at once."""
 
 from __future__ import annotations
 
 import gc
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from random import Random
 from typing import Any
 
@@ -14,13 +14,15 @@ from finsy.proto import p4r
 from softswitch.errors import SwitchError
 from softswitch.ir import Program
 from softswitch.p4runtime.messages import adopt
+from softswitch.p4runtime.messages import p4r as switch_p4r
 from softswitch.p4runtime.pipelines import Pipelines
-from softswitch.p4runtime.status import Refusal
+from softswitch.p4runtime.reconcile import ENTITIES as ALL_ENTITIES
 from softswitch.runtime.no_ports import NoPorts
-from switch_harness.p4runtime import CONTROL, DELETE, ENTITIES, EVERYTHING, INSERT, config, forward, update
+from switch_harness.p4runtime import CONTROL, DELETE, ENTITIES, INSERT, config, forward, update
 
 _ACTIONS = ("VERIFY", "VERIFY_AND_SAVE", "VERIFY_AND_COMMIT", "COMMIT", "RECONCILE_AND_COMMIT")
 _BARE = CONTROL.with_suffix(".json").read_bytes()
+ALL_KINDS = switch_p4r.ReadRequest(entities=ALL_ENTITIES)
 _UNKNOWN_TABLE = p4r.Entity(table_entry=p4r.TableEntry(table_id=77))
 
 
@@ -39,15 +41,12 @@ class _Reader:
     """A read that has begun and will end later."""
 
     def __init__(self, control: Any) -> None:
-        self.pipeline = control.pipeline
-        self.expected = _entities(control.read(adopt(p4r.ReadRequest(entities=EVERYTHING)))[0])
-        self._open = ExitStack()
-        self._open.enter_context(control.reading())
-        self._responses, _ = control.read(adopt(p4r.ReadRequest(entities=EVERYTHING)))
+        self._expected = _entities(control.read(ALL_KINDS)[0])
+        self._responses, results = control.read(ALL_KINDS)
+        assert not any(results)
 
     def end(self) -> None:
-        assert _entities(self._responses) == self.expected
-        self._open.close()
+        assert _entities(self._responses) == self._expected
 
 
 def _entities(responses: Iterator[Any]) -> list[bytes]:
@@ -55,7 +54,7 @@ def _entities(responses: Iterator[Any]) -> list[bytes]:
 
 
 class History:
-    """Pipelines of `make` that configs replace while readers go on."""
+    """Pipelines of `make` that configs replace while answers to reads are consumed."""
 
     def __init__(self, make: Callable[[Program], Any], random: Random) -> None:
         self._make, self._random = make, random
@@ -76,9 +75,7 @@ class History:
     def in_use(self) -> set[Any]:
         slots = self.pipelines
         controls = (slots.saved, slots.running, slots.bare, slots.prepared)
-        return {control.pipeline for control in controls if control is not None} | {
-            reader.pipeline for reader in self._readers
-        }
+        return {control.pipeline for control in controls if control is not None}
 
     def run(self, steps: int, check: Callable[[int], None] = lambda _: None) -> None:
         """Take random steps; after each, `check` gets the number of pipelines in use."""
@@ -127,8 +124,7 @@ class History:
             return
         control = self.pipelines.get_saved()
         control.read(adopt(p4r.ReadRequest(entities=[_UNKNOWN_TABLE])))  # is refused
-        with suppress(Refusal):
-            self._readers.append(_Reader(control))
+        self._readers.append(_Reader(control))
 
     def _change_port(self) -> None:
         self.pipelines.set_port_status(1, self._random.random() < 0.5)

@@ -1,4 +1,4 @@
-"""A pipeline that a config has replaced is freed, at once or when its last reader has ended."""
+"""A pipeline that a config has replaced is freed at once, and answers to earlier reads are complete."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
 
 
 @pytest.mark.parametrize("seed", seeds(8))
-def test_a_pipeline_is_freed_when_neither_a_config_nor_a_reader_needs_it(make: Make, seed: int) -> None:
+def test_a_pipeline_is_freed_when_it_is_replaced_and_reads_go_on(make: Make, seed: int) -> None:
     with without_collector():
         History(make, Random(seed)).run(steps(100))
 
@@ -125,7 +125,6 @@ async def test_a_read_ends_in_the_pipeline_in_which_it_began() -> None:
             counts = await count_kinds(call, 1)
             for _ in range(2):
                 await controller.set_config("VERIFY_AND_COMMIT", config())
-            assert made.count(switch) == 2
             counts += await count_kinds(call)
             assert counts["table_entry"] == QUERIES * (ENTRIES + await controller.entries())
             cells = await count_kinds(stub.Read(p4r.ReadRequest(device_id=DEVICE, entities=[CELLS])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from itertools import chain, islice
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -51,9 +51,9 @@ class EntityKind(Protocol):
 class ControlledPipeline(Generic[PL]):
     """A pipeline with its P4Runtime entities, without gRPC; creating it raises `Refusal` for a bad config.
 
-    Its owner closes it with `close`, which waits for the readers. `config` is a message, or a loaded config
-    that several pipelines share. `make_pipeline` compiles the program to a pipeline; `clock` returns the
-    pipeline's time, in µs since start. `port_changed` must be called when the set `down_ports` changes.
+    Its owner closes it. `config` is a message, or a loaded config that several pipelines share.
+    `make_pipeline` compiles the program to a pipeline; `clock` returns the pipeline's time, in µs since
+    start. `port_changed` must be called when the set `down_ports` changes.
 
     Entries that have only exact matches and an action, and no strings of translated types, are stored in the
     pipeline and nowhere else. So a caller that writes no other entries may replace the pipeline's state, by
@@ -72,7 +72,6 @@ class ControlledPipeline(Generic[PL]):
         self.config = loaded_config.message
         self._clock = clock
         self._journal: Journal | None = None
-        self._readers, self._is_closed = 0, False
         try:
             self.pipeline = make_pipeline(program)
         except SwitchError as error:
@@ -109,23 +108,10 @@ class ControlledPipeline(Generic[PL]):
         }
 
     def close(self) -> None:
-        """Close the pipeline and its journal, when the last reader has ended (`reading`); may be repeated."""
-        self._is_closed = True
-        if not self._readers:
-            self.pipeline.close()
-            if self._journal is not None:
-                self._journal.close()
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Keep the pipeline open for the block, in which other calls may replace and `close` it."""
-        self._readers += 1
-        try:
-            yield
-        finally:
-            self._readers -= 1
-            if self._is_closed:
-                self.close()
+        """Close the pipeline and its journal; results of `read` hold copies, and can be consumed later."""
+        self.pipeline.close()
+        if self._journal is not None:
+            self._journal.close()
 
     def journal_writes(self, journal: Journal) -> None:
         """Write all requests to a journal from now on, before they are executed."""
@@ -281,7 +267,10 @@ class ControlledPipeline(Generic[PL]):
     # -- reads
 
     def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
-        """Return the entities that queries select, in messages of limited size, and one result per query."""
+        """Return the entities that queries select, in messages of limited size, and one result per query.
+
+        The entities are those of the call, even if the pipeline is written or closed before they are used.
+        """
         results: list[Refusal | None] = []
         entity_iterators: list[Iterator[p4r.Entity]] = []
         for entity in request.entities:

@@ -169,12 +169,9 @@ class P4RuntimeServer(Generic[PL]):
         """Answer a batch of queries (P4Runtime 1.4 §13). Any role may read all entities."""
         async with _abort_on_refusal(context):
             await self._wait_until_begun(request.device_id)
-            control = self.pipelines.get_served()
-        # A client may take long, and meanwhile another config may be committed.
-        with control.reading():
-            responses, results = control.read(request)
-            for response in responses:
-                await context.write(response)
+            responses, results = self.pipelines.get_served().read(request)
+        for response in responses:
+            await context.write(response)
         if any(results):
             await abort_batch(context, "entity", results)
 
