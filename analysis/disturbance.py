@@ -74,11 +74,13 @@ def reasons_to_repeat(block: Block, earlier: Iterable[Block], cpus: int) -> list
     earlier_blocks = list(earlier)
     if len(earlier_blocks) >= MIN_EARLIER_BLOCKS:
         found_reasons += [
-            name
-            for name, sizes_of in _SYMPTOMS.items()
-            if name not in found_reasons and _is_unusual(block, earlier_blocks, sizes_of)
+            name for name in _unusual_symptoms(block, earlier_blocks) if name not in found_reasons
         ]
     return found_reasons
+
+
+def _unusual_symptoms(block: Block, others: list[Block]) -> list[str]:
+    return [name for name, sizes_of in _SYMPTOMS.items() if _is_unusual(block, others, sizes_of)]
 
 
 def _waits_for_others(block: Block) -> bool:
@@ -120,7 +122,7 @@ def cost_sources(record: RunRecord, arms: Iterable[str]) -> CostSources:
     Blocks of rounds are counted by load. Capacities and empty RPCs are measured in closed loops.
     """
     names = set(arms)
-    blocks = [block for block in record.blocks if block.arm in names]
+    blocks = [block for block in judge_all(record.blocks) if block.arm in names]
     loads = sorted({block.load for block in blocks})
     by_load = [[block for block in blocks if block.load == load] for load in loads]
     closed_loops = [
@@ -144,18 +146,38 @@ def cost_source(blocks: Sequence[Contention], cpus: int, kind: str = ROUND) -> D
     return disturbed_blocks(blocks).model_copy(update={"kind": kind, "taken": taken})
 
 
-def blocks_without_costs(record: RunRecord) -> list[Block]:
-    """Return the disturbed blocks, to which no costs are fitted; of an arm without others at a load, none."""
-    undisturbed = {(block.arm, block.load) for block in record.blocks if not block.disturbed}
-    return [block for block in record.blocks if block.disturbed and (block.arm, block.load) in undisturbed]
+def judge_all(blocks: Sequence[Block]) -> list[Block]:
+    """Return blocks with their disturbances, also of the first ones of an arm at a load.
+
+    When these ran there were too few earlier ones to compare them with, so they are compared with later ones.
+    """
+    judged = []
+    for block in blocks:
+        alike = [each for each in blocks if (each.arm, each.load) == (block.arm, block.load)]
+        others = [each for each in alike if each is not block]
+        is_first = any(each is block for each in alike[:MIN_EARLIER_BLOCKS])
+        if is_first and len(others) >= MIN_EARLIER_BLOCKS:
+            found = [name for name in _unusual_symptoms(block, others) if name not in block.disturbed]
+            block = block.model_copy(update={"disturbed": [*block.disturbed, *found]})
+        judged.append(block)
+    return judged
 
 
 BlockKey = tuple[str, int, float]
 """Arm, round and load of a block."""
 
 
-def keys_of(blocks: Iterable[Block]) -> tuple[BlockKey, ...]:
-    return tuple((block.arm, block.round, block.load) for block in blocks)
+def blocks_without_costs(record: RunRecord) -> tuple[BlockKey, ...]:
+    """Return the disturbed blocks, to which no costs are fitted; of an arm without others at a load, none."""
+    judged = judge_all(record.blocks)
+    undisturbed = {(block.arm, block.load) for block in judged if not block.disturbed}
+    return tuple(
+        key_of(block) for block in judged if block.disturbed and (block.arm, block.load) in undisturbed
+    )
+
+
+def key_of(block: Block) -> BlockKey:
+    return block.arm, block.round, block.load
 
 
 def is_outside(blocks: Iterable[BlockKey]) -> pl.Expr:

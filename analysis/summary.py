@@ -11,11 +11,12 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from analysis.disturbance import (
+    BlockKey,
     blocks_without_costs,
     disturbed_blocks,
     invalidated_kinds,
     is_outside,
-    keys_of,
+    key_of,
     undisturbed_capacities,
 )
 from analysis.disturbed_blocks import CostSources, DisturbedBlocks, withheld_by
@@ -238,16 +239,17 @@ def summarise(run: Path, record: RunRecord) -> Summary:
 def summarise_for_costs(run: Path, record: RunRecord) -> tuple[RunRecord, Summary]:
     """Return the record and the results of the blocks to which costs are fitted."""
     without = blocks_without_costs(record)
-    record = record.model_copy(update={"blocks": [each for each in record.blocks if each not in without]})
+    blocks = [block for block in record.blocks if key_of(block) not in without]
+    record = record.model_copy(update={"blocks": blocks})
     return record, _summarise(run, record, without)
 
 
-def _summarise(run: Path, record: RunRecord, without: Sequence[Block] = ()) -> Summary:
+def _summarise(run: Path, record: RunRecord, without: Sequence[BlockKey] = ()) -> Summary:
     """Compute the results of a record, whose logs also have rows `without` which they are computed."""
     if record.accounting is None or not record.blocks:
         reason = record.error or "no reason recorded"
         raise AnalysisError(f"{run}: the run ended before its report ({reason})")
-    is_included = is_outside(keys_of(without))
+    is_included = is_outside(without)
     rpc, operations = (_read_log(run, log).filter(is_included) for log in ("rpc", "operations"))
     empty_rpcs = open_log(run, "rpc").filter(pl.col("op") == "empty").collect()
     account = record.accounting

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
-from analysis.disturbance import BlockKey, blocks_without_costs, cost_sources, is_outside, keys_of
+from analysis.disturbance import BlockKey, blocks_without_costs, cost_sources, is_outside
 from analysis.disturbed_blocks import CostSources
 from analysis.record import read_record
 from foundation.designs.arms import arm as arm_of
@@ -209,7 +209,7 @@ def measured_times(run: Path, arm: str | None = None) -> tuple[NDArray[np.int64]
     measured, all RPCs count. Those of disturbed blocks do not count.
     """
     # Logs of other programs have no record, and no blocks.
-    without = keys_of(blocks_without_costs(read_record(run))) if (run / "run.json").exists() else ()
+    without = blocks_without_costs(read_record(run)) if (run / "run.json").exists() else ()
     try:
         return _measured_times(run, arm, without, (run / "rpc.parquet").stat().st_mtime_ns)
     except OSError as error:

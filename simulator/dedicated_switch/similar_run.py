@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from analysis.disturbance import blocks_without_costs, is_outside, keys_of
+from analysis.disturbance import blocks_without_costs, is_outside
 from analysis.metrics import PS_CPU, WORKER_CPU, block_metrics
 from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.summary import Summary
@@ -159,7 +159,7 @@ def mean_wait_us(run: Path) -> float:
 def _operation_costs(run: Path, arm: str) -> dict[str, float]:
     """Return a worker's median times before the first RPC of an operation, and after the last answer, ns."""
     # In the closed loop before the rounds a simulated operation begins with the time after the previous one.
-    is_undisturbed = is_outside(keys_of(blocks_without_costs(read_record(run))))
+    is_undisturbed = is_outside(blocks_without_costs(read_record(run)))
     is_paced = pl.col("measured") & (pl.col("round") >= 0) & is_undisturbed
     rpcs = pl.scan_parquet(run / "rpc.parquet").filter(is_paced).group_by(*_OPERATION)
     first_us, answered_us = pl.col("t_send_us").min(), (pl.col("t_send_us") + pl.col("latency_us")).max()

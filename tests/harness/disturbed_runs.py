@@ -15,7 +15,7 @@ from analysis.disturbance import (
     MAX_STEAL_SHARE,
     NORMAL_WAITING,
     is_outside,
-    keys_of,
+    key_of,
     reasons_of_machine,
     reasons_to_repeat,
 )
@@ -160,7 +160,7 @@ def _slow_logs(
     share: float, rng: np.random.Generator,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:  # fmt: skip
     """Stretch the operations of a block, and add the time of others that preempt an agent."""
-    is_here = ~is_outside(keys_of([block]))
+    is_here = ~is_outside([key_of(block)])
     stretch, cpu = _noise(share, rng) / (1 - share), _cpu_factor(injection, share)
     slow_operations = operations.filter(is_here).with_columns(
         end_us=(pl.col("start_us") + (pl.col("end_us") - pl.col("start_us")) * stretch).cast(pl.Int64),

@@ -13,7 +13,8 @@ from analysis.disturbance import (
     cost_sources,
     invalidated_kinds,
     is_outside,
-    keys_of,
+    judge_all,
+    key_of,
     reasons_to_repeat,
     undisturbed_capacities,
 )
@@ -231,13 +232,13 @@ def test_costs_are_fitted_to_undisturbed_blocks_where_an_arm_has_any() -> None:
     always = {("offload", number, 0.8): ["steal"] for number in range(10)}
     record = a_run({**always, ("offload", 2, 0.5): ["steal"], ("proxy", 4, 0.8): ["pressure"]})
     found = blocks_without_costs(record)
-    assert keys_of(found) == (("offload", 2, 0.5), ("proxy", 4, 0.8))
+    assert found == (("offload", 2, 0.5), ("proxy", 4, 0.8))
     rows = pl.DataFrame(
         {"arm": [each.arm for each in record.blocks], "round": [each.round for each in record.blocks],
          "load": [each.load for each in record.blocks]},
         schema={name: RPC[name] for name in ("arm", "round", "load")},
     )  # fmt: skip
-    kept = rows.filter(is_outside(keys_of(found)))
+    kept = rows.filter(is_outside(found))
     assert len(kept) == 60 - 2
     assert kept.filter(arm="offload", round=2)["load"].to_list() == pytest.approx([0.8])
     assert len(rows.filter(is_outside(()))) == 60
@@ -260,3 +261,18 @@ def test_disturbed_capacities_are_left_out_where_an_arm_has_others() -> None:
     assert undisturbed_capacities(record) == [{"offload": 150.0}, {"baseline": 90.0, "offload": 120.0}]
     record.capacity_contention = {}
     assert undisturbed_capacities(record) == [{"baseline": 100.0, "offload": 150.0}, {"baseline": 90.0}]
+
+
+def test_the_first_blocks_of_an_arm_are_compared_with_the_later_ones_for_costs() -> None:
+    """When they ran, there was nothing to compare them with; others keep what was found then."""
+    record = a_run({})
+    slow = {("offload", 0, 0.5), ("offload", 2, 0.5), ("offload", 3, 0.5)}
+    for each in record.blocks:
+        each.run_queue_ms = {"worker-1": 90.0 if key_of(each) in slow else 20.0}
+    found = [key_of(each) for each in judge_all(record.blocks) if each.disturbed]
+    assert found == [("offload", 0, 0.5), ("offload", 2, 0.5)]
+    assert blocks_without_costs(record) == tuple(found)
+    assert [blocks.disturbed for blocks in cost_sources(record, ["baseline", "offload"])] == [2, 0]
+    # Two other blocks say no more of what is usual than two earlier ones did.
+    few = [each for each in record.blocks if each.round < 3]
+    assert not any(each.disturbed for each in judge_all(few))

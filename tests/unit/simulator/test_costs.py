@@ -27,6 +27,7 @@ from simulator.costs import (
 )
 from simulator.state import QUANTILES
 from switch_harness.wording import mentions
+from tests.harness.records import a_block, a_record
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,19 @@ def test_measured_costs_are_those_of_an_arm_that_the_run_has(tmp_path: Path) -> 
         )
     ]
     assert found == [(1000, 3000), (2000, 5000), *[pytest.approx((1500, 4000), abs=1)] * 2]
+
+
+def test_measured_costs_are_of_undisturbed_blocks(tmp_path: Path) -> None:
+    rows = {"arm": "baseline", "round": [0, 1, 2], "load": 0.5, "w_proc_us": [1.0, 90.0, 1.0]}
+    pl.DataFrame({**rows, "ps_proc_us": [3.0, 80.0, 3.0], "measured": True}).write_parquet(
+        tmp_path / "rpc.parquet"
+    )
+    record = a_record(blocks=[a_block(number, "baseline") for number in range(3)])
+    for disturbed, is_one in ((["steal"], True), ([], False)):
+        record.blocks[1].disturbed = disturbed
+        record.write(tmp_path)
+        costs = costs_of(HostCosts(measured=tmp_path), "baseline")
+        assert bool(costs.receive_ns.max() == 1_000) is bool(costs.serve_ns.max() == 3_000) is is_one
 
 
 def test_a_run_that_cannot_be_read_is_named(tmp_path: Path) -> None:

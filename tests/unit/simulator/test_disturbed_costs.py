@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import pytest
 
-from analysis.claims import Recommendation
+from analysis.claims import Recommendation, claims
 from analysis.dedicated_switch import DedicatedSwitchPrediction, predict
-from analysis.disturbance import cost_sources
-from analysis.disturbed_blocks import withheld_by
+from analysis.disturbance import blocks_without_costs, cost_sources
+from analysis.disturbed_blocks import DisturbedBlocks, withheld_by
 from analysis.record import RunRecord, Virtual, read_record
-from analysis.summary import summarise
+from analysis.summary import summarise, summarise_for_costs
+from analysis.verdict import Verdict
 from foundation.designs.arms import baseline_and_lead
+from simulator.config import SimulationConfig
+from simulator.costs import HostCosts
+from simulator.dedicated_switch.similar_run import baseline_costs, costs_of_run
 from simulator.dedicated_switch.simulate import simulate_dedicated_switch
+from simulator.experiment import quiet_reporter, temporary_run
 from tests.harness.disturbed_runs import Injection, draw_injection, inject
-from tests.harness.known_costs import as_if_measured
+from tests.harness.known_costs import as_if_measured, as_if_real
 
 NO_CLAIM = {Recommendation.UNDECIDED, Recommendation.COSTS_WITHHELD}
+FITTED = {"idle_ns", "begin_ns", "finish_ns", "push_ns", "program_ns", "lookup_ns", "answer_ns"}
+SMALL = {"parameters": 3_000, "hot_parameters": 60, "keys_per_step": 100}
 DRAWS, FAST_DRAWS = 200, 4
 
 
@@ -43,10 +51,10 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> QuietRun:
 
 def claimed(prediction: DedicatedSwitchPrediction) -> set[tuple[str, int]]:
     """Return what is claimed: metric, or the capacity, and the sign of its change."""
-    claims = {(name, claim.sign) for name, claim in prediction.claims.items()}
+    signs = {(name, claim.sign) for name, claim in prediction.claims.items()}
     if prediction.capacity is not None:
-        claims.add(("capacity", prediction.capacity.sign))
-    return {(name, sign) for name, sign in claims if sign}
+        signs.add(("capacity", prediction.capacity.sign))
+    return {(name, sign) for name, sign in signs if sign}
 
 
 def predict_disturbed(quiet: QuietRun, injection: Injection) -> DedicatedSwitchPrediction:
@@ -90,10 +98,51 @@ def test_a_disturbed_run_claims_nothing_that_the_quiet_run_does_not_claim(
     for seed in seeds:
         injection = draw_injection(seed)
         found = predict_disturbed(quiet, injection)
-        claims = claimed(found) - claimed(quiet.prediction)
-        if claims or found.recommendation not in {quiet.prediction.recommendation, *NO_CLAIM}:
-            new[injection] = claims, found.recommendation
+        added = claimed(found) - claimed(quiet.prediction)
+        if added or found.recommendation not in {quiet.prediction.recommendation, *NO_CLAIM}:
+            new[injection] = added, found.recommendation
     assert new == {}
+
+
+def test_costs_are_those_of_undisturbed_blocks(quiet: QuietRun, tmp_path: Path) -> None:
+    """A disturbance that takes most of a CPU in a few blocks changes no cost; in all blocks it does."""
+
+    def costs(run: Path) -> dict[str, float]:
+        record, summary = summarise_for_costs(run, read_record(run))
+        found = costs_of_run(run, record, summary).model_dump(include=FITTED)
+        measured = baseline_costs(run, record, summary)
+        return found | {"worker_us": measured.worker_us, "server_us": measured.server_us}
+
+    heavy = Injection("steal", "a few blocks", share=0.7, pollution=1, seed=5)
+    expected, few, all_blocks = (
+        costs(quiet.folder),
+        costs(inject(quiet.folder, tmp_path / "few", heavy)),
+        costs(inject(quiet.folder, tmp_path / "all", replace(heavy, spread="all blocks"))),
+    )
+    assert blocks_without_costs(read_record(tmp_path / "few"))
+    assert few == pytest.approx(expected, rel=0.1)
+    assert all(all_blocks[name] > 1.5 * expected[name] for name in ("begin_ns", "worker_us", "server_us"))
+
+
+def test_a_simulation_with_costs_of_a_busy_machine_claims_counts_only(tmp_path: Path) -> None:
+    """The file says that costs were disturbed, or names a run that was."""
+    run = as_if_real(tmp_path, 1)
+    record = read_record(run)
+    for block in record.blocks:
+        block.disturbed = ["others' CPU"]
+    record.write(run)
+    busy = DisturbedBlocks(blocks=6, disturbed=6, reasons={"others' CPU": 6})
+    for hosts in (HostCosts(sources=(busy,)), HostCosts(measured=run)):
+        config = SimulationConfig.model_validate(
+            {"workers": 2, "servers": 1, "arms": ("baseline", "offload"), "workload": SMALL, "rounds": 6,
+             "hosts": hosts.model_dump()}
+        )  # fmt: skip
+        with temporary_run(config, None, quiet_reporter()) as simulated:
+            [load] = simulated.summary.loads
+            found = claims(simulated.summary, load, "offload")
+        assert found["ps_cpu_us_per_step"].verdict is Verdict.DISTURBED
+        assert found["ps_packets_per_step"].verdict is Verdict.LESS
+        assert not {name for name, claim in found.items() if claim.sign and claim.metric.kind != "count"}
 
 
 def test_a_slight_disturbance_still_claims_what_servers_save(quiet: QuietRun) -> None:

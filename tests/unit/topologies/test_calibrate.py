@@ -6,7 +6,7 @@ import pytest
 
 from analysis.record import capacity_of_baseline
 from experiment.config import Config
-from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, PlannedBlock
+from experiment.session import START_AHEAD_NS, BlockResult, MachineCounters, OnProgress, PlannedBlock
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.sessions import IdleSession
 from topologies.calibrate import calibrate, check_capacity, probe_capacities
@@ -19,14 +19,23 @@ class Played(IdleSession):
     def __init__(self, config: Config | None = None) -> None:
         super().__init__(config or Config(workers=WORKERS, calibration_s=2.0))
         self.played: list[tuple[str, int, int]] = []
+        self.taken: dict[str, float] = {}
+        """Arm -> share of the CPUs that the hypervisor takes while its capacity is measured."""
+        self.steal_ms = 0.0
 
     async def run_steps(
         self, planned: PlannedBlock, on_progress: OnProgress | None = None
     ) -> list[BlockResult]:
         arm, steps = planned.arm.name, planned.steps
         self.played.append((arm, planned.first_step, steps))
-        self.now_ns += START_AHEAD_NS + round(1e9 * steps * WORKERS / RATES[arm])
+        elapsed_ns = START_AHEAD_NS + round(1e9 * steps * WORKERS / RATES[arm])
+        self.now_ns += elapsed_ns
+        self.steal_ms += 2 * self.taken.get(arm, 0.0) * elapsed_ns / 1e6
         return [BlockResult(steps=steps, max_lateness_ns=0, cpu_s=0.0, loss=None) for _ in range(WORKERS)]
+
+    async def read_machine(self) -> MachineCounters:
+        now_ms = self.now_ns / 1e6
+        return MachineCounters(now_ms, self.steal_ms, others_cpu_ms=0.02 * now_ms)
 
 
 async def run(session: Played) -> None:
@@ -72,6 +81,25 @@ async def test_capacity_is_checked_on_separate_steps_and_for_half_the_time(
     assert (middle.when, end.when) == ("middle", "end")
     assert middle.capacity == pytest.approx(RATES) and capacity_of_baseline(end.capacity) == pytest.approx(90)
     assert session.played == [(arm, 58, 25) for arm in ARMS] + [(arm, 83, 25) for arm in ARMS]
+
+
+async def test_what_a_capacity_did_not_get_is_recorded_for_each_arm() -> None:
+    """The hypervisor takes 3 % of two CPUs while arm offload is measured, and other programs 1 %."""
+    session = Played()
+    taken = {"offload": 0.03}
+    session.taken = taken
+    await run(session)
+    await check_capacity(session, "end")
+    [check] = session.record.capacity_checks
+    for contention in (session.record.capacity_contention, check.contention):
+        assert {arm for arm, each in contention.items() if each.disturbed == ["steal"]} == {"offload"}
+        assert {arm for arm, each in contention.items() if not each.disturbed} == set(ARMS) - {"offload"}
+        for arm, each in contention.items():
+            assert each.steal_ms == pytest.approx(2 * taken.get(arm, 0) * each.duration_ms)
+            assert each.others_cpu_ms == pytest.approx(0.02 * each.duration_ms) and each.duration_ms > 0
+    # 100 steps/s of all workers for two seconds, and for one.
+    seconds = [of["proxy"].duration_ms / 1e3 for of in (session.record.capacity_contention, check.contention)]
+    assert seconds == pytest.approx([2, 1], abs=0.1)
 
 
 def test_what_neither_carried_in_runs_of_before_it_was_measured_again() -> None:

@@ -13,11 +13,12 @@ from unittest.mock import AsyncMock
 import polars as pl
 import pytest
 
+from analysis.record import Contention
 from controller.designs import control_of
 from controller.errors import DeviceError
 from experiment import liveness
 from experiment.config import Config
-from experiment.session import PlannedBlock
+from experiment.session import MachineCounters, PlannedBlock
 from foundation.designs.arms import arm, arms_of
 from foundation.designs.registry import design, known_names
 from foundation.logs.columns import OPERATIONS
@@ -138,6 +139,20 @@ async def test_empty_rpcs_have_time_by_their_number() -> None:
     session = real_session(Config(codec="scapy", empty_rpcs=10_000), workers=[worker])
     await measure_empty_rpcs(session)
     assert worker.timeout_s == [1030]
+
+
+async def test_what_empty_rpcs_did_not_get_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two CPUs' 2,000 ms 5 % are the bound for other programs."""
+    session = real_session(Config(), workers=[CommandLog()])
+    readings = [
+        MachineCounters(at_ms=5_000.0, steal_ms=10.0, others_cpu_ms=70.0, pressure_ms=1.0),
+        MachineCounters(at_ms=6_000.0, steal_ms=11.0, others_cpu_ms=171.0, pressure_ms=4.0),
+    ]
+    monkeypatch.setattr(session.network, "read_contention", AsyncMock(side_effect=readings))
+    await measure_empty_rpcs(session)
+    assert session.record.empty_rpcs_contention == Contention(
+        duration_ms=1_000, steal_ms=1, others_cpu_ms=101, pressure_ms=3, disturbed=["others' CPU"]
+    )
 
 
 async def test_servers_collect_for_the_active_arm_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.disturbance import is_outside, keys_of
+from analysis.disturbance import is_outside, key_of
 from analysis.record import AnalysisError, RunRecord, Simulation, read_record
 from analysis.summary import summarise
 from experiment.config import Config
@@ -227,7 +227,7 @@ def disturb(run: Path, folder: Path, blocks: int) -> Path:
     for block in chosen:
         block.disturbed, block.worker_cpu_s = ["steal"], 100.0
     operations = pl.read_parquet(folder / "operations.parquet")
-    slower = pl.when(is_outside(keys_of(chosen))).then(1.0).otherwise(1e3)
+    slower = pl.when(is_outside(map(key_of, chosen))).then(1.0).otherwise(1e3)
     operations.with_columns(latency_us=pl.col("latency_us") * slower).write_parquet(
         folder / "operations.parquet"
     )
