@@ -7,6 +7,7 @@ import contextlib
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from softswitch.errors import SwitchError
 from softswitch.messages import pluralize
 from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.runtime.interface import Runtime
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 GRPC_LOGGER = "grpc._cython.cygrpc"
 _RPC_END_TIMEOUT_S = 1.0
+_OPEN_FILES, _OPEN_FILES_PER_PORT = 64, 4
+"""Files that a switch may need to open: sockets, BPF objects and a few controllers, and those of a port."""
 T = TypeVar("T")
 
 
@@ -40,6 +44,7 @@ class RunningMachine(Protocol):  # `softswitch.machine.Machine`, which is import
 
 
 def run(settings: Settings) -> None:
+    _raise_limit_of_open_files(_OPEN_FILES + _OPEN_FILES_PER_PORT * len(settings.ports))
     logging.getLogger(GRPC_LOGGER).addFilter(is_not_cancellation)
     server: P4RuntimeServer[LivePipeline] = P4RuntimeServer(
         settings.device_id, access=settings.access, refuses_unset_config=settings.refuses_unset_config
@@ -52,6 +57,16 @@ def run(settings: Settings) -> None:
     if not asyncio.run(serve(settings, server, make_machine)):
         sys.stderr.flush()
         os._exit(0)  # without waiting for a compilation
+
+
+def _raise_limit_of_open_files(count: int) -> None:
+    """Raise the process's limit of open files to `count`; raise SwitchError if it cannot have so many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or count <= soft:
+        return
+    if hard != resource.RLIM_INFINITY and count > hard:
+        raise SwitchError(f"expected a limit of open files (ulimit -n) of at least {count}, got {hard}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
 async def serve(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from importlib import import_module
 
@@ -26,11 +27,18 @@ def main() -> None:
     select_fast_protobuf()
     # NumPy's BLAS, which nothing here uses, would start a thread for each core, each spinning for 20 ms.
     os.environ.setdefault(_BLAS_THREADS, "1")
-    module = SUBCOMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
+    try:
+        _run(sys.argv[1:])
+    except KeyboardInterrupt:  # as long as nothing else handles it: during imports, for example
+        sys.exit(128 + signal.SIGINT)
+
+
+def _run(arguments: list[str]) -> None:
+    module = SUBCOMMANDS.get(arguments[0]) if arguments else None
     if module is None:
         import_module("softswitch.cli").main()
     else:
-        import_module(module).main(sys.argv[2:])
+        import_module(module).main(arguments[1:])
 
 
 def select_fast_protobuf() -> None:

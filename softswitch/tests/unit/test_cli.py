@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -18,9 +19,10 @@ from typing import IO, Any, cast
 import pytest
 
 import softswitch
-from softswitch import cli
+from softswitch import cli, verbs
 from softswitch import running as life
 from softswitch.datapath import SwitchPorts
+from softswitch.errors import SwitchError
 from softswitch.kernel.hooks import Hook
 from softswitch.machine import Machine
 from softswitch.ports.report import PortCounters, SwitchCounters
@@ -336,6 +338,41 @@ def test_calls_that_have_just_ended_are_waited_for_but_not_for_ever(
     assert asyncio.run(life.serve(Settings(), server, lambda: machine))
     assert server.call.cancelled() is cancelled
     assert len(loops) == 1
+
+
+def test_too_low_a_limit_of_open_files_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = (0, 0)
+
+    def set_limits(_: int, new: tuple[int, int]) -> None:
+        nonlocal limits
+        limits = new
+
+    monkeypatch.setattr("resource.getrlimit", lambda _: limits)
+    monkeypatch.setattr("resource.setrlimit", set_limits)
+    monkeypatch.setattr(life.asyncio, "run", lambda coroutine: coroutine.close() or True)
+    ports = {port: f"s{port}" for port in range(1, 65)}
+    for limits in ((16, 16), (16, 100)):  # soft and hard
+        with pytest.raises(SwitchError) as refused:
+            life.run(Settings(ports=ports))
+        assert says_in_one_line(refused.value, "ulimit -n", limits[1])
+    infinite = resource.RLIM_INFINITY
+    for limits in ((16, 4096), (16, infinite)):
+        life.run(Settings(ports=ports))
+        assert limits[0] > 4 * len(ports)
+    for limits in ((4096, 8192), (infinite, infinite)):
+        before = limits
+        life.run(Settings(ports=ports))
+        assert limits == before
+
+
+def test_an_interrupt_during_imports_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verbs, "import_module", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        verbs.main()
+    assert ended.value.code == 128 + SIGINT
 
 
 @asynchronous
