@@ -35,7 +35,7 @@ from foundation.designs.registry import (
     no_optimiser_message,
 )
 from foundation.designs.registry import design as find_design
-from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
+from foundation.logs.access.block import MAX_BAD, SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
@@ -165,6 +165,7 @@ class Config(RunSettings):
     data: Path | None = None
     columns: str | None = None
     skip_bad: bool = False
+    max_bad: float = Field(default=MAX_BAD, ge=0, le=1)
     format: str | None = None
     separator: str | None = None
     script: str | None = None
@@ -199,7 +200,9 @@ class Config(RunSettings):
 
     @property
     def read_options(self) -> ReadOptions:
-        return read_options(self.columns, self.samples_per_step, self.skip_bad, self.format, self.separator)
+        return read_options(
+            self.columns, self.samples_per_step, self.skip_bad, self.format, self.separator, self.max_bad
+        )
 
     @property
     def every_arm(self) -> tuple[Arm, ...]:

@@ -29,6 +29,8 @@ def read_samples(path: Path, stream: Stream | None = None, bad: BadRows | None =
                 tokens = line.partition("#")[0].split()
                 if not tokens:
                     continue
+                if bad is not None:
+                    bad.rows += 1
                 try:
                     label, indices, values = _parse(tokens)
                     if label < 1:

@@ -33,18 +33,29 @@ class AccessBlock(NamedTuple):
     pulls: NDArray[np.bool_] | None  # whether an access is a pull; None if all are updates
 
 
+MAX_BAD = 0.05
+"""Default of the share of bad rows up to which these are skipped."""
+_SHOWN = 3  # bad rows that an error shows
+
+
 class BadRows:
     def __init__(self, skip: bool) -> None:
         self.skip = skip
         self.count = 0
-        self.first: str | None = None
-        """The first problem that was skipped."""
+        self.rows = 0
+        """Rows that were read, with the bad ones."""
+        self.first: list[str] = []
+        """The first problems that were skipped."""
         self._bad_rows: list[tuple[int, str]] = []
 
     def add(self, path: Path, unit: str, number: int, problem: str, expected: str) -> None:
         self._bad_rows.append(
             (number, f"{path}, {unit} {number}: {one_line(problem)}; expected {one_line(expected)}")
         )
+
+    @property
+    def share(self) -> float:
+        return self.count / max(self.rows, 1)
 
     @property
     def problems(self) -> list[str]:
@@ -57,9 +68,17 @@ class BadRows:
         """
         if self._bad_rows and not self.skip:
             raise DataError(f"{self.problems[0]}; read as {description}")
-        self.first = self.first or (self.problems[0] if self._bad_rows else None)
+        self.first = [*self.first, *self.problems[:_SHOWN]][:_SHOWN]
         self.count += len(self._bad_rows)
         self._bad_rows.clear()
+
+    def check_share(self, name: str, description: str, max_share: float) -> None:
+        """Raise `DataError` if more rows were skipped than a log may lack that was read as what it is."""
+        if self.share > max_share:
+            raise DataError(
+                f"{name}: {self.count:,} of {self.rows:,} rows are bad ({self.share:.1%}); expected at most "
+                f"{max_share:.0%} (--max-bad): {'; '.join(self.first)}; read as {description}"
+            )
 
 
 Dims = NDArray[np.uint8]
@@ -119,6 +138,8 @@ class ReadOptions:
     columns: AccessColumns = field(default_factory=AccessColumns)
     batch: int = SAMPLES_PER_STEP  # rows of a mini-batch, for logs without mini-batches
     skip_bad: bool = False
+    max_bad: float = MAX_BAD
+    """Share of bad rows up to which these are skipped."""
     format: str | None = None
     """Format of the files (`registry.FORMATS`); None means the one that explains their first lines best."""
     separator: str | None = None
@@ -131,9 +152,10 @@ def read_options(
     skip_bad: bool = False,
     format: str | None = None,
     separator: str | None = None,
+    max_bad: float = MAX_BAD,
 ) -> ReadOptions:
     requested = AccessColumns() if columns is None else parse_columns(columns)
-    return ReadOptions(requested, batch, skip_bad, format, separator)
+    return ReadOptions(requested, batch, skip_bad, max_bad, format, separator)
 
 
 class AccessLog(Protocol):

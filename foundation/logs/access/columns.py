@@ -16,7 +16,7 @@ LISTED = ("key", *TREATMENTS)  # of which there may be several columns
 
 @dataclass(frozen=True, slots=True)
 class AccessColumns:
-    """Name of the column of each role; with several columns of keys, each is a table."""
+    """Name of the column of each role; each of several columns of keys is a table, but for the `shared`."""
 
     key: tuple[str, ...] = ()
     time: str | None = None
@@ -33,6 +33,16 @@ class AccessColumns:
     """Columns whose cells are one text each: neither integers nor lists."""
     ignore: tuple[str, ...] = ()
     """Columns that are given no role."""
+    shared: tuple[tuple[str, str], ...] = ()
+    """Columns of keys that name rows of a table that is not called as they are, and the table of each."""
+
+    def table_of(self, key: str) -> str:
+        """Return the name of the table that a column of keys has rows of."""
+        return dict(self.shared).get(key, key)
+
+    @property
+    def key_tables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(map(self.table_of, self.key)))
 
     @property
     def others(self) -> dict[str, str]:
@@ -43,25 +53,36 @@ class AccessColumns:
         return tuple(dict.fromkeys((*self.key, *self.others.values())))
 
     def __str__(self) -> str:
-        lists = [f"{role}={','.join(names)}" for role in LISTED if (names := getattr(self, role))]
-        return ",".join([*lists, *(f"{role}={name}" for role, name in self.others.items())])
+        own = [name for name in self.key if name not in dict(self.shared)]
+        keys = [f"key={','.join(own)}"] if own else []
+        keys += [f"key@{table}={name}" for name, table in self.shared]
+        lists = [f"{role}={','.join(names)}" for role in TREATMENTS if (names := getattr(self, role))]
+        return ",".join([*keys, *lists, *(f"{role}={name}" for role, name in self.others.items())])
 
 
 def parse_columns(text: str) -> AccessColumns:
-    """Parse `key=user_id,item_id,time=timestamp`: a name without a role has the role before it."""
+    """Parse `key=user_id,item_id,time=timestamp`: a name without a role has the role before it.
+
+    In `key@users=buyer,seller` both columns have keys of one table, `users`.
+    """
     lists: dict[str, list[str]] = {role: [] for role in LISTED}
     other_columns: dict[str, str] = {}
-    role = ""
+    shared: dict[str, str] = {}
+    role = table = ""
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if equals:
-            role, name = name.strip(), value
+            (role, at, table), name = name.strip().partition("@"), value
+            if at and (role != "key" or not table):
+                raise DataError(f"--columns {text}: expected key@TABLE=NAME, got {part!r}")
         name = name.strip()
         if role not in (*ROLES, *TREATMENTS) or not name:
             roles = ", ".join((*ROLES, *TREATMENTS))
             raise DataError(f"--columns {text}: expected ROLE=NAME with a role of {roles}, got {part!r}")
         if role in lists:
             lists[role].append(name)
+            if table and shared.setdefault(name, table) != table:
+                raise DataError(f"--columns {text}: expected one table for {name}, got {table} as another")
         elif other_columns.get(role, name) != name:
             raise DataError(
                 f"--columns {text}: expected one column with the role {role}, got {name!r} as another"
@@ -69,7 +90,9 @@ def parse_columns(text: str) -> AccessColumns:
         else:
             other_columns[role] = name
     key, text_columns, ignored = (tuple(dict.fromkeys(names)) for names in lists.values())
-    return AccessColumns(key, text=text_columns, ignore=ignored, **other_columns)
+    return AccessColumns(
+        key, text=text_columns, ignore=ignored, shared=tuple(shared.items()), **other_columns
+    )
 
 
 def add_columns(columns: Sequence[str], **of_role: Iterable[str]) -> str | None:

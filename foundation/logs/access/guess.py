@@ -13,7 +13,7 @@ from foundation.logs.access.kinds import (
     IN_BRACKETS,
     NUMBER,
     OPERATIONS,
-    separator_of_lists,
+    are_in_brackets,
     split_cells,
 )
 
@@ -54,7 +54,7 @@ class ColumnProfile:
     def __init__(self, column: pl.Series, is_list: bool = False) -> None:
         self.name = column.name
         self._cells = column.drop_nulls()
-        if self._cells.dtype == pl.String and separator_of_lists(self._cells.to_list()) == IN_BRACKETS:
+        if self._cells.dtype == pl.String and are_in_brackets(self._cells.to_list()):
             self._cells = split_cells(self._cells, IN_BRACKETS)
             is_list = bool(self._cells.explode().drop_nulls().str.contains(r"^\d+$").all())
         self.is_list = is_list
@@ -126,6 +126,16 @@ class ColumnProfile:
         """Whether no number or date is below the one before, and two differ."""
         ordered = self._dates if self._numbers is None else self._numbers
         return ordered is not None and _is_ascending(ordered)
+
+    def orders(self, other: ColumnProfile) -> bool:
+        """Return whether the other column never decreases in this one's order, as a coarser time does."""
+        mine, others = (
+            each._dates if each._numbers is None else each._numbers
+            for each in (self, other)
+        )
+        if mine is None or others is None or len(mine) != len(others):
+            return False
+        return bool((others.gather(mine.arg_sort()).diff().drop_nulls() >= 0).all())
 
     @property
     def is_strictly_ascending(self) -> bool:
@@ -223,9 +233,9 @@ def guess_from_names(profiles: Sequence[ColumnProfile], excluded: Collection[str
     if "key" in by_name:
         keys = [by_name["key"]]
     keys = _without_lengths(_without_row_numbers(keys))
-    if time is not None and time.is_sorted:
+    if time is not None:
         # In the order of time another column that ascends is a coarser time, or numbers what comes.
-        keys = [key for key in keys if not key.is_sorted] or keys
+        keys = [key for key in keys if not _ascends_with(time, key)] or keys
     return tuple(each.name for each in keys), others
 
 
@@ -236,12 +246,19 @@ def _time_of(columns: Sequence[ColumnProfile], taken: Collection[str]) -> Column
     shown = [
         each for each in free if each.is_time and (each in named or each.is_sorted or not each.is_number)
     ]
-    shown += [each for each in named if each.is_sorted and each not in shown]
-    if not shown:
-        return next(iter(named), None)
-    # If the file is in the order of some of them, the others have times of something else.
-    in_order = [each for each in shown if each.is_sorted] or shown
-    return max(in_order, key=lambda each: each.distinct)
+    found = [each for each in columns if each in shown or each in named]
+    # If the file is in the order of some of them, the others are times of something else.
+    times = [each for each in found if each.is_sorted] or found
+    finest = max(times, key=lambda each: each.distinct, default=None)
+    if finest is not None and all(finest.orders(each) for each in times):
+        return finest
+    return next(iter([each for each in times if each in shown] or times), None)
+
+
+def _ascends_with(time: ColumnProfile, key: ColumnProfile) -> bool:
+    if time.is_sorted and key.is_sorted:
+        return True
+    return key.values >= _MIN_ROWS and key.distinct > 1 and time.orders(key)
 
 
 def _may_be_time(column: ColumnProfile) -> bool:

@@ -214,14 +214,18 @@ def split_cells(cells: pl.Series, separator: str) -> pl.Series:
     return texts.str.split(separator).list.eval(value.filter(value != ""))
 
 
+def are_in_brackets(cells: Sequence[str]) -> bool:
+    bracketed = sum(_BRACKETED.fullmatch(cell.strip()) is not None for cell in cells)
+    return bool(cells) and bracketed >= _BRACKETED_SHARE * len(cells)
+
+
 def separator_of_lists(cells: Sequence[str]) -> str | None:
     """Return what separates several values in a cell (`A|B`), or None if a cell is one value.
 
     Lists have different lengths; parts between spaces have a digit each, and those between other separators
     recur in other cells: a text such as a title has spaces and commas, too.
     """
-    bracketed = sum(_BRACKETED.fullmatch(cell) is not None for cell in cells)
-    if cells and bracketed >= _BRACKETED_SHARE * len(cells):
+    if are_in_brackets(cells):
         return IN_BRACKETS
     for separator in _LIST_SEPARATORS:
         lists = [parts for cell in cells if len(parts := cell.split(separator)) > 1]

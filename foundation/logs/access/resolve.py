@@ -49,6 +49,7 @@ def resolve(
         requested.key or guessed_keys,
         text=requested.text,
         ignore=requested.ignore,
+        shared=requested.shared,
         **{**guessed_others, **requested.others},
     )
     # A requested time excludes the mini-batches that the header suggests.
@@ -62,6 +63,11 @@ def resolve(
         raise DataError(
             f"{location}: no column looks like a key; "
             f"expected --columns key=NAME with one of {join_names(names)}"
+        )
+    if columns.shared and columns.table is not None:
+        raise DataError(
+            f"{location}: --columns key@{columns.shared[0][1]}=...; expected none beside "
+            f"table={columns.table}, a column that names the table of each row"
         )
     if columns.weight is not None and columns.iteration is not None:
         raise DataError(
@@ -99,4 +105,5 @@ def _with_names_of(requested: AccessColumns, names: Sequence[str], location: str
         for role in LISTED
     )
     others = {role: matching(name)[0] for role, name in requested.others.items()}
-    return AccessColumns(key, text=text, ignore=ignored, **others)
+    shared = tuple((column, table) for name, table in requested.shared for column in matching(name))
+    return AccessColumns(key, text=text, ignore=ignored, shared=shared, **others)

@@ -15,6 +15,7 @@ from foundation.logs.access.block import AccessBlock, AccessLog, AccessTables, K
 from foundation.logs.access.columns import AccessColumns, join_names
 from foundation.logs.access.kinds import (
     DIM,
+    IN_BRACKETS,
     INTEGER,
     OPERATION,
     TEXT,
@@ -26,7 +27,7 @@ from foundation.logs.access.kinds import (
     separator_of_lists,
     split_cells,
 )
-from foundation.text import one_line
+from foundation.text import one_line, pluralize
 
 _SIGN = np.uint64(1 << 63)  # bit of a 64-bit float
 _MAX_LISTED_KEYS = 4  # number of key columns up to which a description lists all of them
@@ -79,6 +80,10 @@ def layout_of(
                 separators[name] = separator
         values = split_cells(values, separators[name]) if name in separators else values
         kinds[name] = (key_kinds or {}).get(name) or kind_of_keys(_flatten(values))
+    for table in columns.key_tables:
+        of_table = [name for name in columns.key if columns.table_of(name) == table]
+        if any(kinds[name] == TEXT_KEY for name in of_table):  # a key has one number in all columns
+            kinds.update(dict.fromkeys(of_table, TEXT_KEY))
     of_role = {
         "iteration": INTEGER, "worker": INTEGER, "op": OPERATION, "table": TEXT, "weight": WEIGHT, "dim": DIM,
     }  # fmt: skip
@@ -104,11 +109,16 @@ class TableLog:
         key_names = ", ".join(keys) if len(keys) <= _MAX_LISTED_KEYS else f"{keys[0]} to {keys[-1]}"
         parts = [f"text keys in {key_names}" if keys == texts else f"keys in {key_names}"]
         if len(keys) > 1:
-            parts.append(f"{len(keys)} tables")
+            shared = [f"{name} of {table}" for name, table in layout.columns.shared]
+            tables = pluralize(len(layout.columns.key_tables), "table")
+            parts.append(f"{tables} ({', '.join(shared)})" if shared else tables)
         if texts and keys != texts:
             parts.append(f"text in {', '.join(texts)}")
         parts += [f"{role} in {name}" for role, name in layout.columns.others.items()]
-        parts += [f"cells of {name} divided at {text!r}" for name, text in layout.separators.items()]
+        parts += [
+            f"lists in brackets in {name}" if text == IN_BRACKETS else f"cells of {name} divided at {text!r}"
+            for name, text in layout.separators.items()
+        ]
         left_out = f"; left out: {join_names(layout.left_out)}" if layout.left_out else ""
         return f"{self.format}; {one_line(', '.join(parts))}{left_out}"
 
@@ -289,13 +299,13 @@ def _assemble_block(
 ) -> _Assembled:
     columns = layout.columns
     keys_by_column = [_keys_of(cells[name], name, layout) for name in columns.key]
-    has_several_columns = len(keys_by_column) > 1  # a table each
+    has_several_columns, has_tables = len(keys_by_column) > 1, len(columns.key_tables) > 1
     row_of_access = np.concatenate([cells[name].rows for name in columns.key])
     order = np.argsort(row_of_access, kind="stable") if has_several_columns else slice(None)
     row_of_access, access_keys = row_of_access[order], np.concatenate(keys_by_column)[order]
     table_of_access = None
-    if has_several_columns:
-        table_indices = np.array([tables.index(name) for name in columns.key], np.uint16)
+    if has_tables:
+        table_indices = np.array([tables.index(columns.table_of(name)) for name in columns.key], np.uint16)
         table_of_access = np.repeat(table_indices, [len(keys) for keys in keys_by_column])[order]
 
     def per_access(name: str) -> NDArray[np.generic]:
@@ -330,7 +340,8 @@ def _values_of(cells: _ColumnCells, height: int) -> NDArray[np.generic]:
 
 def _keys_of(cells: _ColumnCells, name: str, layout: Layout) -> Keys:
     keys = cells.values.to_numpy().astype(np.uint64, copy=False)
-    return key_in_table(keys, name) if len(layout.columns.key) > 1 else keys
+    columns = layout.columns
+    return key_in_table(keys, columns.table_of(name)) if len(columns.key_tables) > 1 else keys
 
 
 def _map_to_named_tables(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
-from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
+from foundation.logs.access.block import MAX_BAD, SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.access.columns import ROLES, add_columns
 from foundation.settings import Strict
 
@@ -19,8 +19,8 @@ LogColumns: TypeAlias = Annotated[
     tuple[str, ...],
     BeforeValidator(_as_names),
     Field(
-        description=f"Columns of the log, by name or number: {', '.join(ROLES)}; each key column is a table. "
-        "May be repeated; None means guessed."
+        description=f"Columns of the log, by name or number: {', '.join(ROLES)}; each key column is a table; "
+        "key@TABLE=NAME,NAME gives several one table. May be repeated; None means guessed."
     ),
 ]
 LogTexts: TypeAlias = Annotated[
@@ -50,6 +50,9 @@ LogBatch: TypeAlias = Annotated[
     int, Field(ge=1, description="Rows in a mini-batch, for a log without an iteration column.")
 ]
 LogSkipBad: TypeAlias = Annotated[bool, Field(description="Skip and count bad rows.")]
+LogMaxBad: TypeAlias = Annotated[
+    float, Field(ge=0, le=1, description="Share of bad rows up to which --skip-bad skips them.")
+]
 
 
 class LogFormatSettings(Strict):
@@ -62,6 +65,7 @@ class LogFormatSettings(Strict):
     format: LogFormat = None
     separator: LogSeparator = None
     skip_bad: LogSkipBad = False
+    max_bad: LogMaxBad = MAX_BAD
 
     @property
     def all_columns(self) -> str | None:
@@ -71,7 +75,7 @@ class LogFormatSettings(Strict):
 
     def read_options_of(self, batch: int) -> ReadOptions:
         """Options of reading the log; raises `DataError`."""
-        return read_options(self.all_columns, batch, self.skip_bad, self.format, self.separator)
+        return read_options(self.all_columns, batch, self.skip_bad, self.format, self.separator, self.max_bad)
 
 
 class LogSettings(LogFormatSettings):

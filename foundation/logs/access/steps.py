@@ -25,10 +25,11 @@ from foundation.logs.access.block import (
     Keys,
     ReadOptions,
 )
+from foundation.logs.access.columns import join_names
 from foundation.logs.access.dictionary import SOURCES, Dictionary
 from foundation.logs.access.dims_by_key import DimsByKey
 from foundation.logs.access.registry import open_log
-from foundation.logs.access.rows import text_columns_of
+from foundation.logs.access.rows import TableLog, text_columns_of
 from foundation.logs.access.source import expand
 from foundation.text import pluralize
 from nativekit.compile import cached_entry_point, int64
@@ -37,8 +38,8 @@ from nativekit.records import Ints
 Accesses = NDArray[np.uint32]
 Progress = Callable[[int, int], None]
 """Callback with the work done and the total, in bytes."""
-_MIN_UNIQUE = 1000
-"""Accesses from which on a note says that each has another key."""
+_MIN_UNIQUE, _MIN_UNIQUE_ALONE = 1000, 50
+"""Accesses of a table, and of the only one, from which on it is no chance that each has another key."""
 PULL = 1 << 31
 """Bit that is set in the access of a pull; other accesses are updates."""
 KEY = PULL - 1
@@ -126,14 +127,15 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
             with writer:
                 for records in _sorted_records(reader, folder):
                     writer.add(records["order"], records["group"], records["access"], must_be_ordered=False)
+        bad = reader.bad
+        bad.check_share(name, first_log.description, options.max_bad)
         if not writer.length:
             raise DataError(f"{name}: no access in it; expected at least one")
-        if reader.bad.count:
-            share = f" ({reader.bad.count / (reader.bad.count + writer.rows):.1%})"
-            skipped = f"{pluralize(reader.bad.count, 'bad row')}{'' if first_log.has_batches else share}"
-            notes.append(f"{skipped} skipped; the first: {reader.bad.first}")
+        if bad.count:
+            skipped = f"{pluralize(bad.count, 'bad row')} ({bad.share:.1%})"
+            notes.append(f"{skipped} skipped; the first: {bad.first[0]}")
         keys, table_of, length = _canonicalize(writer, reader.dictionary)
-        notes += _notes_on_unique_keys(reader, table_of)
+        notes += _notes_on_unique_keys(reader, table_of, name, _other_keys(first_log, options))
     except OSError as error:
         raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error
     return Steps(
@@ -163,14 +165,35 @@ def _check_same_kinds(files: Sequence[Path], logs: Sequence[AccessLog]) -> None:
                 )
 
 
-def _notes_on_unique_keys(reader: _LogReader, table_of: NDArray[np.uint16]) -> Iterator[str]:
-    """Yield a note on each table whose accesses have a key each, as a column that numbers rows has."""
+def _other_keys(log: AccessLog, options: ReadOptions) -> tuple[str, ...]:
+    """Return the columns that may be keys in place of the guessed ones; () if keys were no guess."""
+    if options.columns.key or not isinstance(log, TableLog) or log.layout.columns.key == ("key",):
+        return ()
+    choices = log.layout.columns.key + log.layout.left_out
+    return choices if len(choices) > 1 else ()
+
+
+def _notes_on_unique_keys(
+    reader: _LogReader, table_of: NDArray[np.uint16], log: str, choices: Sequence[str]
+) -> Iterator[str]:
+    """Yield a note on each table whose accesses have a key each, as a column that numbers rows has.
+
+    If there are other `choices` for a guess, it raises `DataError`: no hot set would serve any access.
+    """
     tables = reader.tables.names or [""]
     keys = np.bincount(table_of, minlength=len(tables))
     for name, table_keys, accesses in zip(tables, keys.tolist(), reader.table_accesses, strict=False):
-        if table_keys == accesses >= _MIN_UNIQUE:
-            table = f"in table {name} " if name else ""
-            yield f"{table}each of {accesses:,} accesses has another key: do they number rows? (--ignore)"
+        if table_keys != accesses:
+            continue
+        table = f"in table {name} " if name else ""
+        sentence = f"{table}each of {accesses:,} accesses has another key: do they number rows?"
+        if choices and accesses >= (_MIN_UNIQUE if name else _MIN_UNIQUE_ALONE):
+            raise DataError(
+                f"{log}: {sentence} expected --columns key=NAME or --ignore NAME, with columns of "
+                f"{join_names(choices)}; read as {reader.description}"
+            )
+        if accesses >= _MIN_UNIQUE:
+            yield f"{sentence} (--ignore)"
 
 
 class _LogReader:
@@ -186,6 +209,7 @@ class _LogReader:
         """Accesses of each table so far, before repeated keys of a mini-batch are dropped."""
         self._sizes = [file.stat().st_size for file in files]
         self._logs = logs
+        self.description = logs[0].description
         self._progress = progress
 
     def blocks(self) -> Iterator[tuple[AccessBlock, Accesses]]:

@@ -188,10 +188,14 @@ def test_the_first_note_says_what_was_chosen_and_left_out(tmp_path: Path, kind: 
     assert read(tmp_path, tmp_path / "log").notes[0] == f"log: CSV; {chosen}"
 
 
-def test_a_note_on_keys_that_number_rows(tmp_path: Path) -> None:
+def test_guessed_keys_that_number_rows_are_refused(tmp_path: Path) -> None:
     rows = [f"{at * 7919 % 100_003},{at % 9}\n" for at in range(1_200)]
-    found = read_text(tmp_path, "event_id,item_id\n" + "".join(rows))
+    text = "event_id,item_id\n" + "".join(rows)
+    with pytest.raises(DataError, match=mentions("event_id", "item_id", "1,200", "--columns", "--ignore")):
+        read_text(tmp_path, text)
+    found = read_text(tmp_path, text, columns="key=event_id,item_id")
     assert says(found.notes[-1], "event_id", "1,200")
+    assert len(read_text(tmp_path, text, columns="ignore=event_id").keys) == 9
     assert "another key" not in " ".join(
         read_text(tmp_path, "event_id,item_id\n" + "".join(rows[:900])).notes
     )

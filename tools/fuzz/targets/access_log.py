@@ -47,7 +47,7 @@ def _read(path: Path, skip_bad: bool = False) -> Iterator[Steps]:
     folder = scratch() / f"arrays-{len(list(scratch().iterdir()))}"
     folder.mkdir()
     try:
-        options = read_options(batch=_BATCH, skip_bad=skip_bad)
+        options = read_options(batch=_BATCH, skip_bad=skip_bad, max_bad=1.0)
         yield read_steps([path], options, folder, lambda done, total: None)
     finally:
         rmtree(folder)

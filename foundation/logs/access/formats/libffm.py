@@ -46,6 +46,7 @@ class LibffmLog(StreamedLog):
                 for number, sample in enumerate(data.decode("utf-8", "replace").split("\n"), line):
                     if not sample.strip():
                         continue
+                    bad.rows += 1
                     if _SAMPLE.fullmatch(sample) is None:
                         bad.add(self.path, "line", number, shortened(repr(sample)), _EXPECTED)
                         continue

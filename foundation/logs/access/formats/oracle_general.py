@@ -36,6 +36,7 @@ class OracleGeneralLog(StreamedLog):
                     number, expected = record + len(records), f"{RECORD.itemsize} bytes"
                     bad.add(self.path, "record", number, f"{trailing_bytes} bytes", expected)
                 keys = records["object"].astype(np.uint64)
+                bad.rows += len(records) + bool(trailing_bytes)
                 bad_indices = np.flatnonzero(keys == NO_KEY)
                 for row in bad_indices.tolist():
                     bad.add(self.path, "record", record + row, f"object is {NO_KEY}", KEY_EXPECTED)

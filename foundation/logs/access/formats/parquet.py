@@ -56,6 +56,7 @@ class ParquetLog(TableLog):
                     bad.add(self.path, "row", begin + row_index + 1, problem, expected)
 
                 self._rows_read += frame.height
+                bad.rows += frame.height
                 yield from converter.blocks(frame, report) or ()
 
 

@@ -63,10 +63,12 @@ class TextTableLog(StreamedLog, TableLog):
     ) -> Iterator[AccessBlock]:
         frame = self._parse(data, has_header)
         blocks = None if frame is None else converter.blocks(frame)
-        if blocks is not None:
+        if frame is not None and blocks is not None:
+            bad.rows += frame.height
             return blocks
         text = one_line_ends(data.decode("utf-8-sig" if line == 1 else "utf-8", "replace"))
         frame, lines, reports = self._parse_slowly(text, has_header)
+        bad.rows += frame.height + len(reports)
         for number, problem, expected in reports:
             bad.add(self.path, "line", line + number, problem, expected)
 

@@ -121,6 +121,7 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
         "data": cluster.data,
         "columns": cluster.all_columns,
         "skip_bad": cluster.skip_bad,
+        "max_bad": cluster.max_bad,
         "format": cluster.format,
         "separator": cluster.separator,
         "samples_per_step": cluster.batch,
