@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import secrets
-import socket
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +16,23 @@ from finsy import p4client
 from finsy.gnmiclient import GNMIClientError
 from finsy.p4schema import P4BitsType, P4Register
 from finsy.proto import p4i
-from pydantic import Field
 from typing_extensions import Self
 
-from controller.errors import DeviceError, NotPrimary, OtherPipeline, PipelineError, RegisterError
+from controller.address import (
+    DEFAULT_ADDRESS,
+    DEFAULT_DEVICE_ID,
+    accepts_connections,
+    check_address,
+    no_answer,
+)
+from controller.errors import (
+    DeviceError,
+    NotPrimary,
+    OtherPipeline,
+    PipelineError,
+    RegisterError,
+    SetupFailed,
+)
 from controller.schemas import find_wire_version, schema_of, shared_schemas
 from controller.tables import RowEncoder, TableRow, Update
 from foundation.concurrency import gather_or_cancel, in_thread
@@ -29,10 +40,8 @@ from foundation.designs.registry import DEFAULT, known_names
 from foundation.designs.registry import design as find_design
 from foundation.limits import BeginWait, WaitLimit, WallClockLimit, wait_within
 from foundation.protocol.header import VERSION
-from foundation.settings import Strict
 from foundation.text import pluralize
 
-DEFAULT_ADDRESS, DEFAULT_DEVICE_ID = "127.0.0.1:9559", 1
 BATCH = 1024
 """Maximum number of updates in one Write: about 60 kB, far below gRPC's limit of 4 MB."""
 ENTRIES_IN_READ = 32_768
@@ -59,13 +68,6 @@ R = TypeVar("R", bound=TableRow)
 E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry, fy.P4RegisterEntry)
 
 
-class SwitchAddress(Strict):
-    address: str = DEFAULT_ADDRESS
-    """P4Runtime address of the switch."""
-    device_id: int = Field(default=DEFAULT_DEVICE_ID, ge=1)
-    """Device id of the switch."""
-
-
 class SwitchClient:
     """`async with SwitchClient(address) as switch`: a connection, as primary unless `primary` is False.
 
@@ -84,8 +86,7 @@ class SwitchClient:
         design: str = DEFAULT,
         limits: BeginWait = WallClockLimit,
     ) -> None:
-        if not _is_host_and_port(address):
-            raise DeviceError(f"switch address: expected HOST:PORT, as {DEFAULT_ADDRESS}, got {address!r}")
+        check_address(address)
         self.address = address
         self._design = find_design(design)
         self._device_id = device_id
@@ -355,7 +356,7 @@ class SwitchClient:
             raise await self._silence_error(operation, limit)
         if enter_task.cancelled():
             # finsy could not set up the connection: it has logged the reason and cancelled the task.
-            raise DeviceError(f"switch {self.address}: {operation} failed")
+            raise SetupFailed(f"switch {self.address}: {operation} failed")
         try:
             enter_task.result()
         except (fy.P4ClientError, GNMIClientError) as error:
@@ -379,16 +380,14 @@ class SwitchClient:
 
     def _device_error(self, operation: str, error: fy.P4ClientError | GNMIClientError) -> DeviceError:
         if error.code == fy.GRPCStatusCode.UNAVAILABLE:
-            return DeviceError(
-                f"no switch answers at {self.address}; is it running, and is the address right?"
-            )
+            return no_answer(self.address)
         if error.code == fy.GRPCStatusCode.PERMISSION_DENIED:
             return self._not_primary_error()
         return DeviceError(f"switch {self.address}: {operation} failed: {error.code.name}: {error.message}")
 
     async def _silence_error(self, operation: str, limit: WaitLimit) -> DeviceError:
         """Return an error that says what is known of a switch without an answer."""
-        is_listening = await in_thread(_accepts_connections, self.address)
+        is_listening = await in_thread(accepts_connections, self.address)
         state = (
             "it accepts connections, and may be compiling a program"
             if is_listening
@@ -404,18 +403,3 @@ class SwitchClient:
 
     def _not_primary_error(self) -> NotPrimary:
         return NotPrimary(f"another controller has become primary of switch {self.address}")
-
-
-def _accepts_connections(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
-def _is_host_and_port(text: str) -> bool:
-    host, _, port = text.rpartition(":")
-    is_host_valid = re.fullmatch(r"[^\s:/\[\]]+|\[[0-9a-fA-F:.]+\]", host) is not None
-    return is_host_valid and re.fullmatch(r"[0-9]{1,5}", port) is not None and 0 < int(port) < 2**16

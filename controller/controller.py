@@ -9,7 +9,8 @@ from itertools import chain
 
 from typing_extensions import Self
 
-from controller.client import DEFAULT_ADDRESS, DEFAULT_DEVICE_ID, SwitchClient
+from controller.address import DEFAULT_ADDRESS, DEFAULT_DEVICE_ID
+from controller.client import SwitchClient
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.hotset.migrate import ANY_SLOT, MigrationPlan, Progress, execute, plan
 from controller.hotset.quotas import check_quota, remaining_keys, round_quota

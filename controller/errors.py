@@ -23,6 +23,10 @@ class DeviceError(ControllerError):
     """The switch cannot be reached, or refused a request."""
 
 
+class SetupFailed(DeviceError):
+    """The P4Runtime client could not set up a connection, for example because it refuses the P4Info."""
+
+
 class PipelineError(DeviceError):
     """The switch runs no pipeline, or not the expected pipeline."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.errors import QuotaError
-from controller.sizes import SLOTS
+from controller.sizes import CAPACITY, SLOTS
 from controller.tables import HotParam
 from foundation.protocol.header import LANES
 from foundation.protocol.packing import rank_in_group
@@ -22,7 +22,6 @@ from foundation.protocol.rows import ONE_VALUE, RowRanges, banks_of_row, count_s
 
 Slots: TypeAlias = NDArray[np.int64]
 """Numbers of slots by bank: [LANES]."""
-CAPACITY = LANES * SLOTS
 NO_RANGES: Mapping[int, RowRanges] = {}
 """Ranges of rows by job, if all rows have one value."""
 ALL_SLOTS: Slots = np.full(LANES, SLOTS, np.int64)

@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from controller.controller import Register
+from controller import controller
 from controller.errors import UnknownJob
 from controller.hotset.follower import Period
 from controller.hotset.migrate import MigrationPlan, Move
@@ -92,7 +93,8 @@ def played(monkeypatch: pytest.MonkeyPatch) -> type[Played]:
     class Fresh(Played):
         calls: list[tuple[Any, ...]] = []  # noqa: RUF012  # of this test alone
 
-    monkeypatch.setattr(common, "Controller", Fresh)
+    monkeypatch.setattr(common, "check_listening", lambda address: None)
+    monkeypatch.setattr(controller, "Controller", Fresh)
     return Fresh
 
 

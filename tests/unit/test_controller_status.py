@@ -60,6 +60,7 @@ def on_switch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
         monkeypatch.setattr(Controller, method, find)
 
+    monkeypatch.setattr("hotline.cli.common.check_listening", lambda address: None)
     monkeypatch.setattr(Controller, "__aenter__", connect)
     monkeypatch.setattr(Controller, "__aexit__", connect)
     return say

@@ -56,6 +56,7 @@ def switch(monkeypatch: pytest.MonkeyPatch, nowhere: Path) -> Callable[..., None
                 raise DeviceError("no switch answers")
             return controller
 
+        monkeypatch.setattr("hotline.cli.common.check_listening", lambda address: None)
         monkeypatch.setattr(Controller, "__aenter__", connect)
         monkeypatch.setattr(Controller, "__aexit__", AsyncMock(return_value=None))
         monkeypatch.setattr(Controller, "counters", counters)

@@ -8,17 +8,19 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from controller.client import SwitchAddress
-from controller.controller import Controller
+from controller.address import SwitchAddress, check_listening
 from foundation.errors import HotlineError
 from hotline.cli.interruption import INTERRUPTED, interrupted_message
+
+if TYPE_CHECKING:
+    from controller.controller import Controller
 
 _PLAIN_WIDTH = 120  # columns of the output
 _COLUMN_GAP = (0, 2, 0, 0)  # top, right, bottom, left
@@ -78,18 +80,32 @@ def run_on_switch(
     primary: bool = True,
     retry_hint: Callable[[], str | None] = lambda: None,
 ) -> T:
+    """Run an action as `call_switch` does, with errors of one line."""
+    with one_line_errors():
+        return call_switch(switch, action, primary=primary, retry_hint=retry_hint)
+
+
+def call_switch(
+    switch: SwitchAddress,
+    action: Callable[[Controller], Awaitable[T]],
+    *,
+    primary: bool = True,
+    retry_hint: Callable[[], str | None] = lambda: None,
+) -> T:
     """Run an action on a new connection; `retry_hint` returns the command to repeat after Ctrl-C."""
+    check_listening(switch.address)
 
     async def run() -> T:
+        from controller.controller import Controller  # takes a second, and the switch is there
+
         async with Controller(switch.address, device_id=switch.device_id, primary=primary) as controller:
             return await action(controller)
 
-    with one_line_errors():
-        try:
-            return asyncio.run(run())
-        except KeyboardInterrupt:
-            click.echo(interrupted_message(retry_hint()), err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
+    try:
+        return asyncio.run(run())
+    except KeyboardInterrupt:
+        click.echo(interrupted_message(retry_hint()), err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 def print_json(value: object) -> None:

@@ -17,7 +17,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import click
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from typing_extensions import get_annotations
 
 from hotline.cli.common import PATH, Number, one_line_errors
@@ -109,11 +109,15 @@ def fills(
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @wraps(function)
         def run(**values: Any) -> None:
-            from experiment.config import config_of
-
             given = {field: values.pop(field) for field in fields}
-            with one_line_errors():
-                filled = config_of(model, given)
+            try:
+                filled = model.model_validate(given)
+            except ValidationError:
+                # This import takes seconds, and has the messages of settings.
+                from experiment.config import config_of
+
+                with one_line_errors():
+                    filled = config_of(model, given)
             function(**values, **{parameter: filled})
 
         for field in reversed(fields):

@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 from pydantic import Field
 
-from controller.client import SwitchAddress
+from controller.address import SwitchAddress
 from controller.controller import Controller
 from controller.hotset.choice import MAX_KEYS
 from controller.hotset.follower import Follower, Period

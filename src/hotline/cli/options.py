@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from controller.client import SwitchAddress
+from controller.address import SwitchAddress
 from controller.dask_cluster import Parallelism
 from foundation.settings import JobId
 from hotline.cli.common import F, json_option

@@ -6,28 +6,34 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from pydantic import Field
-from rich.console import Console
 
-from controller.client import SwitchAddress
-from controller.controller import Controller, Register
-from controller.status import LaneCounters, SwitchStatus
-from controller.tables import CallerKind, JobRow
-from foundation.designs.arms import all_arms
+from controller.address import SwitchAddress
+from controller.errors import OtherPipeline, SetupFailed
 from foundation.protocol.header import LANES, NO_KEY
 from foundation.text import pluralize
 from hotline.cli.common import (
     ON_OFF,
+    call_switch,
     json_option,
-    plain_table,
+    number_cells,
+    one_line_errors,
     print_json,
+    print_plain_table,
     print_table,
     run_on_switch,
 )
 from hotline.cli.fields import fills
 from hotline.cli.options import ADDRESS, JobAtSwitch, switch_options
+
+if TYPE_CHECKING:
+    from controller.controller import Controller, Register
+    from controller.program import ProgramStatus
+    from controller.status import LaneCounters, SwitchStatus
+    from controller.tables import JobRow
 
 _RECORD = Path("runs/latest/run.json")
 
@@ -46,16 +52,67 @@ class RegisterSettings(JobAtSwitch):
 def status(switch: SwitchAddress, with_details: bool, as_json: bool) -> None:
     """Show what the switch holds and counts, job by job.
 
-    Shows arms, entries by state, hit rate, RPCs and drops.
-    Counters include all jobs, since the pipeline was committed.
+    Shows arms, entries by state, hit rate, RPCs and drops. Counters include all jobs, since the pipeline was
+    committed. Of another program than `hotset`, it shows the entries of tables, the sums of counters, and the
+    cells of registers that are not 0.
     """
-    switch_status = run_on_switch(switch, Controller.status, primary=False)
-    if as_json:
-        print_json(_as_json(switch_status))
+    with one_line_errors():
+        status, program = _read(switch)
+    if program is not None:
+        _show_program(switch.address, program, as_json)
+    if status is None:
         return
-    _print_summary(switch.address, switch_status)
+    if as_json:
+        print_json(_as_json(status))
+        return
+    _print_summary(switch.address, status)
     if with_details:
-        _print_details(switch_status)
+        _print_details(status)
+
+
+def _read(switch: SwitchAddress) -> tuple[SwitchStatus | None, ProgramStatus | None]:
+    """Return the status of design `hotset`, or else what the switch has of another program."""
+
+    async def action(controller: Controller) -> SwitchStatus:
+        return await controller.status()
+
+    try:
+        return call_switch(switch, action, primary=False), None
+    except (OtherPipeline, SetupFailed):
+        from controller.program import read_program
+
+        return None, read_program(switch)
+
+
+def _show_program(address: str, program: ProgramStatus, as_json: bool) -> None:
+    """Print tables, counters and registers; numbers that could not be read are dashes or null."""
+    if as_json:
+        print_json(asdict(program))
+        return
+    version = f" {program.version}" if program.version else ""
+    click.echo(f"switch {address}: program {program.name or 'without a name'}{version}")
+    for title, columns, rows in (
+        ("table", ["entries", "size"], [(each.name, each.entries, each.size) for each in program.tables]),
+        (
+            "counter",
+            ["cells", "packets", "bytes"],
+            [(each.name, each.cells, each.packets, each.bytes) for each in program.counters],
+        ),
+        (
+            "register",
+            ["not 0", "size"],
+            [(each.name, each.nonzero, each.size) for each in program.registers],
+        ),
+    ):
+        if rows:
+            cells = [[name, *number_cells(*map(_format_count, numbers))] for name, *numbers in rows]
+            print_plain_table([title, *columns], cells)
+    for name, reason in program.unread.items():
+        click.echo(f"{name} was not read: {reason}")
+
+
+def _format_count(number: int | None) -> str:
+    return "–" if number is None else f"{number:,}"
 
 
 def _as_json(status: SwitchStatus) -> dict[str, object]:
@@ -93,12 +150,11 @@ def _print_summary(address: str, status: SwitchStatus) -> None:
         for job in status.jobs
     ]
     columns = ["arm", "job", "offload", "proxy", "workers", "quota", "hot", "reserved", "draining", "parked"]
-    console = Console(highlight=False)
     entries = pluralize(len(status.params), "entry", "entries")
-    console.print(f"switch {address}: {pluralize(len(jobs), 'job')}, {entries}")
-    console.print(plain_table(columns, jobs))
+    click.echo(f"switch {address}: {pluralize(len(jobs), 'job')}, {entries}")
+    print_plain_table(columns, jobs)
     for line in _counter_lines(status):
-        console.print(line, soft_wrap=True)
+        click.echo(line)
 
 
 def _counter_lines(status: SwitchStatus) -> Iterator[str]:
@@ -117,10 +173,14 @@ def _lane_counters(status: SwitchStatus) -> Iterator[tuple[int, int, LaneCounter
 
 
 def _arm_name(job: JobRow) -> str | None:
+    from foundation.designs.arms import all_arms
+
     return next((arm.name for arm in all_arms().values() if arm.job == job.job), None)
 
 
 def _print_details(status: SwitchStatus) -> None:
+    from controller.tables import CallerKind
+
     servers = [
         [server.job, server.ps, server.addr, server.udp_port, server.port, server.service_addr]
         for server in status.servers

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import polars as pl
 from pydantic import Field
 
-from controller.client import SwitchAddress
-from controller.controller import Controller
-from controller.hotset import choice as hotsets
-from controller.hotset.migrate import MigrationPlan
-from controller.hotset.quotas import CAPACITY
-from controller.status import SwitchStatus
-from controller.tables import JobRow
+from controller.address import SwitchAddress
+from controller.sizes import CAPACITY
 from experiment.progress import progress_bar
 from foundation.settings import JobId
 from hotline.cli.common import (
@@ -31,6 +26,14 @@ from hotline.cli.common import (
 )
 from hotline.cli.fields import fills
 from hotline.cli.options import ADDRESS, ChangeSettings
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from controller.controller import Controller
+    from controller.hotset.migrate import MigrationPlan
+    from controller.status import SwitchStatus
+    from controller.tables import JobRow
 
 _SINGULAR = {"inserts": "insert", "modifies": "modify", "deletes": "delete"}
 
@@ -58,6 +61,8 @@ def load(file: Path, change: ChangeSettings, as_json: bool) -> None:
     FILE differs from the loaded set are moved, and training continues. To finish an interrupted load, load
     again.
     """
+    from controller.hotset import choice as hotsets
+
     with one_line_errors():
         hot_set = hotsets.read(file)
     _load_keys("load", change, hot_set["key"].to_list(), as_json, (file, hot_set))
@@ -79,6 +84,8 @@ def _load_keys(
 ) -> None:
     async def action(controller: Controller) -> MigrationPlan:
         if source is not None:
+            from controller.hotset import choice as hotsets
+
             file, hot_set = source
             ranges = (await controller.job(change.job)).ranges
             hotsets.check_dims(hot_set, ranges, str(file), f"job {change.job}")

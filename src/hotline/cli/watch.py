@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from controller.client import SwitchAddress
+from controller.address import SwitchAddress
 from controller.controller import Controller
 from controller.errors import DeviceError, OtherPipeline
 from controller.status import Reading, take_reading
