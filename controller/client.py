@@ -19,6 +19,7 @@ from finsy.proto import p4i
 from typing_extensions import Self
 
 from controller.address import (
+    CONNECT_TIMEOUT_S,
     DEFAULT_ADDRESS,
     DEFAULT_DEVICE_ID,
     accepts_connections,
@@ -47,7 +48,6 @@ BATCH = 1024
 ENTRIES_IN_READ = 32_768
 """Maximum number of entries in the tables of a Read, whose answer has about 2 MB; a larger one is alone."""
 _CELLS_IN_READ = 16_384  # of counters: about 500 kB
-_CONNECT_TIMEOUT_S = 5.0
 _SWITCH_START_TIMEOUT_S = 60.0
 _CALL_TIMEOUT_S = 60.0
 _SEND_TIMEOUT_S = 5.0
@@ -92,7 +92,7 @@ class SwitchClient:
         self._device_id = device_id
         self._primary, self._limits = primary, limits
         # The switch that a run starts listens before it has loaded or compiled its code.
-        self._connect_timeout_s = _SWITCH_START_TIMEOUT_S if exclusive else _CONNECT_TIMEOUT_S
+        self._connect_timeout_s = _SWITCH_START_TIMEOUT_S if exclusive else CONNECT_TIMEOUT_S
         self._first_election_id = _EXCLUSIVE_ELECTION_ID + os.getpid() if exclusive else _ELECTION_ID
         self._connection: fy.Switch | None = None
         self._send_lock = asyncio.Lock()

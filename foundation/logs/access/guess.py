@@ -129,10 +129,7 @@ class ColumnProfile:
 
     def orders(self, other: ColumnProfile) -> bool:
         """Return whether the other column never decreases in this one's order, as a coarser time does."""
-        mine, others = (
-            each._dates if each._numbers is None else each._numbers
-            for each in (self, other)
-        )
+        mine, others = (each._dates if each._numbers is None else each._numbers for each in (self, other))
         if mine is None or others is None or len(mine) != len(others):
             return False
         return bool((others.gather(mine.arg_sort()).diff().drop_nulls() >= 0).all())
