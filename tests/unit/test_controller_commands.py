@@ -14,8 +14,8 @@ import click
 import pytest
 from rich.console import Console
 
-from controller.controller import Register
 from controller import controller
+from controller.controller import Register
 from controller.errors import UnknownJob
 from controller.hotset.follower import Period
 from controller.hotset.migrate import MigrationPlan, Move
