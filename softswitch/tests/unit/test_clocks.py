@@ -111,6 +111,18 @@ def test_idle_ports_get_the_time_of_their_next_frame(step_ns: int) -> None:
             assert rings.read(p) == [rings.now_us - 30]
 
 
+def test_an_interrupted_reading_of_the_clocks_does_not_reorder_a_port() -> None:
+    """The thread waits for 500 µs between its two readings, in the first of two bursts of a full ring."""
+    rings = Rings()
+    for _ in range(BURST + 1):
+        rings.arrive(0)
+    rings.now_ns += 2 * MS
+    rings.clock.step(-500 * US)
+    first = rings.read(0)
+    rings.clock.step(500 * US)
+    assert first == [500] * BURST and rings.read(0) == [500]
+
+
 @pytest.mark.parametrize("step_ns", STEPS_NS.values(), ids=STEPS_NS)
 def test_the_compiled_loop_measures_the_clocks_for_each_burst(step_ns: int) -> None:
     """The memory of a ring is as the kernel fills it, and the clock is set before the first burst."""
