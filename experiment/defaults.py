@@ -1,4 +1,4 @@
-"""Default settings by codec, script or design (codecs differ 1,000-fold in speed); explicit settings win."""
+"""Default settings by codec (1,000-fold apart in speed), switch, script or design; explicit settings win."""
 
 from __future__ import annotations
 
@@ -38,6 +38,12 @@ _SCAPY_DEFAULTS: Settings = {
 }
 CODEC_DEFAULTS: Mapping[str, Settings] = {"scapy": _SCAPY_DEFAULTS, "mixed": _SCAPY_DEFAULTS}
 """Codec -> setting -> default; tables have a default for each of their settings."""
+
+TARGET_DEFAULTS: Mapping[str, Settings] = {
+    # A port's queue holds 64 frames, and BMv2 drops the others: RPCs of 16 workers fit into one server's.
+    "bmv2": {"window": 4},
+}
+"""Switch -> setting -> default."""
 
 SCRIPT_DEFAULTS: Settings = {
     # Scripts run as fast as they can, in a closed loop.
@@ -87,6 +93,7 @@ _DEPENDENT: Settings = {
     **SCRIPT_DEFAULTS,
     **LOCKSTEP_DEFAULTS,
     **PRECISE_DEFAULTS,
+    **{name: default for defaults in TARGET_DEFAULTS.values() for name, default in defaults.items()},
     **{name: default for defaults in CODEC_DEFAULTS.values() for name, default in defaults.items()},
 }
 """Settings whose default depends on others, with a default of any."""
@@ -100,6 +107,9 @@ def with_defaults(given: Settings, codec: object) -> dict[str, Any]:
         defaults = {**defaults, **LOCKSTEP_DEFAULTS}
     elif (dim := criteo.MAX_DIM if given.get("tables") == "criteo" else _dim_of(given)) > 1:
         defaults = row_defaults(dim, defaults)
+    target = given.get("target")
+    if isinstance(target, str):
+        defaults = {**defaults, **TARGET_DEFAULTS.get(target, {})}
     if _is_true(given.get("precise")):
         defaults = {**defaults, **PRECISE_DEFAULTS}
     return {**given, **{name: _with_default(given, name, default) for name, default in defaults.items()}}

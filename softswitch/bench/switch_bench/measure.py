@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from switch_bench.errors import BenchError
 from switch_bench.scale import Scale
-from switch_bench.traffic import Generator, Trial
+from switch_bench.switches import MAX_BURSTS
+from switch_bench.traffic import UNLIMITED_BURST, Generator, Trial
 
 RESOLUTION = 0.03  # of the loss-free rate
 LOW_RATE = 1_000.0
@@ -29,9 +30,12 @@ class Figures(NamedTuple):
 class ThroughputTest:
     """Trials on one running switch with the workload that was loaded into the generator before."""
 
-    def __init__(self, generator: Generator, scale: Scale) -> None:
+    def __init__(self, generator: Generator, scale: Scale, target: str) -> None:
         self._generator = generator
         self._scale = scale
+        self._max_burst = MAX_BURSTS.get(target, UNLIMITED_BURST)
+        self._carried_rate = 0.0
+        """Highest rate of frames that came out of the switch in any trial, in frames/s."""
 
     def figures(self) -> Figures:
         at_low_rate, at_steady_rate = self._latency(LOW_RATE), self._latency(STEADY_RATE)
@@ -58,12 +62,14 @@ class ThroughputTest:
 
         Raises BenchError if no frame comes out, as no rate is low enough for such a switch.
         """
-        trial = self._generator.run(max(1, round(rate * seconds)), rate)
+        trial = self._generator.run(max(1, round(rate * seconds)), rate, max_burst=self._max_burst)
         if not trial.received:
             raise BenchError(
                 f"{self._generator.workload}: expected the switch to forward some of {trial.sent:,} frames, "
-                f"sent at {rate:,.0f}/s, and none has come out"
+                f"sent at {rate:,.0f}/s, and none has come out; before, it has carried "
+                f"{self._carried_rate:,.0f}/s"
             )
+        self._carried_rate = max(self._carried_rate, trial.rate * trial.received / trial.sent)
         if trial.lost:
             time.sleep(_SETTLE_SECONDS)
         return trial

@@ -21,6 +21,8 @@ SOFTSWITCH = "softswitch"
 KERNEL = "softswitch (kernel)"
 BMV2 = "BMv2"
 _CPU_PORT = 255
+MAX_BURSTS: Mapping[str, int] = {BMV2: 16}
+"""Frames that reach a switch at once when the generator catches up; a port of BMv2 has room for 64."""
 
 
 class RunningSwitch(NamedTuple):

@@ -37,6 +37,7 @@ _MAX_SINKS = 64
 _NOT_RECEIVED = -1
 NO_WINDOW = 1 << 40
 """Window that is never full: sending does not wait for frames to be received."""
+UNLIMITED_BURST = 1 << 40
 
 # `ring` is the address of the slots, `slots` their number, `head` the number of frames received so far.
 _SINK = np.dtype([("port", "i8"), ("ring", "i8"), ("slots", "i8"), ("slot_size", "i8"), ("head", "i8")])
@@ -56,6 +57,7 @@ _TRAFFIC = np.dtype(
         ("t0_at", "i8"),
         ("interval_ns", "f8"),
         ("window", "i8"),
+        ("max_burst", "i8"),
         ("misrouted", "i8"),
         ("clock", "i8", (2,)),  # a struct timespec
     ]
@@ -109,12 +111,19 @@ class Generator:
         for name, offset in workload.stamp._asdict().items():
             traffic[f"{name}_at"] = offset
 
-    def run(self, count: int, rate: float, window: int = NO_WINDOW) -> Trial:
-        """Send `count` frames at `rate`/s, with at most `window` frames in flight."""
+    def run(
+        self, count: int, rate: float, window: int = NO_WINDOW, max_burst: int = UNLIMITED_BURST
+    ) -> Trial:
+        """Send `count` frames at `rate`/s, with at most `window` frames in flight.
+
+        A generator that did not have its core catches up with at most `max_burst` frames at once, and sends
+        the others later.
+        """
         traffic = self._traffic
         latencies = np.full(count, _NOT_RECEIVED, np.int32)
         traffic["run"] = traffic["run"] % MAX_RUN + 1
         traffic["interval_ns"], traffic["window"] = 1e9 / rate, window
+        traffic["max_burst"] = max_burst
         traffic["misrouted"] = 0
         elapsed_ns = exchange(traffic, latencies)
         arrived = latencies[latencies != _NOT_RECEIVED]
@@ -193,15 +202,25 @@ def pause(traffic: Traffic) -> None:
     nanosleep(timespec.ctypes.data, 0)
 
 
+@compiled
+def pace(elapsed_ns: int, interval_ns: float, sent: int, max_burst: int) -> tuple[int, int]:
+    """Return how many frames are due since the start, and by how many ns the start moves for being late."""
+    due = 1 + int64(elapsed_ns / interval_ns)
+    excess = max(0, due - sent - max_burst)
+    return due - excess, int64(excess * interval_ns)
+
+
 @entry_point
 def exchange(traffic: Traffic, latencies: NDArray[np.int32]) -> int:
     """Send a frame for each latency and receive; return the time in ns from the first send to the last."""
-    start = now_ns(traffic, _CLOCK_MONOTONIC)
+    begin = now_ns(traffic, _CLOCK_MONOTONIC)
+    start = begin  # of the schedule, which moves if the generator is late
     sent, received = int64(0), int64(0)
-    last_send = last_activity = start
+    last_send = last_activity = begin
     while received < len(latencies):
         now = now_ns(traffic, _CLOCK_MONOTONIC)
-        paced = 1 + int64((now - start) / traffic.interval_ns)
+        paced, lateness = pace(now - start, traffic.interval_ns, sent, traffic.max_burst)
+        start += lateness
         due = min(len(latencies), paced, received + traffic.window)
         if sent < due:
             sent += send_some(traffic, sent, due - sent)
@@ -218,4 +237,4 @@ def exchange(traffic: Traffic, latencies: NDArray[np.int32]) -> int:
             sched_yield()  # BMv2 has more threads than there are cores
         if now - last_activity > _QUIET_NS:
             break
-    return max(1, last_send - start)
+    return max(1, last_send - begin)

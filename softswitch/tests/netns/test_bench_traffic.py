@@ -48,4 +48,4 @@ def test_every_frame_comes_out_of_its_port(stage: Stage, generator: Generator, t
 
 def test_a_switch_that_forwards_nothing_is_an_error(stage: Stage, generator: Generator) -> None:
     with pytest.raises(BenchError, match=mentions(WORKLOAD.name, "5,000/s")):
-        ThroughputTest(generator, stage.scale).highest_loss_free_rate()
+        ThroughputTest(generator, stage.scale, SOFTSWITCH).highest_loss_free_rate()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -56,7 +56,11 @@ class ModelGenerator:
     def load(self, workload: Workload) -> None:
         self.loaded = workload.name
 
-    def run(self, count: int, rate: float) -> Trial:
+    max_bursts: ClassVar[list[int]] = []
+    """Those of all runs, the last one last."""
+
+    def run(self, count: int, rate: float, max_burst: int) -> Trial:
+        self.max_bursts.append(max_burst)
         carried = count if rate <= 60_000 else count - 1
         return Trial(count, carried, 0, rate, rate + np.arange(100.0))
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -14,14 +15,17 @@ from switch_bench import plain, switches
 from switch_bench.baseline import C_LOOP
 from switch_bench.calls import install_program, ns_per_packet
 from switch_bench.errors import BenchError
+from switch_bench.measure import ThroughputTest
 from switch_bench.processes import Cores
 from switch_bench.results import Result, at_least, at_most
+from switch_bench.scale import QUICK
 from switch_bench.sections import load as load_section
 from switch_bench.sections.forwarding import forwarding
 from switch_bench.stage import Stage
-from switch_bench.switches import BMV2, KERNEL, SOFTSWITCH
+from switch_bench.switches import BMV2, KERNEL, MAX_BURSTS, SOFTSWITCH
+from switch_bench.traffic import UNLIMITED_BURST, Generator, Trial, pace
 from switch_bench.workload import INGRESS, Setup, Workload
-from switch_harness.bench import check_frames, model_stage
+from switch_harness.bench import ModelGenerator, check_frames, model_stage
 from switch_harness.wording import mentions
 
 BENCH = Path(__file__).parents[2] / "bench"
@@ -81,6 +85,40 @@ def test_latency_is_reported_with_the_rate_at_which_it_was_measured(monkeypatch:
         f"{l3}: p99 at 10 % of its own capacity": pytest.approx(rate / 10 + 98.01),
     }
     assert {result.unit for what, result in results.items() if ": p" in what} == {"µs"}
+
+
+def test_only_bmv2_gets_short_bursts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("switch_bench.measure.time.sleep", lambda _: None)
+    for target, max_burst in ((SOFTSWITCH, UNLIMITED_BURST), (BMV2, MAX_BURSTS[BMV2])):
+        ModelGenerator.max_bursts.clear()
+        forwarding(model_stage(target))
+        assert max_burst in ModelGenerator.max_bursts
+        assert set(ModelGenerator.max_bursts) <= {max_burst, UNLIMITED_BURST}  # the C loop has no limit
+
+
+@pytest.mark.parametrize("max_burst", [1, 16])
+def test_a_generator_that_was_late_catches_up_with_few_frames_at_once(max_burst: int) -> None:
+    """It sleeps for 100 intervals, and then sends all that is due in each step."""
+    interval_ns, start, sent = 1000.0, 0, 0
+    bursts = []
+    for now in (0, 100_000, 100_100, 101_200, 102_300):
+        due, lateness = pace.py_func(now - start, interval_ns, sent, max_burst)  # type: ignore[attr-defined]  # numba's
+        bursts.append(due - sent)
+        start, sent = start + lateness, due
+    assert bursts == [1, max_burst, 0, 1, 1]
+
+
+def test_a_switch_that_carries_nothing_any_more_is_reported_with_its_rate() -> None:
+    class Stuck(ModelGenerator):
+        workload = "l3"
+
+        def run(self, count: int, rate: float, max_burst: int) -> Trial:
+            trial = super().run(count, rate, max_burst)
+            return trial if rate <= 5_000 else trial._replace(received=0)
+
+    test = ThroughputTest(cast(Generator, Stuck()), QUICK, SOFTSWITCH)
+    with pytest.raises(BenchError, match=mentions("7,500/s", "5,000/s")):
+        test.highest_loss_free_rate()
 
 
 def test_a_load_uses_what_was_cached(monkeypatch: pytest.MonkeyPatch) -> None:

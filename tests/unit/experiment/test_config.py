@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from controller.sizes import SLOTS
 from experiment.config import VARIABLES, Config, load_config, max_top_k
-from experiment.defaults import CODEC_DEFAULTS, SCRIPT_DEFAULTS
+from experiment.defaults import CODEC_DEFAULTS, SCRIPT_DEFAULTS, TARGET_DEFAULTS
 from experiment.errors import ConfigError
 from foundation.protocol.hashing import lanes_of
 from switch_harness.wording import mentions
@@ -144,7 +144,8 @@ def test_run_toml_has_every_default() -> None:
     written = {name for name in values if name not in tables}
     written |= {f"{table}.{name}" for table, settings in tables.items() for name in settings}
     fixed = {name for name, field in flat(Config).items() if field.default is not None}
-    changed = {name for sizes in (*CODEC_DEFAULTS.values(), SCRIPT_DEFAULTS) for name, _ in sized(sizes)}
+    dependent = (*CODEC_DEFAULTS.values(), *TARGET_DEFAULTS.values(), SCRIPT_DEFAULTS)
+    changed = {name for sizes in dependent for name, _ in sized(sizes)}
     assert written == fixed - changed
 
 
@@ -180,6 +181,13 @@ def test_run_toml_has_every_size_that_agents_of_scapy_carry() -> None:
     for setting, size in sized(CODEC_DEFAULTS["scapy"]):
         assert 'codec "scapy"' in of[setting] and f"{size:,g}" in of[setting], setting
     assert '"mixed"' in of["codec"]
+
+
+def test_run_toml_has_every_size_of_a_target() -> None:
+    of = paragraphs()
+    for target, sizes in TARGET_DEFAULTS.items():
+        for setting, size in sized(sizes):
+            assert target in of[setting] and f"{size:,g}" in of[setting], setting
 
 
 def test_run_toml_has_every_size_of_a_script() -> None:

@@ -39,6 +39,16 @@ def test_readable_agents_have_own_sizes(codec: str) -> None:
     assert config.model_dump(exclude=others) == Config().model_dump(exclude=others)
 
 
+def test_the_rpcs_of_all_workers_fit_into_a_queue_of_bmv2(load_text: Callable[..., Config]) -> None:
+    """A port has room for 64 frames: RPCs of up to 16 workers, all at one server."""
+    bmv2_queue = 64
+    for variables in ([], ["CODEC=scapy"], ["WORKERS=16"], ["SCRIPT=train.py"]):
+        config = load_config(["TARGET=bmv2", *variables])
+        assert config.workers * config.window <= bmv2_queue
+    assert load_text("target = 'bmv2'\nwindow = 32").window == 32
+    assert load_config([]).window == 64
+
+
 @pytest.mark.parametrize("codec", ["scapy", "mixed"])
 @pytest.mark.parametrize(
     ("text", "variables", "reason"),

@@ -43,7 +43,8 @@ def compare(stage: Stage, program: str, setup: Setup, cases: Sequence[Case]) -> 
                 for workload, _ in cases:
                     stage.announce(f"{target}: {program}, {workload.name}")
                     generator.load(workload)
-                    figures[workload.name][target].append(ThroughputTest(generator, stage.scale).figures())
+                    test = ThroughputTest(generator, stage.scale, target)
+                    figures[workload.name][target].append(test.figures())
     return [result for case in cases for result in _results(program, case, figures[case.workload.name])]
 
 

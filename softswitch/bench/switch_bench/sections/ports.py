@@ -29,7 +29,8 @@ def ports(stage: Stage) -> list[Result]:
             for target in stage.shuffled([*stage.switches(), C_LOOP]):
                 stage.announce(f"{target}: {pluralize(count, 'port')}")
                 with stage.target(target, count, plain.l3_setup(count), workload):
-                    rates[target].append(ThroughputTest(generator, stage.scale).highest_loss_free_rate())
+                    test = ThroughputTest(generator, stage.scale, target)
+                    rates[target].append(test.highest_loss_free_rate())
         results.append(
             Result("ports", f"L3 forwarding from 1 port to {count - 1}, 128 B", "packets/s", rates)
         )

@@ -39,7 +39,7 @@ def soak(stage: Stage) -> list[Result]:
         generator.load(plain.l3(_PORTS))
         stage.announce("the highest rate without loss")
         with _Writer(switch.client).running():
-            rate = ThroughputTest(generator, stage.scale).highest_loss_free_rate()
+            rate = ThroughputTest(generator, stage.scale, SOFTSWITCH).highest_loss_free_rate()
         attempts = 0
         while attempts < _ATTEMPTS:
             attempts += 1
