@@ -32,7 +32,7 @@ from topologies.agents import Agent, CommandTarget, Message, call_all
 from topologies.fleet import own_controller
 from topologies.machine import peak_memory_mb, read_cpu_ns_by_thread, run_queue_ns
 from topologies.placement import Placement
-from topologies.testbed import TestbedNetwork
+from topologies.testbed import TestbedNetwork, name_switch_rate
 
 T = TypeVar("T")
 _BASE_TIMEOUT_S = 60.0
@@ -112,12 +112,13 @@ class RealSession(Session):
         timeout_s = _BASE_TIMEOUT_S + planned.steps * step_s
         if self.config.faults != Faults():
             timeout_s *= _FAULTS_TIMEOUT_FACTOR
-        answers = await gather_or_cancel(
-            worker.call({**command, "start_ns": start_ns + clock_ns + offset_ns}, timeout_s, on_progress)
-            for worker, clock_ns, offset_ns in zip(
-                self.workers, clocks_ns, planned.offsets_ns or repeat(0, len(self.workers)), strict=True
+        with name_switch_rate(self.network.switch, self.clock_ns):
+            answers = await gather_or_cancel(
+                worker.call({**command, "start_ns": start_ns + clock_ns + offset_ns}, timeout_s, on_progress)
+                for worker, clock_ns, offset_ns in zip(
+                    self.workers, clocks_ns, planned.offsets_ns or repeat(0, len(self.workers)), strict=True
+                )
             )
-        )
         return [BlockResult.model_validate(answer) for answer in answers]
 
     async def load(self, keys: Sequence[int]) -> None:

@@ -33,6 +33,7 @@ _STOP_TIMEOUT_S = 5.0
 _COUNTERS_TIMEOUT_S = 1.0
 _COUNTERS_POLL_INTERVAL_S = 0.005
 _POLL_INTERVAL_S = 0.05
+_SENT_PACKETS = "/sys/class/net/{}/statistics/tx_packets"
 
 
 class TargetSwitch:
@@ -133,6 +134,16 @@ class TargetSwitch:
 
     def read_counters(self) -> Counters | None:
         return None
+
+    def frames_sent(self) -> int | None:
+        """Return how many frames have left the ports' interfaces; None if one of them is gone."""
+        try:
+            return sum(
+                int(Path(_SENT_PACKETS.format(interface)).read_text())
+                for interface in self.interfaces.values()
+            )
+        except OSError:
+            return None
 
     def _failure_error(self, error: SwitchEnded) -> SwitchFailed:
         return SwitchFailed(f"{self.name}: {error} ({self.log})")

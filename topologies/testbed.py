@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from analysis.record import ProgramUse, RunRecord
 from experiment.config import Config
+from experiment.errors import AgentFailed
 from experiment.progress import Reporter
 from experiment.session import MachineCounters
 from softswitch.progress import Activity
@@ -87,6 +88,23 @@ class ControlledSwitch(Protocol):
         ...
 
     async def counters(self) -> Counters | None: ...
+
+    def frames_sent(self) -> int | None:
+        """Return how many frames have left the switch's ports, or None if that is not known here."""
+
+
+@contextmanager
+def name_switch_rate(switch: ControlledSwitch, clock_ns: Callable[[], int]) -> Iterator[None]:
+    """Add the rate at which the switch sent frames meanwhile to an AgentFailed of the block."""
+    start_ns, frames_before = clock_ns(), switch.frames_sent()
+    try:
+        yield
+    except AgentFailed as error:
+        frames = switch.frames_sent()
+        if frames is None or frames_before is None:
+            raise
+        rate = (frames - frames_before) * 1e9 / max(1, clock_ns() - start_ns)
+        raise AgentFailed(f"{error}; meanwhile the switch carried {rate:,.0f} frames/s") from error
 
 
 class TestbedNetwork(Protocol):

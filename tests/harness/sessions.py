@@ -28,6 +28,11 @@ class FakeNetwork(SingleMachine):
         self.workers, self.servers = [Mock()] * workers, [Mock()] * servers
 
 
+class IdleSwitch:
+    def frames_sent(self) -> int:
+        return 0
+
+
 def quiet() -> Reporter:
     return Reporter(Console(quiet=True))
 
@@ -90,7 +95,7 @@ def real_session(
         run=run,
         record=record or a_record(machine={"cpus": 2}),
         reporter=quiet(),
-        network=network if network is not None else FakeNetwork(workers=len(workers)),
+        network=network if network is not None else FakeNetwork(IdleSwitch(), workers=len(workers)),
         workers=list(workers),
         servers=list(servers),
     )

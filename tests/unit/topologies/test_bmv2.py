@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from experiment.config import Config
-from experiment.errors import PreflightError
+from experiment.errors import AgentFailed, PreflightError
 from softswitch.processes import NO_BMV2
+from switch_harness.wording import mentions
 from topologies import preflight
 from topologies.machine import describe_versions
 from topologies.switches import switch_of
+from topologies.testbed import ControlledSwitch, name_switch_rate
 
 ROOT = Path(__file__).parents[3]
 
@@ -44,6 +49,33 @@ def test_a_run_takes_the_bmv2_that_is_named(fake_bmv2: Path, tmp_path: Path) -> 
     preflight.check(Config(target="bmv2", runs=tmp_path))
     switch = switch_of(Config(target="bmv2"), tmp_path, cpu=None)
     assert switch.command()[:2] == [str(fake_bmv2), "--no-p4"]
+
+
+def test_an_agent_that_does_not_answer_is_reported_with_the_rate_of_the_switch() -> None:
+    frames, clock_s = iter([100, 700]), iter([1, 3])
+    switch = cast(ControlledSwitch, SimpleNamespace(frames_sent=lambda: next(frames)))
+    with (
+        pytest.raises(AgentFailed, match=mentions("worker-1", "300 frames/s")),
+        name_switch_rate(switch, lambda: next(clock_s) * 10**9),
+    ):
+        raise AgentFailed("worker-1 did not answer")
+    unknown = cast(ControlledSwitch, SimpleNamespace(frames_sent=lambda: None))
+    with pytest.raises(AgentFailed, match=r"^worker-1$"), name_switch_rate(unknown, lambda: 0):
+        raise AgentFailed("worker-1")
+
+
+def test_a_switch_has_sent_what_its_interfaces_have_sent(tmp_path: Path) -> None:
+    switch = switch_of(Config(), tmp_path, cpu=None)
+    switch.interfaces = {1: "lo"}
+    before = switch.frames_sent()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.bind(("127.0.0.1", 0))
+        for _ in range(3):
+            sender.sendto(b"!", sender.getsockname())
+    after = switch.frames_sent()
+    assert before is not None and after is not None and after >= before + 3
+    switch.interfaces = {1: "lo", 2: "nowhere"}
+    assert switch.frames_sent() is None
 
 
 def test_a_run_reports_the_version_of_the_bmv2_that_is_named(fake_bmv2: Path) -> None:

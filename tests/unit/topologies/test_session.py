@@ -18,11 +18,13 @@ from controller.designs import control_of
 from controller.errors import DeviceError
 from experiment import liveness
 from experiment.config import Config
+from experiment.errors import AgentFailed
 from experiment.session import MachineCounters, PlannedBlock
 from foundation.designs.arms import arm, arms_of
 from foundation.designs.registry import design, known_names
 from foundation.logs.columns import OPERATIONS
 from foundation.protocol.control import Command
+from switch_harness.wording import mentions
 from tests.harness.sessions import real_session
 from tests.unit.analysis.synthetic import block
 from topologies.running_cluster import measure_empty_rpcs
@@ -124,6 +126,15 @@ async def test_steps_have_their_time(settings: dict[str, Any], period_ns: int, s
     session = real_session(Config.model_validate(settings), workers=[worker])
     await session.run_steps(PlannedBlock(arm("baseline"), 0, 8, period_ns))
     assert worker.timeout_s == [seconds]
+
+
+async def test_a_worker_that_does_not_answer_is_reported_with_the_rate_of_the_switch() -> None:
+    class Silent(CommandLog):
+        async def call(self, command: Any, timeout_s: float, on_progress: object = None) -> dict[str, Any]:
+            raise AgentFailed("worker-1 did not answer")
+
+    with pytest.raises(AgentFailed, match=mentions("worker-1", "0 frames/s")):
+        await real_session(workers=[Silent()]).run_steps(PlannedBlock(arm("baseline"), 0, 8))
 
 
 async def test_a_block_gets_its_discarded_time_and_steps() -> None:

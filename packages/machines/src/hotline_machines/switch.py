@@ -75,6 +75,9 @@ class RemoteSwitch:
     async def activity(self) -> Activity:
         return ENDED if self.pid is None else await self.machine.read_activity(self.pid)
 
+    def frames_sent(self) -> int | None:
+        return None  # the interfaces are on the switch's machine
+
     async def counters(self) -> Counters | None:
         try:
             counters: Counters | None = await self.machine.call("switch_counters")
