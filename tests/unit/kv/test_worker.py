@@ -338,6 +338,7 @@ def test_a_server_that_could_answer_and_does_not_is_named(rig: Rig, monkeypatch:
     kv = rig.worker()
     rig.running.cluster.servers[1].mute = True
     ts = kv.push(np.arange(12), ones(12), "items")
+    wait_for(lambda: kv._open_engine._error is not None)
     with pytest.raises(ClusterLost, match=mentions("server 1", "within 0.1 s")):
         kv.wait(ts)
     with pytest.raises(ClusterLost):
