@@ -49,7 +49,7 @@ def audit(event, arguments):
         if arguments[0].startswith(("/proc/", "/sys/", "/etc/os-release", "/usr/lib/os-release")):
             raise FileNotFoundError(2, "No such file or directory", arguments[0])
         if "/compiled-" in arguments[0] and ".nbc" in arguments[0]:
-            compiled.add(arguments[0].partition(".nbc")[0] + ".nbc")
+            compiled.add(re.sub(r"/\.?([^/]*\.nbc)[^/]*$", r"/\1", arguments[0]))  # files are renamed
 
 
 # They have builds for other systems, and find out which one they are on.

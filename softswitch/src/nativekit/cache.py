@@ -1,13 +1,20 @@
-"""Folders in which compiled machine code is cached."""
+"""Folders in which compiled machine code is cached, and its files, which are checked when they are read."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import logging
 import os
+import shutil
 import stat
 import tempfile
 from pathlib import Path
 
+from nativekit.files import replace_file
+
+_LOG = logging.getLogger(__name__)
+_DIGEST_BYTES = 32
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -37,3 +44,31 @@ def _private_folder() -> Path:
 def cache_of(package: Path) -> Path:
     # Beside the sources if the user may write there.
     return package / "__pycache__" if os.access(package, os.W_OK) else user_cache() / package.name
+
+
+def read_entry(path: Path) -> bytes | None:
+    """Return what `write_entry` stored at a path, or None: after a power failure a file may be cut off."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    content = data[_DIGEST_BYTES:]
+    if data[:_DIGEST_BYTES] == _digest(path, content):
+        return content
+    _LOG.info("%s is damaged or of an older version, and is replaced", path)
+    return None
+
+
+def write_entry(path: Path, content: bytes) -> None:
+    """Store an entry atomically; ignore errors, since what is not cached is made again."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        replace_file(path, _digest(path, content) + content)
+
+
+def _digest(path: Path, content: bytes) -> bytes:
+    """Return a digest of content and name: the content of another entry is not that of this one."""
+    name = f"{path.parent.name}/{path.name}\0".encode()
+    return hashlib.blake2b(name + content, digest_size=_DIGEST_BYTES).digest()

@@ -8,10 +8,11 @@ a float of `uint64 + int64`.
 from __future__ import annotations
 
 import hashlib
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -21,10 +22,11 @@ import numpy as np
 from numba.core import event as numba_event
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
+from numba.core.serialize import dumps
 from numba.extending import intrinsic as numba_intrinsic
 
 from nativekit import notices
-from nativekit.cache import cache_of
+from nativekit.cache import cache_of, read_entry, write_entry
 from nativekit.callees import CalleeCompiler
 from nativekit.llvm import Compiled, Function, Generated, Module
 
@@ -59,13 +61,45 @@ class _CompilationListener(numba_event.Listener):
         notices.end(_name_of(event), time.monotonic() - self._starts_s.pop())
 
 
+class _CodeFiles:
+    """Files of an entry point's machine code, one for each signature.
+
+    Numba's own class has an index, and unpickles and runs whatever its files contain.
+    """
+
+    def __init__(self, folder: Path, name: str, version: object) -> None:
+        self._folder, self._name, self._version = folder, name, (numba.__version__, version)
+
+    def load(self, key: object) -> object | None:
+        content = read_entry(self._path_of(key))
+        if content is None:
+            return None
+        version, stored_key, data = pickle.loads(content)
+        return data if (version, stored_key) == (self._version, key) else None
+
+    def save(self, key: object, data: object) -> None:
+        write_entry(self._path_of(key), dumps((self._version, key, data)))
+
+    def _path_of(self, key: object) -> Path:
+        return self._folder / f"{self._name}.{hashlib.sha256(str(key).encode()).hexdigest()[:16]}.nbc"
+
+
 class _CodeCache(FunctionCache):
-    """The machine code of an entry point on disk.
+    """The machine code of an entry point on disk, which is compiled again if it cannot be read.
 
     Numba's own class refreshes its context before it loads code, as for a compilation, which costs a process
     0.5 s of CPU time. Loaded code needs only numba's runtime; a compilation (`CompilerBase`) refreshes the
     context itself.
     """
+
+    def __init__(self: Any, function: Function) -> None:  # of numba, without type hints
+        super().__init__(function)
+        self._cache_file = _CodeFiles(
+            Path(self._cache_path), self._impl.filename_base, self._impl.locator.get_source_stamp()
+        )
+
+    def _guard_against_spurious_io_errors(self) -> AbstractContextManager[None]:
+        return suppress(OSError)
 
     def load_overload(self: Any, sig: Any, target_context: Any) -> Any:  # of numba, without type hints
         rtsys.initialize(target_context)

@@ -12,8 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-from nativekit.cache import user_cache
-from softswitch.files import replace_file
+from nativekit.cache import read_entry, user_cache, write_entry
 from softswitch.progress import IdleLimit, read_activity
 
 _PACKAGE = Path(__file__).parent
@@ -86,10 +85,10 @@ def cached_object(key_parts: Sequence[str], make: Callable[[], bytes]) -> bytes:
     digest = hashlib.sha256("\0".join(key_parts).encode()).hexdigest()[:32]
     name = f"{digest}.o"
     for folder in (_store_folder or user_cache(), SET_UP_FOLDER):
-        with contextlib.suppress(OSError):
-            return (folder / name).read_bytes()
+        if (code := read_entry(folder / name)) is not None:
+            return code
     code = make()
-    _store_object((_store_folder or user_cache()) / name, code)
+    write_entry((_store_folder or user_cache()) / name, code)
     return code
 
 
@@ -103,10 +102,3 @@ def stored_by_set_up() -> Iterator[None]:
         yield
     finally:
         _store_folder = None
-
-
-def _store_object(path: Path, code: bytes) -> None:
-    """Store object code atomically; ignore errors, since code that is not cached is compiled again."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, code)

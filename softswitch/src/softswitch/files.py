@@ -1,13 +1,7 @@
-"""Read a file with an error for users, or write one as a whole.
-
-A process that is killed, or has no room on the disk, leaves the previous file.
-"""
+"""Read a file with an error for users."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from pathlib import Path
 
 from softswitch.errors import SwitchError
@@ -18,18 +12,3 @@ def read_file(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise SwitchError(f"{path}: {error.strerror}") from None
-
-
-def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Replace or create a file with permissions `mode`; raise `OSError`, and change nothing, if it fails."""
-    # Processes that write the same file at the same time need different temporary names.
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise

@@ -87,8 +87,7 @@ def _disable_collection() -> Iterator[None]:
 
 
 def is_cold() -> bool:
-    # Numba has an index file for each cached function.
-    return not any(Path(forwarding.run.stats.cache_path).glob("*.nbi"))  # type: ignore[attr-defined]  # numba's
+    return not any(Path(forwarding.run.stats.cache_path).glob("*.nbc"))  # type: ignore[attr-defined]  # numba's
 
 
 def warm_tables() -> None:

@@ -406,7 +406,7 @@ def test_set_up_compiles_what_the_first_start_needs(tmp_path: Path) -> None:
     shutil.copytree(package, tmp_path / "softswitch", ignore=shutil.ignore_patterns("__pycache__"))
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     subprocess.run([sys.executable, "-m", "softswitch.warm"], env=environment, cwd=tmp_path, check=True)
-    before = sorted(tmp_path.rglob("*.nbi"))
+    before = sorted(tmp_path.rglob("*.nbc"))
     assert before
     start = (
         "from softswitch.compiled import CompiledPipeline as C;from softswitch.load import load_program as l;"
@@ -415,4 +415,4 @@ def test_set_up_compiles_what_the_first_start_needs(tmp_path: Path) -> None:
         "C(l(Path(sys.argv[1]).read_bytes())); PortLoop({}, PortOptions(1)).close()"
     )
     subprocess.run([sys.executable, "-c", start, str(PROGRAM)], env=environment, cwd=tmp_path, check=True)
-    assert sorted(tmp_path.rglob("*.nbi")) == before
+    assert sorted(tmp_path.rglob("*.nbc")) == before

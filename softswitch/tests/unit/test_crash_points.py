@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from softswitch import cache
+from nativekit import cache
 from softswitch.bmv2 import install
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.journal import Journal
@@ -69,7 +69,7 @@ def counters(lost_notices: int) -> Callable[[Path], None]:
 
 
 def store_object(folder: Path) -> None:
-    cache._store_object(folder / "cache" / "1.o", b"code" * 3000)
+    cache.write_entry(folder / "cache" / "1.o", b"code" * 3000)
 
 
 def nothing(_folder: Path) -> None: ...

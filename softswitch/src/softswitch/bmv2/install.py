@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from softswitch.errors import SwitchError
-from softswitch.files import replace_file
+from nativekit.files import replace_file
 
 PROGRAMS: Mapping[str, tuple[str, ...]] = {  # program name -> arguments inserted before the user's
     **{name: ("run-as", name) for name in ("simple_switch_grpc", "simple_switch")},

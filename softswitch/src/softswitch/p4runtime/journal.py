@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
 from softswitch.errors import SwitchError
-from softswitch.files import replace_file
+from nativekit.files import replace_file
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from softswitch.errors import SwitchError
-from softswitch.files import replace_file
+from nativekit.files import replace_file
 
 
 class PortCounters(NamedTuple):
