@@ -31,6 +31,9 @@ _LEAST: Mapping[Kind, float] = {
     "waits": NORMAL_WAITING,
 }
 """Smallest share of the CPUs that is taken; less is normal, and no disturbance."""
+LEAST_LASTING_WAIT = 0.35
+"""The same of waits that are alike in all blocks: only those beyond the CPU time of agents are seen, a quarter of
+a block in the run of `tests.unit.simulator.test_disturbed_costs`, and a tenth of a block more."""
 _MOST = 0.9
 _SLICE_US = 3_000.0  # mean time of others that preempt an agent
 _OPERATION = ["worker", "job", "round", "load", "iteration"]
@@ -51,11 +54,12 @@ class Injection:
 
 def draw_injection(seed: int) -> Injection:
     rng = np.random.default_rng(seed)
-    kind = KINDS[rng.integers(len(KINDS))]
+    kind, spread = KINDS[rng.integers(len(KINDS))], _SPREAD[rng.integers(len(_SPREAD))]
+    least = LEAST_LASTING_WAIT if (kind, spread) == ("waits", "all blocks") else _LEAST[kind]
     return Injection(
         kind=kind,
-        spread=_SPREAD[rng.integers(len(_SPREAD))],
-        share=float(np.exp(rng.uniform(np.log(_LEAST[kind]), np.log(_MOST)))),
+        spread=spread,
+        share=float(np.exp(rng.uniform(np.log(least), np.log(_MOST)))),
         pollution=float(rng.uniform(0, 1)),
         seed=seed,
     )
@@ -145,8 +149,8 @@ def _slow_block(
 
 
 def _scaled(servers: ServerUse, name: str, factor: float) -> float:
-    value = getattr(servers, name)
-    return type(value)(value * factor)
+    value: float = getattr(servers, name)
+    return round(value * factor) if isinstance(value, int) else value * factor
 
 
 def _contention(measured: Contention, record: RunRecord, injection: Injection, share: float) -> Contention:

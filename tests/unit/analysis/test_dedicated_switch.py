@@ -216,7 +216,7 @@ ONCE = DisturbedBlocks(blocks=24, disturbed=1, reasons={"steal": 1})
 PACKETS = {"ps_packets_per_step": of_ratio(-0.4, -0.41, -0.39)}
 
 
-def judged(*sources: DisturbedBlocks, **changes: dict[str, Comparison]) -> Summary:
+def judged(*sources: DisturbedBlocks, **changes: Comparison) -> Summary:
     measured, own, shared = ({**of, **PACKETS} for of in (MEASURED, OWN, SHARED))
     found = virtual({**own, **changes}, shared).model_copy(update={"sources": sources})
     return summary(measured, found)

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +56,11 @@ UNCLAIMED = {verdict: effect for verdict, effect in EFFECTS.items() if not verdi
 def test_every_verdict_is_among_these() -> None:
     assert set(EFFECTS) == set(Verdict)
     assert {verdict: claim.verdict for verdict, claim in CLAIMS.items()} == {each: each for each in CLAIMS}
+
+
+@pytest.mark.parametrize("why", [{"disturbed": BUSY}, {"misfit": MISFIT}])
+def test_nothing_is_called_unchanged_by_values_that_are_withheld(why: dict[str, Any]) -> None:
+    assert Claim(METRIC, of_ratio(0.0, 0.0, 0.0), **why).verdict is not Verdict.SAME
 
 
 def test_every_reason_has_its_own_words() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -88,7 +89,7 @@ class Machine:
         self.now_s, self.counters, self.cpu_ns = 0.0, MachineCounters(at_ms=0.0), 0
         self.pids, self.wait_ns = [7, 8], {7: {7: 0}, 8: {8: 0, 9: 0}}
         monkeypatch.setattr(os, "cpu_count", lambda: 2)
-        monkeypatch.setattr(contention.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
         monkeypatch.setattr(contention, "read_contention", self.read)
         monkeypatch.setattr(contention, "read_wait_ns_by_thread", lambda pid: dict(self.wait_ns[pid]))
 
