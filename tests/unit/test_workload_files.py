@@ -123,7 +123,7 @@ def test_a_file_of_either_format_is_a_trace(tmp_path: Path) -> None:
     assert trained.samples is not None and trained.space.all().tolist() == [1, 2, 5, 18446744073709551000]
 
 
-NEITHER = "is neither text nor Parquet, which begins with PAR1, nor oracleGeneral"
+NEITHER = "is neither text nor Parquet, which begins with PAR1, nor Arrow (ARROW1), nor oracleGeneral"
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.svm"])

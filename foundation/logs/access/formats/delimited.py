@@ -14,7 +14,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -302,9 +302,9 @@ def _is_criteo(fields: Sequence[str]) -> bool:
 def _open_criteo(head: Head, rows: Sequence[Sequence[str]]) -> DelimitedLog:
     requested, sample = head.options.columns, sample_of(rows, CRITEO_NAMES)
     if not requested.key:
-        ignored = requested.ignore
-        keys = tuple(name for name in CRITEO_NAMES[-CRITEO_CATEGORIES:] if name not in ignored)
-        requested = AccessColumns(key=keys, ignore=ignored, text=requested.text, **requested.others)
+        categories = CRITEO_NAMES[-CRITEO_CATEGORIES:]
+        keys = tuple(name for name in categories if name not in requested.ignore)
+        requested = replace(requested, key=keys)
     columns = resolve(requested, sample, lists=(), location=str(head.path))
     kinds = {name: HEX_KEY for name in columns.key if name.startswith("C")}
     return DelimitedLog(
@@ -337,8 +337,7 @@ def _open_recbole(head: Head, rows: Sequence[Sequence[str]]) -> DelimitedLog:
     tokens = tuple(name for name in names if types[name].startswith("token") and name not in requested.ignore)
     times = [name for name in _RECBOLE_TIME_NAMES if name in types and name not in requested.ignore]
     if not requested.key and requested.table is None and requested.iteration is None:
-        others = {"time": next(iter(times), None), **requested.others}
-        requested = AccessColumns(key=tokens, text=requested.text, ignore=requested.ignore, **others)
+        requested = replace(requested, key=tokens, time=requested.time or next(iter(times), None))
     columns = resolve(requested, sample, lists=(), location=f"{path}, line 1")
     separators = {name: " " for name in columns.key if types[name].endswith("_seq")}
     return DelimitedLog(

@@ -28,13 +28,13 @@ class Utilization(Strict):
         )
 
 
-class ClosedLoopResult(Strict):
+class ArmCapacity(Strict):
     capacity: float
     """Steps/s of the whole cluster (as all rates here), even if only a part of it was simulated."""
     at_capacity: Utilization
 
 
-class ArmResult(ClosedLoopResult):
+class ArmResult(ArmCapacity):
     at_rate: Utilization
     rpcs_per_step: float
     ps_packets_per_step: float
@@ -72,7 +72,7 @@ def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) 
         cpu_us = block_metrics(blocks, (WORKER_CPU, PS_CPU))
         worker_s, server_s = cpu_us[WORKER_CPU.name] / 1e6, cpu_us[PS_CPU.name] / 1e6
         return ArmResult(
-            **dict(closed_loop_result(config, record.capacity[arm], record.simulation.arms[arm])),
+            **dict(arm_capacity(config, record.capacity[arm], record.simulation.arms[arm])),
             at_rate=Utilization(
                 workers=min(1.0, worker_s * rate / cores["workers"]),
                 servers=min(1.0, server_s * rate / cores["servers"]),
@@ -91,10 +91,10 @@ def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) 
     )
 
 
-def closed_loop_result(config: SimulationConfig, capacity: float, arm: SimulatedArm) -> ClosedLoopResult:
+def arm_capacity(config: SimulationConfig, capacity: float, arm: SimulatedArm) -> ArmCapacity:
     """Return the result of a simulated cluster or part, whose capacity in steps/s is given."""
     cores = cores_of(config)
-    return ClosedLoopResult(
+    return ArmCapacity(
         capacity=capacity / config.hosts.server_share,
         at_capacity=Utilization(
             workers=arm.workers_busy * config.workers / cores["workers"],

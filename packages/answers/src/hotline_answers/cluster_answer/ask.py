@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from analysis.record import Staleness
 from experiment.phases.workload import lanes_per_step
@@ -13,9 +13,9 @@ from foundation.designs.interface import Arm
 from foundation.errors import DataError
 from foundation.settings import Strict
 from hotline_answers.cluster_answer.arm_results import (
-    ClosedLoopResult,
+    ArmCapacity,
     OffloadComparison,
-    closed_loop_result,
+    arm_capacity,
     compare_arms,
 )
 from hotline_answers.cluster_answer.cluster import (
@@ -183,7 +183,7 @@ def _effects(
 
 def _simulate_sizes(
     config: SimulationConfig, workload: ScoredWorkload, counter: PackingCounter,
-    known: dict[int, ClosedLoopResult], reporter: Reporter,
+    known: Mapping[int, ArmCapacity], reporter: Reporter,
 ) -> tuple[ComparedSizes, dict[int, PackingCounts]]:  # fmt: skip
     """Return the sizes to compare and the packets of each; `known` are the simulated ones, none and asked."""
     [_, asked] = known
@@ -227,7 +227,7 @@ def capacities(
 
 def simulate_size(
     config: SimulationConfig, workload: ScoredWorkload, top_k: int, reporter: Reporter
-) -> ClosedLoopResult:
+) -> ArmCapacity:
     """Return the result of the whole cluster with a hot set of this size."""
     _, lead = baseline_and_lead(config.design)
     [result] = _closed_loops(config, workload, top_k, reporter, [lead])
@@ -236,10 +236,10 @@ def simulate_size(
 
 def _closed_loops(
     config: SimulationConfig, workload: ScoredWorkload, top_k: int, reporter: Reporter, arms: Sequence[Arm]
-) -> list[ClosedLoopResult]:
+) -> list[ArmCapacity]:
     names = tuple(arm.name for arm in arms)
     config = config.model_copy(update={"rounds": 1, "top_k": top_k, "arms": names})
     workload = simulated_part(workload, top_k)
     with hot_set_file(workload, top_k) as hot_set:
         found = simulate_closed_loops(config, workload.trace, reporter, hot_set)
-    return [closed_loop_result(config, *found[name]) for name in names]
+    return [arm_capacity(config, *found[name]) for name in names]

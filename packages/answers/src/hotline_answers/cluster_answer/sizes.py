@@ -20,7 +20,7 @@ from foundation.protocol.memory import NO_MEMORY, MemoryOfRows, memory_of_rows
 from foundation.settings import Strict
 from hosts.hotset.worker.counting import count_rpcs
 from hosts.workload.trace import Trace
-from hotline_answers.cluster_answer.arm_results import ClosedLoopResult, cores_of
+from hotline_answers.cluster_answer.arm_results import ArmCapacity, cores_of
 from hotline_answers.cluster_answer.hotset import ScoredWorkload
 from simulator.config import SimulationConfig
 
@@ -59,9 +59,7 @@ class Size(Strict):
     capacity: float  # simulated, steps/s
 
 
-def size_of(
-    config: SimulationConfig, top_k: int, counts: PackingCounts, closed_loop: ClosedLoopResult
-) -> Size:
+def size_of(config: SimulationConfig, top_k: int, counts: PackingCounts, closed_loop: ArmCapacity) -> Size:
     cores, capacity = cores_of(config), closed_loop.capacity
     # A simulated part has a share of the cluster's workers, and all of its servers.
     worker_cores = cores["workers"] / config.hosts.server_share

@@ -12,7 +12,7 @@ import numpy as np
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, VALUE_BYTES
 from foundation.settings import Strict
-from hotline_answers.cluster_answer.arm_results import ClosedLoopResult, OffloadComparison
+from hotline_answers.cluster_answer.arm_results import ArmCapacity, OffloadComparison
 from hotline_answers.cluster_answer.cluster import Cluster
 from hotline_answers.cluster_answer.sizes import PackingCounts
 from simulator.config import SimulationConfig
@@ -52,7 +52,7 @@ def uplink_gains(
     )
 
 
-def _capacity(simulated: ClosedLoopResult, counts: PackingCounts, mbit: float, factor: float) -> float:
+def _capacity(simulated: ArmCapacity, counts: PackingCounts, mbit: float, factor: float) -> float:
     """Return the capacity with uplinks that are slower by this factor than the simulated ones."""
     busy = simulated.at_capacity
     times_us = 1e6 * np.array([busy.workers, busy.servers]) / simulated.capacity
