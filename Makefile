@@ -98,7 +98,7 @@ newest: ## try the newest numba and llvmlite on softswitch, in an environment of
 	@scripts/setup test
 	@scripts/newest $(ARGS)
 
-p4: ## rebuild the compiled programs (needs p4c-bm2-ss); CALLERS=256 for fewer exactly-once cells
+p4: ## rebuild the compiled programs (P4C= names the compiler, or it says where to get it); CALLERS=256 for fewer exactly-once cells
 	@$(PYTHON) scripts/p4.py $(CALLERS)
 
 shell: ## p4runtime-shell on the running switch, in a dedicated environment

@@ -3,10 +3,14 @@
 First the constants that Python declares are written into the sources. Each folder `compiled` has the digests
 of the sources that its programs were made of, which tests compare, too. CALLERS is for switches with less
 memory: `hotset` and `collect` get exactly-once cells for fewer callers (docs/design.md).
+
+The compiler is the one that the variable P4C names, or p4c-bm2-ss or p4c on the PATH, or that of the image
+p4lang/p4c, which podman or docker runs.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -24,9 +28,16 @@ ROOT = Path(__file__).parents[1]
 DIGESTS = Path("compiled", "sources.sha256")
 _CELLS = ROOT / "p4src" / "hotset" / "exactly_once.p4"
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+_VARIABLE, _COMPILER, _DRIVER, _IMAGE = "P4C", "p4c-bm2-ss", "p4c", "p4lang/p4c"
+_CONTAINER_PROGRAMS = ("podman", "docker")
 _NO_COMPILER = """\
-p4: p4c-bm2-ss is not on PATH. On Ubuntu it comes with the package p4lang-p4c of the P4 project's repository
-(https://github.com/p4lang/p4c#ubuntu), which Vagrantfile sets up; elsewhere build https://github.com/p4lang/p4c.
+p4: expected a P4 compiler, found none: P4C=/path/to/p4c-bm2-ss names one; or put p4c-bm2-ss or p4c on the
+PATH; or install podman or docker, which run the image p4lang/p4c (for x86-64 only). Where to get it:
+  Ubuntu 22.04 on x86-64  package p4lang-p4c (version 1.2.4.2) of the P4 project, in openSUSE's build service
+                          as home:p4lang:latest; Vagrantfile sets it up (https://github.com/p4lang/p4c#ubuntu)
+  openSUSE                package p4c
+  Nix                     p4c (version 1.2.4.1) of nixpkgs
+  Debian, arm64, others   no package: build https://github.com/p4lang/p4c, which is also in Bazel's registry
 The compiled programs are committed: only a change of a .p4 file needs the compiler.
 """
 
@@ -37,6 +48,47 @@ class P4Program(NamedTuple):
     """Path of the compiled program without `.json`."""
     project: Path
     """Folder that p4c is called in: a compiled program has the path of its source as given to p4c."""
+
+
+class CompilerError(Exception): ...
+
+
+class Compiler(NamedTuple):
+    command: tuple[str, ...]
+    """Program and its first arguments."""
+    is_driver: bool
+    """Whether the program is `p4c`, which calls p4c-bm2-ss and takes the folder of its output."""
+    is_in_container: bool = False
+
+    def arguments(self, program: P4Program) -> list[str]:
+        """Return the command that compiles a program, without options for the preprocessor."""
+        command = [*self.command]
+        if self.is_in_container:
+            command[-2:-2] = ["--workdir", str(program.project)]
+        if self.is_driver:
+            command += ["--target", "bmv2", "--arch", "v1model"]
+        output = program.output.relative_to(program.project)
+        json = output.parent if self.is_driver else f"{output}.json"
+        return [*command, "--p4runtime-files", f"{output}.p4info.txtpb", "-o", str(json)]
+
+
+def find_compiler() -> Compiler:
+    """Return the compiler; raise `CompilerError`, whose text says where to get one."""
+    if named := os.environ.get(_VARIABLE):
+        path = shutil.which(named)
+        if path is None:
+            raise CompilerError(f"p4: P4C={named}: expected a program, found none\n")
+        return Compiler((str(Path(path).absolute()),), Path(path).name == _DRIVER)
+    for name in (_COMPILER, _DRIVER):
+        if path := shutil.which(name):
+            return Compiler((path,), name == _DRIVER)
+    for name in _CONTAINER_PROGRAMS:
+        if path := shutil.which(name):
+            # podman's root in a container is the user, whereas docker's files would be root's.
+            user = () if name == "podman" else ("--user", f"{os.getuid()}:{os.getgid()}")
+            command = (path, "run", "--rm", *user, "--volume", f"{ROOT}:{ROOT}", _IMAGE, _COMPILER)
+            return Compiler(command, False, True)
+    raise CompilerError(_NO_COMPILER)
 
 
 def trees() -> Iterator[Path]:
@@ -122,22 +174,18 @@ def changed_sources() -> set[Path]:
     return changed
 
 
-def compile_program(program: P4Program, callers: int = CALLERS) -> str:
+def compile_program(program: P4Program, compiler: Compiler, callers: int = CALLERS) -> str:
     """Write NAME.json and NAME.p4info.txtpb, and return p4c's warnings; raises `CalledProcessError`."""
-    command = ["p4c-bm2-ss", "-I", "p4src", "--Wdisable=unused"]
+    command = [*compiler.arguments(program), "-I", "p4src", "--Wdisable=unused"]
     if callers != CALLERS and has_cells_of_callers(program):
         command.append(f"-DCALLERS={callers}")
-    files = {"--p4runtime-files": ".p4info.txtpb", "-o": ".json"}
-    outputs = [
-        argument
-        for option, suffix in files.items()
-        for argument in (option, str(program.output.relative_to(program.project)) + suffix)
-    ]
     source = str(program.source.relative_to(program.project))
     program.output.parent.mkdir(exist_ok=True)
-    return subprocess.run(
-        [*command, *outputs, source], cwd=program.project, check=True, stderr=subprocess.PIPE, text=True
+    warnings = subprocess.run(
+        [*command, source], cwd=program.project, check=True, stderr=subprocess.PIPE, text=True
     ).stderr
+    program.output.with_suffix(".p4i").unlink(missing_ok=True)  # the driver's copy of the source
+    return warnings
 
 
 def main(arguments: list[str]) -> int:
@@ -152,8 +200,10 @@ def main(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    if shutil.which("p4c-bm2-ss") is None:
-        sys.stderr.write(_NO_COMPILER)
+    try:
+        compiler = find_compiler()
+    except CompilerError as error:
+        sys.stderr.write(str(error))
         return 1
     for script in (ROOT / "scripts" / "p4_constants.py", *ROOT.glob("packages/*/scripts/p4_constants.py")):
         subprocess.run([sys.executable, str(script)], check=True)
@@ -165,10 +215,10 @@ def main(arguments: list[str]) -> int:
         start = time.monotonic()
         print(f"p4: {number}/{len(programs)} {program.source.relative_to(ROOT)}", end="", flush=True)
         try:
-            warnings = compile_program(program, callers)
+            warnings = compile_program(program, compiler, callers)
         except subprocess.CalledProcessError as error:
             print(flush=True)
-            print(f"{error.stderr}p4: p4c-bm2-ss ended with {error.returncode}", file=sys.stderr)
+            print(f"{error.stderr}p4: {compiler.command[0]} ended with {error.returncode}", file=sys.stderr)
             return 1
         print(f" ({time.monotonic() - start:.0f} s)", flush=True)
         sys.stderr.write(warnings)

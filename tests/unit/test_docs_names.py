@@ -149,10 +149,10 @@ def test_names_are_in_the_files_that_pages_give_them() -> None:
     "code",
     [
         "open_nowhere",
-        "Worker.fly",
-        "Worker.fly(keys)",
+        "Worker.levitate",
+        "Worker.levitate(keys)",
         "--no-hot-potato",
-        "hosts/fly.py",
+        "hosts/levitate.py",
         "Worker.examine_json",
     ],
 )

@@ -64,7 +64,7 @@ def test_callers_are_for_the_designs_that_have_their_cells(
 
     monkeypatch.setattr(subprocess, "run", run)
     for program in programs:
-        p4.compile_program(program, 256)
+        p4.compile_program(program, p4.Compiler(("p4c-bm2-ss",), is_driver=False), 256)
     assert len(commands) == len(programs) > len(OF_DESIGNS)
     chosen = {source for source, command in commands.items() if "-DCALLERS=256" in command}
     assert chosen == {f"p4src/{name}/{name}.p4" for name in OF_DESIGNS}
