@@ -18,10 +18,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from nativekit.files import replace_file
 from softswitch import libc
 from softswitch.cache import source_digest
 from softswitch.errors import KernelError
-from nativekit.files import replace_file
 from softswitch.kernel import bpf
 from softswitch.kernel.devices import PROMISCUOUS, open_tap, set_flag, set_persistent
 from softswitch.kernel.generation import OBJECTS, Generation

@@ -17,8 +17,8 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
-from softswitch.errors import SwitchError
 from nativekit.files import replace_file
+from softswitch.errors import SwitchError
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 

@@ -8,8 +8,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from softswitch.errors import SwitchError
 from nativekit.files import replace_file
+from softswitch.errors import SwitchError
 
 
 class PortCounters(NamedTuple):
