@@ -21,7 +21,6 @@ from controller.errors import HotSetError, OffloadIsOff
 from controller.hotset.placement import in_slots, occupied_by
 from controller.hotset.quotas import (
     ALL_SLOTS,
-    CAPACITY,
     Slots,
     first_per_lane,
     keys_of_others,
@@ -41,7 +40,7 @@ from controller.hotset.selection import (
     smooth_rates,
     sum_by_key,
 )
-from controller.sizes import SLOTS
+from controller.sizes import CAPACITY, SLOTS
 from controller.tables import HotParam, JobRow, KeyState
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.rows import RowRanges, banks_of_row

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scapy.layers.inet import ICMP, IP, UDP
@@ -16,7 +17,7 @@ from scapy.packet import Packet
 
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
-from hosts.sockets import Receiver, clock_offset, open_connected_udp, open_udp, send
+from hosts.sockets import Receiver, open_connected_udp, open_udp, send
 from switch_harness.net import Net, namespace
 from switch_harness.waiting import wait_for
 from topologies.neighbours import list_endpoints, neighbour_commands, without_ipv6
@@ -58,7 +59,7 @@ def forged_messages(agent: tuple[str, int]) -> dict[str, Packet]:
     about_datagram = IP(src=HOST.address, dst=SERVICE.address) / UDP(sport=agent[1], dport=HOTLINE_PORT)
     about_echo = IP(src=HOST.address, dst=SERVICE.address) / ICMP(type="echo-reply")
 
-    def icmp(about: Packet, kind: str, code: int = 0, **fields: object) -> Packet:
+    def icmp(about: Packet, kind: str, code: int = 0, **fields: Any) -> Packet:  # fields of Scapy's packets
         return (
             ethernet / IP(src=ROGUE.address, dst=HOST.address) / ICMP(type=kind, code=code, **fields) / about
         )
@@ -66,7 +67,7 @@ def forged_messages(agent: tuple[str, int]) -> dict[str, Packet]:
     unreachable = {
         f"dest-unreach {code}": icmp(about_datagram, "dest-unreach", code) for code in range(16) if code != 4
     }
-    claim = {"hwsrc": ROGUE.mac, "psrc": SERVICE.address, "hwdst": HOST.mac}
+    claim: dict[str, Any] = {"hwsrc": ROGUE.mac, "psrc": SERVICE.address, "hwdst": HOST.mac}
     return {
         "an MTU for the agent's socket": icmp(about_datagram, "dest-unreach", 4, nexthopmtu=552),
         "an MTU for any socket": icmp(about_echo, "dest-unreach", 4, nexthopmtu=552),
@@ -93,7 +94,7 @@ def test_a_forged_message_changes_neither_where_nor_how_an_agent_sends(
     assert sock is not None
     answer = Ether(src=SERVICE.mac, dst=HOST.mac) / IP(src=SERVICE.address, dst=HOST.address)
     with sock:
-        receiver, received = Receiver(sock, clock_offset()), list[bytes]()
+        receiver, received = Receiver(sock), list[bytes]()
 
         def has_received(datagram: bytes) -> bool:
             received.extend(each.datagram for each in [receiver.receive()] if each is not None)

@@ -17,7 +17,6 @@ from controller.errors import QuotaError
 from controller.hotset import follower, selection
 from controller.hotset.follower import Follower
 from controller.hotset.quotas import (
-    CAPACITY,
     Slots,
     check_quota,
     divide,
@@ -26,6 +25,7 @@ from controller.hotset.quotas import (
     slots_of,
 )
 from controller.hotset.selection import SwapRule
+from controller.sizes import CAPACITY
 from controller.tables import HotParam, KeyState
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES

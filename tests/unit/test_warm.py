@@ -93,7 +93,8 @@ def run_a_ps(folder: Path) -> None:
     np.save(folder / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**50 + 1))
     for space in (KeySpace(50), KeySpace.load(folder / "keys.npy")):
         core: ParameterServer[Any] = ParameterServer(1, 2, space, {3: 1, 4: 1}, lambda: 0)
-        with closing(ServerSockets(core, "127.86.2.7", ("127.0.0.1", 1), {3}, make_service(5, 5, 8))):
+        service, workers = ("127.0.0.1", 1), {("127.0.0.1", 2)}
+        with closing(ServerSockets(core, "127.86.2.7", service, workers, make_service(5, 5, 8))):
             keys = core.stores[3].contents().keys[:2]
             core.command(control.build(Control(Command.SEED, 3, 1, 1, 1, keys)), "controller")
             (push,) = core.transmit()

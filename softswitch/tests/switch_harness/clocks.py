@@ -55,5 +55,5 @@ class SteppedClock:
     def _clock_gettime(self, clock_id: int, address: int) -> int:
         times_ns = {REALTIME: self.time_ns, MONOTONIC: self.monotonic_ns}
         now_ns = times_ns[clock_id]() if clock_id in times_ns else time.clock_gettime_ns(clock_id)
-        (ctypes.c_int64 * 2).from_address(address)[:] = divmod(now_ns, NS_PER_S)
+        (ctypes.c_int64 * 2).from_address(address)[:] = [*divmod(now_ns, NS_PER_S)]
         return 0

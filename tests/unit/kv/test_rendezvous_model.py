@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,8 @@ class Backend:
         return Terms(1, 1, "none", 1, [], [("", 0)] * SIZE, "here", 1)
 
     async def end(self) -> None: ...
+
+    def limit_silence(self, servers: Sequence[int]) -> None: ...
 
     async def publish(self) -> None:
         await asyncio.sleep(0)

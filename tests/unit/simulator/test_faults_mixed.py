@@ -75,7 +75,7 @@ def _push_every_copy(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def serve_as_new(self: ScapyServer, packet: Packet) -> list[Packet]:
         rpc = packet[Hotline]
-        self._callers[rpc.job, rpc.worker, rpc.epoch].turns[rpc.seq % 64] = 0
+        self._callers[rpc.job, rpc.worker][rpc.epoch].turns[rpc.seq % 64] = 0
         return serve(self, packet)
 
     monkeypatch.setattr(ScapyServer, "_serve", serve_as_new)
