@@ -78,7 +78,7 @@ class ServerOfScapy:
             on_execution(control.parse(bytes(command.underlayer)))
             return execute(command, dim)
 
-        moves._execute = execute_and_record  # type: ignore[assignment,method-assign]  # a test's own
+        moves._execute = execute_and_record  # type: ignore[method-assign]  # a test's own
 
     def handle(self, datagram: bytes) -> list[bytes]:
         packets = self._server.handle(packet_of(datagram, CONTROLLER, OWN), 0)

@@ -129,7 +129,7 @@ def test_an_interrupted_load_sets_each_table_once(
             last.set()
         return submit(*arguments, **options)  # type: ignore[arg-type]  # they are passed on
 
-    first._submit = submit_then_mute  # type: ignore[assignment,method-assign]  # as above
+    first._submit = submit_then_mute  # type: ignore[method-assign]  # as above
     interrupt(lambda: first.load(tmp_path / "archive.npz"), last.is_set)
     first._submit = submit  # type: ignore[method-assign]  # as above
     mute_servers(running, False)
