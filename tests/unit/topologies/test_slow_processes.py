@@ -8,8 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from softswitch import processes
 from softswitch.progress import Activity, ProcessState, read_activity
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import mentions, says
+from tests.harness.children import child
 from tests.harness.sessions import FakeNetwork
 from tests.harness.stopped import outlast_a_stop, until_a_stop_is_noted
 from topologies import agents, switches, up
@@ -316,19 +317,18 @@ def test_down_waits_for_an_end_that_takes_long(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(launch, "_DOWN_TIMEOUT_S", LIMIT_S)
     monkeypatch.setattr(launch, "_POLL_S", 0.001)
     monkeypatch.setattr(launch, "read_activity", read)
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+    with child([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         with pytest.raises(HotlineError, match=mentions(f"process {process.pid}", "lives", "kill -9")):
             launch._wait_for_end(process.pid)
         os.kill(process.pid, signal.SIGSTOP)
         looks.clear()
-        waiting = threading.Thread(target=launch._wait_for_end, args=[process.pid])
-        waiting.start()
-        wait_for(lambda: len(looks) > 60)  # three times as many as a limit has
-        assert waiting.is_alive()
-        process.kill()
-        process.wait()
-        waiting.join(PATIENCE_S)
-        assert not waiting.is_alive()
+        with ThreadPoolExecutor() as pool:
+            waiting = pool.submit(launch._wait_for_end, process.pid)
+            wait_for(lambda: waiting.done() or len(looks) > 60)  # three times as many as a limit has
+            assert not waiting.done()
+            process.kill()
+            process.wait()
+            waiting.result(PATIENCE_S)
 
 
 async def test_a_limit_by_the_clock_is_for_processes_of_others() -> None:
