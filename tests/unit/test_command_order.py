@@ -6,7 +6,7 @@ which controller came after which.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -46,9 +46,9 @@ class CompiledServer:
         mover = core._movers[JOB]
         execute = mover._execute
 
-        def execute_and_record(command: Control) -> Any:
-            self._on_execution(command)
-            return execute(command)
+        def execute_and_record(control: Control) -> Generator[None, None, Control]:
+            self._on_execution(control)
+            return execute(control)
 
         mover._execute = execute_and_record  # type: ignore[assignment,method-assign]  # a test's own
         return core
