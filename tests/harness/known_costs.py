@@ -65,6 +65,10 @@ def as_if_real(
     assert ran.exit_code == 0, ran.output
     run = (folder / f"runs-{seed}" / "latest").resolve()
     record = json.loads((run / "run.json").read_text())
+    for block in record["blocks"]:
+        # Two workers wait for each other by chance; more workers, as in real runs, wait alike in all blocks.
+        wait_ms = _WAITING_SHARE * block["duration_ms"]
+        block.update(run_queue_ms=dict.fromkeys(block["run_queue_ms"], wait_ms), disturbed=[])
     known = SimulationConfig.model_validate(record["config"])
     stored = {name: value for name, value in record["config"].items() if name in Config.model_fields}
     reported = {"config": stored, "simulation": None, "datapath": "kernel", "target": "softswitch"}
@@ -94,9 +98,6 @@ def as_if_measured(folder: Path, seed: int, rounds: int = 6, block_ms: int = 40)
         lookup_ns, answer_ns = (LOOKUP_NS, ANSWER_NS) if block["arm"].startswith("offload") else (0, 0)
         workers_ns, servers_ns = (PROGRAM_NS + lookup_ns) * rpcs, (PROGRAM_NS + answer_ns) * packets
         block["program_s"] = {"workers": workers_ns / 1e9, "servers": servers_ns / 1e9}
-        # Two workers wait for each other by chance; more workers, as in real runs, wait alike in all blocks.
-        wait_ms = _WAITING_SHARE * block["duration_ms"]
-        block.update(run_queue_ms=dict.fromkeys(block["run_queue_ms"], wait_ms), disturbed=[])
     record["capacity_checks"] = [{"when": when, "capacity": record["capacity"]} for when in ("middle", "end")]
     (run / "run.json").write_text(json.dumps(record))
     return run
