@@ -47,8 +47,11 @@ def main(address: str, program: str, p4info: str) -> None:
         )(iter(requests.get, None))
         assert next(stream).arbitration.status.code == 0
         with suppress(grpc.RpcError):  # p4-utils loads the program only if this call fails
-            get_config = channel.unary_unary(f"{SERVICE}/GetForwardingPipelineConfig")
-            get_config(p4r.GetForwardingPipelineConfigRequest().SerializeToString(), timeout=PATIENCE_S)
+            channel.unary_unary(
+                f"{SERVICE}/GetForwardingPipelineConfig",
+                request_serializer=p4r.GetForwardingPipelineConfigRequest.SerializeToString,
+                response_deserializer=p4r.GetForwardingPipelineConfigResponse.FromString,
+            )(p4r.GetForwardingPipelineConfigRequest(), timeout=PATIENCE_S)
             sys.exit("the switch says that it has a program")
         channel.unary_unary(
             f"{SERVICE}/SetForwardingPipelineConfig",

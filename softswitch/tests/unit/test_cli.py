@@ -349,7 +349,7 @@ def test_too_low_a_limit_of_open_files_is_refused_in_one_line(monkeypatch: pytes
 
     monkeypatch.setattr("resource.getrlimit", lambda _: limits)
     monkeypatch.setattr("resource.setrlimit", set_limits)
-    monkeypatch.setattr(life.asyncio, "run", lambda coroutine: coroutine.close() or True)
+    monkeypatch.setattr("softswitch.running.asyncio.run", lambda coroutine: coroutine.close() or True)
     ports = {port: f"s{port}" for port in range(1, 65)}
     for limits in ((16, 16), (16, 100)):  # soft and hard
         with pytest.raises(SwitchError) as refused:

@@ -70,7 +70,7 @@ def _program() -> ir.Program:
         ir.Header("list", (ir.FieldType("data", 8 * MAX_LIST_BYTES, varbit=True),)),
         *(ir.Header(f"element{i}", (ir.FieldType("value", 8),)) for i in range(2)),
     )
-    operations = {
+    operations: dict[int, ir.Extract | ir.Advance | ir.Verify] = {
         EXTRACT: ir.Extract(LIST, None, INT, MAX_LIST_BYTES),
         ADVANCE: ir.Advance(VALUE),
         VERIFY: ir.Verify(ir.Constant(0), VALUE),
@@ -81,7 +81,7 @@ def _program() -> ir.Program:
         "start", start_operations, (OP,), tuple(ir.Case(op, 0xFF, i) for i, op in enumerate(operations, 1))
     )
     nothing = ir.Assign(OVERFLOW, ir.Constant(0))
-    body = (
+    body: tuple[ir.Statement, ...] = (
         ir.Assign(BASE.standard_field(Standard.EGRESS_SPEC), ONE),
         ir.Assign(ERROR, BASE.standard_field(Standard.PARSER_ERROR)),
         *(

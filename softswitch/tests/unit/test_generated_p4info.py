@@ -54,7 +54,8 @@ def test_generated_p4info_says_what_p4c_says(name: str) -> None:
     printed = read_p4info(PROGRAMS / f"{name}.p4info.txtpb")
     names = {table.preamble.name for table in printed.tables}
     assert _describe(generated, names) == _describe(printed, names)
-    assert all(each.spec.unit for each in (*generated.counters, *generated.direct_counters))
+    assert all(counter.spec.unit for counter in generated.counters)
+    assert all(counter.spec.unit for counter in generated.direct_counters)
 
 
 @asynchronous

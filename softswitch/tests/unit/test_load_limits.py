@@ -46,7 +46,7 @@ def numbers(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
     """Yield each number with its path, the object or list that has it, and its key there."""
     keys = value if isinstance(value, dict) else range(len(value))
     for key in keys:
-        element, steps = value[key], path if isinstance(value, list) else (*path, key)
+        element, steps = value[key], path if isinstance(value, list) else (*path, str(key))
         if isinstance(element, dict | list):
             # The positions in a header's field and in a pair are names of what is there.
             is_record = isinstance(value, list) and isinstance(element, list)
