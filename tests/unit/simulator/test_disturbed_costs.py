@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +25,15 @@ from simulator.dedicated_switch.similar_run import baseline_costs, costs_of_run
 from simulator.dedicated_switch.simulate import simulate_dedicated_switch
 from simulator.experiment import quiet_reporter, temporary_run
 from tests.harness.disturbed_runs import Injection, draw_injection, inject
-from tests.harness.known_costs import as_if_measured, as_if_real
+from tests.harness.known_costs import as_if_measured
 
 NO_CLAIM = {Recommendation.UNDECIDED, Recommendation.COSTS_WITHHELD}
 FITTED = {"idle_ns", "begin_ns", "finish_ns", "push_ns", "program_ns", "lookup_ns", "answer_ns"}
-SMALL = {"parameters": 3_000, "hot_parameters": 60, "keys_per_step": 100}
+SMALL = {
+    "workers": 2, "servers": 1, "arms": ("baseline", "offload"), "rounds": 6, "top_k": 40, "block_steps": 1,
+    "trace_steps": 100, "profile_lanes": 2_000,
+    "workload": {"parameters": 2_000, "hot_parameters": 40, "keys_per_step": 50},
+}  # fmt: skip
 DRAWS, FAST_DRAWS = 200, 4
 
 
@@ -124,19 +129,18 @@ def test_costs_are_those_of_undisturbed_blocks(quiet: QuietRun, tmp_path: Path) 
     assert all(all_blocks[name] > 1.5 * expected[name] for name in ("begin_ns", "worker_us", "server_us"))
 
 
-def test_a_simulation_with_costs_of_a_busy_machine_claims_counts_only(tmp_path: Path) -> None:
+def test_a_simulation_with_costs_of_a_busy_machine_claims_counts_only(
+    quiet: QuietRun, tmp_path: Path
+) -> None:
     """The file says that costs were disturbed, or names a run that was."""
-    run = as_if_real(tmp_path, 1)
+    run = Path(shutil.copytree(quiet.folder, tmp_path / "busy"))
     record = read_record(run)
     for block in record.blocks:
         block.disturbed = ["others' CPU"]
     record.write(run)
     busy = DisturbedBlocks(blocks=6, disturbed=6, reasons={"others' CPU": 6})
     for hosts in (HostCosts(sources=(busy,)), HostCosts(measured=run)):
-        config = SimulationConfig.model_validate(
-            {"workers": 2, "servers": 1, "arms": ("baseline", "offload"), "workload": SMALL, "rounds": 6,
-             "hosts": hosts.model_dump()}
-        )  # fmt: skip
+        config = SimulationConfig.model_validate({**SMALL, "hosts": hosts.model_dump()})
         with temporary_run(config, None, quiet_reporter()) as simulated:
             [load] = simulated.summary.loads
             found = claims(simulated.summary, load, "offload")
