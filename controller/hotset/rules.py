@@ -29,7 +29,6 @@ from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import MULTIPLIER
 from foundation.text import one_line, pluralize, shortened, show
 
-_GROUP = "hotline.rules"
 TOP_K = "top-k"
 """Name of the rule that chooses a hot set at the beginning of a run if no other is named."""
 WINDOW = "window"
@@ -102,7 +101,7 @@ def rule_names() -> tuple[str, ...]:
 
 @cache
 def _entry_points() -> Mapping[str, str]:
-    return {each.name: each.value for each in entry_points(group=_GROUP)}
+    return {each.name: each.value for each in entry_points(group="hotline.rules")}
 
 
 def find_rule(reference: str) -> HotSetRule:
@@ -111,7 +110,7 @@ def find_rule(reference: str) -> HotSetRule:
     if reference not in installed and not {".", ":"} & set(reference):
         raise RuleError(
             f"expected a rule ({', '.join(rule_names())}), module:ATTRIBUTE, or a module's name with a dot, "
-            f"got {shortened(one_line(reference))!r}{install_hint(_GROUP, reference)}"
+            f"got {shortened(one_line(reference))!r}{install_hint('hotline.rules', reference)}"
         )
     module, _, attribute = installed.get(reference, reference).partition(":")
     rule: HotSetRule = _call(

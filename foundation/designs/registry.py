@@ -16,8 +16,7 @@ from foundation.text import one_line
 
 DEFAULT = "hotset"
 DEFAULT_OPTIMISING_DESIGN = "collect"
-_GROUP = "hotline.designs"
-_ENTRY_POINTS = {each.name: each.value for each in entry_points(group=_GROUP)}
+_ENTRY_POINTS = {each.name: each.value for each in entry_points(group="hotline.designs")}
 NAMES = tuple(sorted(_ENTRY_POINTS, key=lambda name: (name != DEFAULT, name)))
 """Names of the installed designs, the default one first."""
 HOW_TO_COMPILE = "`make p4` makes it or, outside of the checkout, p4c-bm2-ss with -o and --p4runtime-files"
@@ -34,7 +33,7 @@ def design(name: str) -> Design:
     if name not in NAMES and "." not in name:
         raise DesignError(
             f"expected a design ({', '.join(NAMES)}), or a module's name with a dot, got {name!r}"
-            f"{install_hint(_GROUP, name)}"
+            f"{install_hint('hotline.designs', name)}"
         )
     try:
         loaded_design: Design = import_module(name).DESIGN if "." in name else _installed(name)

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from hotline.results.curve import curve
     from hotline.runs import Run, read, report, report_of_cluster, run, simulate
 
-_GROUP = "hotline.api"
-_PACKAGES = {each.name: each for each in entry_points(group=_GROUP)}
+_PACKAGES = {each.name: each for each in entry_points(group="hotline.api")}
 _SOURCES = {
     "Controller": ("controller.controller", "Controller"),
     "HotlineError": ("foundation.errors", "HotlineError"),
@@ -61,7 +60,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         from foundation.packages import install_hint
 
-        hint = install_hint(_GROUP, name) or f"; it has {', '.join(__all__)}"
+        hint = install_hint("hotline.api", name) or f"; it has {', '.join(__all__)}"
         raise AttributeError(f"module 'hotline' has no attribute {name!r}{hint}")
     if name in _PACKAGES:
         return _PACKAGES[name].load()

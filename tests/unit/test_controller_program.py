@@ -150,7 +150,7 @@ def run_command(monkeypatch: pytest.MonkeyPatch, *options: str, refuse_registers
         async with running(CONTROL) as (address, pipeline):
             fill(pipeline, p4info_of(CONTROL))
             if refuse_registers:
-                pipeline.cells.read_register = refuse  # type: ignore[assignment,method-assign]  # as BMv2 does
+                monkeypatch.setattr(pipeline.cells, "read_register", refuse)  # as BMv2 does
             return await asyncio.to_thread(invoke, "status", "--switch", address, *options)
 
     result = asyncio.run(run())

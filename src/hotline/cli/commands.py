@@ -59,8 +59,7 @@ _CORE: Final[Mapping[str, str]] = {
     "registers": "hotline.cli.status:registers",
     "unload": "hotline.cli.switch:unload",
 }
-_GROUP = "hotline.commands"
-_PACKAGES = {each.name: each for each in entry_points(group=_GROUP)}
+_PACKAGES = {each.name: each for each in entry_points(group="hotline.commands")}
 GROUPS = {
     "Runs and their reports": ("run", "report", "figures", "compare", "logs", "watch", "recover"),
     "Logs and hot sets": ("hotset", "explain"),
@@ -71,7 +70,9 @@ GROUPS = {
     ),
     "Packages": tuple(sorted(_PACKAGES)),
 }  # fmt: skip
-_ENTRY_POINTS = {name: EntryPoint(name, place, group=_GROUP) for name, place in _CORE.items()} | _PACKAGES
+_ENTRY_POINTS = {
+    name: EntryPoint(name, place, group="hotline.commands") for name, place in _CORE.items()
+} | _PACKAGES
 COMMANDS = VerbCommands({name: _ENTRY_POINTS[name] for name in chain(*GROUPS.values())})
 
 
@@ -93,7 +94,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if self.get_command(ctx, args[0]) is None and (hint := install_hint(_GROUP, args[0])):
+        if self.get_command(ctx, args[0]) is None and (hint := install_hint("hotline.commands", args[0])):
             raise click.UsageError(f"No such command {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
 
