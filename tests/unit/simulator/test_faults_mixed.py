@@ -75,7 +75,8 @@ def _push_every_copy(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def serve_as_new(self: ScapyServer, packet: Packet) -> list[Packet]:
         rpc = packet[Hotline]
-        self._callers[rpc.job, rpc.worker][rpc.epoch].turns[rpc.seq % 64] = 0
+        if (slots := self._find_slots(rpc, rpc.epoch)) is not None:
+            slots.turns[rpc.seq % 64] = 0
         return serve(self, packet)
 
     monkeypatch.setattr(ScapyServer, "_serve", serve_as_new)

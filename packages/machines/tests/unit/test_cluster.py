@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,11 +13,13 @@ from typing import Any
 import pytest
 
 from experiment.config import Config
-from hotline_machines.cluster import Machine, check_machine
+from hotline_machines import cluster
+from hotline_machines.cluster import Machine, check_machine, survey_machines
 from hotline_machines.errors import MachinesError
 from hotline_machines.remote import RemoteMachine
 from hotline_machines.supervisor.server import SupervisorSpec
 from hotline_machines.survey import SurveyedMachine, survey
+from switch_harness.wording import mentions
 
 
 def a_machine(worker: str = "tls://192.0.2.7:4711", difference_s: float = 0.0, **changes: Any) -> Machine:
@@ -50,6 +54,26 @@ def test_a_machine_that_cannot_carry_a_run_is_named(name: str) -> None:
 def test_others_are_fit(difference_s: float) -> None:
     check_machine(a_machine(difference_s=difference_s), is_alone=False)
     check_machine(a_machine("tcp://127.0.0.1:1"), is_alone=True)
+
+
+def test_machines_of_one_name_are_refused_before_anything_else_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A survey takes long, and two workers of one name are mostly on one machine."""
+    workers = {f"tls://192.0.2.{number}:1": {"resources": {"host": 1}} for number in (1, 2)}
+    names = dict(zip(workers, ("beta", "beta"), strict=True))
+
+    async def identity(n_workers: int) -> dict[str, Any]:
+        return {"workers": workers}
+
+    async def on_worker(client: object, worker: str, function: object) -> str:
+        assert function is socket.gethostname
+        return names[worker]
+
+    monkeypatch.setattr(cluster, "on_worker", on_worker)
+    client: Any = SimpleNamespace(scheduler=SimpleNamespace(identity=identity))  # a part of dask's client
+    with pytest.raises(MachinesError, match=mentions("beta", *workers, "hostname NAME")):
+        asyncio.run(survey_machines(client, Config(machines="tls://192.0.2.3:1")))
 
 
 def test_a_survey_is_of_this_machine() -> None:
