@@ -32,8 +32,8 @@ _LEAST: Mapping[Kind, float] = {
 }
 """Smallest share of the CPUs that is taken; less is normal, and no disturbance."""
 LEAST_LASTING_WAIT = 0.35
-"""The same of waits that are alike in all blocks. Only those beyond the CPU time of agents are seen: this is a
-quarter of a block in `tests.unit.simulator.test_disturbed_costs`, and a tenth of a block more."""
+"""The same of waits that are alike in all blocks. Only those beyond the CPU time of agents are seen, which is
+a quarter of a block in `tests.unit.simulator.test_disturbed_costs`, and a tenth of a block more."""
 _MOST = 0.9
 _SLICE_US = 3_000.0  # mean time of others that preempt an agent
 _OPERATION = ["worker", "job", "round", "load", "iteration"]
