@@ -126,6 +126,15 @@ def test_a_log_without_names_is_read_as_it_was_written_or_refused(log: WrittenLo
     assert signatures(rows_of(found)) == _expected(log.truth), (found.notes, list(log.columns))
 
 
+@pytest.mark.parametrize(
+    "name", [*_TIME_NAMES, "t", "time_us", "unixReviewTime", "created_date", "Event-Time"]
+)
+def test_a_name_of_times_orders_rows_whose_values_show_nothing(tmp_path: Path, name: str) -> None:
+    (tmp_path / "log").write_text(f"{name},item_id\n" + "".join(f"{at * 7 % 20},{at}\n" for at in range(20)))
+    [row_of_time_one] = [row for row in range(20) if row * 7 % 20 == 1]
+    assert keys_by_step(read(tmp_path, tmp_path / "log"))[1] == [row_of_time_one]
+
+
 @pytest.mark.parametrize("cells", ["[7, 8, 9]", '["7", "8", "9"]', "(7, 8, 9)", "[7 8 9]", "['7', '8', '9']"])
 def test_cells_in_brackets_are_lists(tmp_path: Path, cells: str) -> None:
     quoted = cells.replace('"', '""')
