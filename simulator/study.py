@@ -14,9 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar, Protocol, TypeVar
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from controller.dask_cluster import run_in_parallel
+from foundation.cached import Cached, read_cached, with_checksum
 from foundation.checkout import ROOT
 from foundation.designs.interface import Design
 from foundation.import_graph import digest_of
@@ -25,7 +26,6 @@ from foundation.settings import Strict
 
 StudyProgress = Callable[[int, int, str], None]  # results so far, points, title of the latest point
 ResultT_co = TypeVar("ResultT_co", covariant=True)
-CachedT = TypeVar("CachedT", bound="Cached")
 
 _SCRATCH: ContextVar[str | None] = ContextVar("scratch", default=None)
 
@@ -63,11 +63,6 @@ class StudyPoint(Strict, ABC):
 
     @abstractmethod
     def run(self) -> Strict: ...
-
-
-class Cached(Strict):
-    fingerprint: str
-    """Digest of everything that the result depends on: sources, settings, inputs."""
 
 
 class CachedResult(Cached):
@@ -161,7 +156,10 @@ def point_of(text: str) -> StudyPoint:
 
 
 def cached_result(point: StudyPoint, result: Strict, wall_s: float) -> CachedResult:
-    return CachedResult(fingerprint=fingerprint(point), result=result.model_dump(mode="json"), wall_s=wall_s)
+    cached = CachedResult(
+        fingerprint=fingerprint(point), result=result.model_dump(mode="json"), wall_s=wall_s
+    )
+    return with_checksum(cached, _file_of(point, Path()))
 
 
 def scratch_folder() -> str | None:
@@ -188,15 +186,6 @@ def fingerprint_of(code: str, inputs: Iterable[bytes]) -> str:
     for each in inputs:
         hasher.update(hashlib.sha256(each).digest())
     return hasher.hexdigest()[:16]
-
-
-def read_cached(file: Path, fingerprint: str, cached_class: type[CachedT]) -> CachedT | None:
-    """Return what a file has if it has this fingerprint."""
-    try:
-        cached = cached_class.model_validate_json(file.read_bytes())
-    except (OSError, ValidationError):
-        return None
-    return cached if cached.fingerprint == fingerprint else None
 
 
 def _file_of(point: StudyPoint, folder: Path) -> Path:

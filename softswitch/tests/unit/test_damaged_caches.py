@@ -27,7 +27,7 @@ def doubled(number):
 doubled = cached_entry_point(doubled, Path(__file__).parent, [Path(__file__)])
 """
 FILES = 7
-"""A program, its machine and object code, its BPF code and object code, and the code of two signatures."""
+"""A program, its machine code, its code for BPF, object code of both, and the code of two signatures."""
 
 
 def test_every_cached_file_may_be_damaged_in_any_way(tmp_path: Path) -> None:

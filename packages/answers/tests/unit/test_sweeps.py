@@ -46,6 +46,7 @@ from simulator import study
 from simulator.config import DDL, SimulationConfig, SimulationError
 from simulator.experiment import quiet_reporter, temporary_run
 from simulator.study import Results, StudyPoint, run_points
+from switch_harness.damage import CONTENTS, damage
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import mentions, says
 from tests.harness.cli import invoke
@@ -233,6 +234,23 @@ def test_finished_work_is_not_repeated(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(study, "digest_of_code", lambda point: "of other code")
     run_points([points[0]], tmp_path, None, 1, no_progress)
     assert done == [*points, points[0], other, points[0]]
+
+
+@pytest.mark.parametrize("way", sorted(CONTENTS.keys() - {"without its last byte"}))  # the end of its line
+def test_damaged_points_are_simulated_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    points = [point(20), point(40)]
+    done = fake_simulation(monkeypatch)
+    first = run_points(points, tmp_path, None, 1, no_progress)
+    files = sorted(file for file in tmp_path.rglob("*") if file.is_file())
+    contents = [file.read_bytes() for file in files]
+    for file, other in zip(files, reversed(contents), strict=True):
+        damage(file, way, other)
+    for _ in range(2):
+        again = run_points(points, tmp_path, None, 1, no_progress)
+        assert [again.of(each) for each in points] == [first.of(each) for each in points]
+    assert done == points * 2 and [file.read_bytes() for file in files] == contents
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_before_anything_is_simulated(

@@ -10,16 +10,15 @@ from tempfile import mkdtemp
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from controller.hotset.rules import module_of_rule
+from foundation.cached import Cached, read_cached, with_checksum
 from foundation.compiled import sources
 from foundation.concurrency import run_interruptibly
 from foundation.errors import DataError, reason_of
 from foundation.logs.access.source import expand
 from foundation.logs.parts import write_into_folder
 from foundation.protocol.memory import MemoryOfRows, memory_of_rows
-from foundation.settings import Strict
 from hotline_policies.drift import half_life, half_lives_by_table, recovery_time
 from hotline_policies.generated import LogSpec, write_parts
 from hotline_policies.log import PULL, PolicyLog, prepare
@@ -35,8 +34,7 @@ _MIN_CPU_S = 1e-9  # resolution of the clock
 _COMPILING = 0  # reported instead of a number of accesses while a replay compiles its policy
 
 
-class _CachedPart(Strict):
-    fingerprint: str
+class _CachedPart(Cached):
     outcomes: tuple[PolicyOutcome, ...] = ()
     facts: LogFacts | None = None
 
@@ -46,7 +44,8 @@ class _Cache:
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self._folder, self._fingerprint = folder, fingerprint
-        self.facts = _read_cached(folder / "facts.json", fingerprint).facts
+        part = read_cached(folder / "facts.json", fingerprint, _CachedPart)
+        self.facts = None if part is None else part.facts
         self._outcomes: dict[tuple[str, tuple[int, ...]], tuple[PolicyOutcome, ...]] = {}
 
     def study(self, settings: StudySettings) -> Study | None:
@@ -64,8 +63,8 @@ class _Cache:
         """Return the outcomes of a replay; () if it is missing."""
         if (spec.name, sizes) not in self._outcomes:
             fingerprint = _fingerprint_of_policy(spec, self._fingerprint)
-            found = _read_cached(self._file_of(spec, sizes), fingerprint).outcomes
-            self._outcomes[spec.name, sizes] = found
+            part = read_cached(self._file_of(spec, sizes), fingerprint, _CachedPart)
+            self._outcomes[spec.name, sizes] = () if part is None else part.outcomes
         return self._outcomes[spec.name, sizes]
 
     def add_facts(self, facts: LogFacts) -> None:
@@ -287,16 +286,8 @@ def _fingerprint_of_policy(spec: PolicySpec, fingerprint: str) -> str:
     return hashlib.sha256(fingerprint.encode() + code).hexdigest()
 
 
-def _read_cached(file: Path, fingerprint: str) -> _CachedPart:
-    try:
-        part = _CachedPart.model_validate_json(file.read_bytes())
-    except (OSError, ValidationError):
-        return _CachedPart(fingerprint="")
-    return part if part.fingerprint == fingerprint else _CachedPart(fingerprint="")
-
-
 def _write_cached(file: Path, part: _CachedPart) -> None:
-    write_into_folder(file, part.model_dump_json() + "\n")
+    write_into_folder(file, with_checksum(part, file).model_dump_json() + "\n")
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from hotline_policies.rules import BY_NAME
 from hotline_policies.settings import WRITES_PER_S, StudySettings
 from hotline_policies.table import cells
 from packages.policies.tests.unit.conftest import write_log
+from switch_harness.damage import damage
 from switch_harness.wording import says
 from tests.harness.browser import browser, opened
 from tests.harness.cli import invoke, json_of
@@ -88,6 +89,25 @@ def test_on_the_terminal(log: Path, tmp_path: Path) -> None:
     assert "window" not in result.output
     assert f"LRU misses {1 - share(report, 'lru', 50):.1%}" in result.output
     assert result.output.splitlines()[-1] == f"report: {tmp_path / 'out' / 'report.html'}"
+
+
+@pytest.mark.usefixtures("no_page")
+def test_damaged_parts_of_a_study_are_computed_again(log: Path, tmp_path: Path) -> None:
+    asked = (log, "--sizes", 10, "--only", "lru,top-k", "--into", tmp_path / "out")
+    first = studied(*asked)
+    files = [tmp_path / "out" / "facts.json", *sorted((tmp_path / "out" / "parts").iterdir())]
+    assert len(files) == 3
+    for way in ("empty", "a bit in the middle", "another file's content"):
+        contents = [file.read_bytes() for file in files]
+        for file, other in zip(files, [*contents[1:], contents[0]], strict=True):
+            damage(file, way, other)
+        again = studied(*asked)
+        assert again["facts"] == first["facts"], way
+        for policy in ("lru", "top-k"):
+            assert share(again, policy, 10) == share(first, policy, 10), way
+        contents = [file.read_bytes() for file in files]
+        studied(*asked)
+        assert [file.read_bytes() for file in files] == contents, way
 
 
 @pytest.mark.usefixtures("no_page")
