@@ -50,7 +50,7 @@ class CompiledServer:
             self._on_execution(control)
             return execute(control)
 
-        mover._execute = execute_and_record  # type: ignore[assignment,method-assign]  # a test's own
+        mover._execute = execute_and_record  # type: ignore[method-assign]  # a test's own
         return core
 
     def handle(self, datagram: bytes) -> list[bytes]:

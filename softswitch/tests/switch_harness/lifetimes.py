@@ -114,7 +114,7 @@ class History:
         updates = [update(forward(self._random.randrange(4)), kind) for kind in kinds]
         updates.append(p4r.Update(type=INSERT, entity=_UNKNOWN_TABLE))
         atomicity = self._random.choice(p4r.WriteRequest.Atomicity.values())
-        self.pipelines.get_saved().write(
+        self.pipelines.get_served().write(
             adopt(p4r.WriteRequest(updates=updates[: self._random.randint(1, 4)], atomicity=atomicity))
         )
 
@@ -122,7 +122,7 @@ class History:
         if self._readers and self._random.random() < 0.5:
             self._readers.pop(self._random.randrange(len(self._readers))).end()
             return
-        control = self.pipelines.get_saved()
+        control = self.pipelines.get_served()
         control.read(adopt(p4r.ReadRequest(entities=[_UNKNOWN_TABLE])))  # is refused
         self._readers.append(_Reader(control))
 
