@@ -30,7 +30,7 @@ the run. The largest of 27 recorded runs of `make evidence`, on two quiet cores,
 
 @dataclass(frozen=True, slots=True)
 class CostReservations:
-    """What speaks against claims from a run's costs: disturbed blocks, and values that are far off."""
+    """Reasons against claims from a run's costs: disturbed blocks, and values that are far off."""
 
     disturbed: DisturbedBlocks | None = None
     misfit: Misfit | None = None

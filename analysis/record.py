@@ -120,7 +120,7 @@ class Contention(_RecordModel):
     machines: dict[str, MachineUse] = Field(default_factory=dict)
     """Use of each machine, in runs on several; the three values above are sums."""
     clock_step_ms: float = 0.0
-    """By how much the Unix clock of a machine was set, in ms."""
+    """Size of the step of a machine's Unix clock, in ms."""
     disturbed: list[str] = Field(default_factory=list)
 
 

@@ -1,4 +1,4 @@
-"""What a switch holds and counts, whichever program it runs: tables, counters and registers of its P4Info.
+"""Tables, counters and registers of a switch by its P4Info, whichever program it runs.
 
 The P4Info is the one that the switch returns. It is read as plain messages, because finsy refuses some.
 """

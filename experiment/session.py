@@ -73,7 +73,7 @@ class MachineCounters:
 
     @property
     def clock_step_ms(self) -> float:
-        """Of an increase: by how much a Unix clock was set, in ms; of several machines the largest."""
+        """Largest step of a machine's Unix clock in an increase, in ms."""
         return max(abs(self.unix_offset_ms), *(each.clock_step_ms for each in self.machines.values()), 0.0)
 
     def since(self, before: MachineCounters) -> MachineCounters:

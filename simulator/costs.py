@@ -168,7 +168,7 @@ class HostCosts(Strict):
     """Run folder to draw `W_proc` and `PS_proc` from, instead of `receive_ns`, `serve_ns`, `lane_ns` and
     `value_ns`."""
     sources: CostSources = ()
-    """What disturbed the blocks in which the costs were measured; too many make that nothing is claimed."""
+    """Disturbances of the blocks in which the costs were measured; with too many, nothing is claimed."""
 
 
 def sources_of(hosts: HostCosts) -> CostSources:

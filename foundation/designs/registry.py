@@ -20,7 +20,7 @@ _ENTRY_POINTS = {each.name: each.value for each in entry_points(group="hotline.d
 NAMES = tuple(sorted(_ENTRY_POINTS, key=lambda name: (name != DEFAULT, name)))
 """Names of the installed designs, the default one first."""
 HOW_TO_COMPILE = "`make p4` makes it or, outside of the checkout, p4c-bm2-ss with -o and --p4runtime-files"
-"""What errors say about a program or P4Info that is missing."""
+"""Text of errors about a program or P4Info that is missing."""
 _external_designs: dict[str, Design] = {}  # by the dotted name of the module
 
 

@@ -17,7 +17,7 @@ from softswitch.progress import IdleLimit, read_activity
 
 _PACKAGE = Path(__file__).parent
 SET_UP_FOLDER = _PACKAGE / "__pycache__" / "programs"
-"""What set-up has compiled, for all users of a checkout: root runs what another user has set up."""
+"""Folder of what set-up has compiled, for all users of a checkout: root runs what another user has set up."""
 _LOCK_TIMEOUT_S = 60.0
 _POLL_INTERVAL_S = 0.1
 _NOTICE_INTERVAL_S = 10.0

@@ -25,7 +25,7 @@ _MAX_LINE_BYTES = 4096
 
 
 class ProcessState(IntEnum):
-    """What a process does: that of its threads and descendants which is farthest from sleep."""
+    """State of a process: that of its threads and descendants which is farthest from sleep."""
 
     ENDED = 0
     SLEEPS = 1
@@ -49,7 +49,7 @@ _STATES = {
 
 
 class Activity(NamedTuple):
-    """What a process and its descendants do now, and have done."""
+    """State of a process and its descendants, and their times so far."""
 
     state: ProcessState
     cpu_s: float

@@ -1,4 +1,4 @@
-"""What the service needs of ports and of the pipelines that they run; imports only what imports quickly."""
+"""Protocols of ports and of the pipelines that they run; this module imports only what imports quickly."""
 
 from __future__ import annotations
 

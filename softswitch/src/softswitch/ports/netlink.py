@@ -67,7 +67,7 @@ def _parse_link(message: bytes) -> Link:
 
 
 class LinkChanges:
-    """What the kernel says of interfaces of this network namespace that change, from now on."""
+    """Changes of interfaces of this network namespace, which the kernel reports from now on."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)

@@ -66,7 +66,7 @@ class ClusterAnswer(Strict):
     sizes: tuple[Size, ...]
     """No hot set, and the sizes that were compared, each simulated with the same settings."""
     best: int
-    """Of these sizes the one that carries most."""
+    """Size of the hot set that carries most of these."""
     stops_at: int
     """Size beyond which a larger one of them adds less than 3 % to the capacity."""
     part_check: PartCheck | None

@@ -1,4 +1,4 @@
-"""What is said of an answer whose costs of hosts were measured while something disturbed them."""
+"""Reservations about an answer whose costs of hosts were measured while something disturbed them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What took CPU time from a watched server in each second: the hypervisor, other programs, and waits."""
+"""CPU time that a watched server did not get in each second: steal, other programs, and waits."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class ProbeReport(Strict):
     longest_wait_share: float = 0.0
     """Share of time in which the thread of the server that waited most in each second waited for a CPU."""
     sources: CostSources = ()
-    """What disturbed the seconds of the watch."""
+    """Disturbances of the seconds of the watch."""
     notes: tuple[str, ...]
 
     @property
