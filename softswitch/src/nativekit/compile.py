@@ -12,7 +12,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -20,9 +20,9 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from numba.core import event as numba_event
+from numba.core import serialize
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
-from numba.core.serialize import dumps
 from numba.extending import intrinsic as numba_intrinsic
 
 from nativekit import notices
@@ -37,6 +37,7 @@ _folder_lock = threading.Lock()
 
 _numba: Module = numba
 _register_listener: Function = numba_event.register
+_dumps = cast(Callable[[object], bytes], serialize.dumps)
 carray: Function = _numba.carray
 int64 = cast(Callable[[Any], int], np.int64)  # of `Any`, since numba converts every number
 _CALLEE_OPTIONS: dict[str, Any] = {
@@ -78,7 +79,7 @@ class _CodeFiles:
         return data if (version, stored_key) == (self._version, key) else None
 
     def save(self, key: object, data: object) -> None:
-        write_entry(self._path_of(key), dumps((self._version, key, data)))
+        write_entry(self._path_of(key), _dumps((self._version, key, data)))
 
     def _path_of(self, key: object) -> Path:
         return self._folder / f"{self._name}.{hashlib.sha256(str(key).encode()).hexdigest()[:16]}.nbc"
@@ -93,13 +94,15 @@ class _CodeCache(FunctionCache):
     """
 
     def __init__(self: Any, function: Function) -> None:  # of numba, without type hints
-        super().__init__(function)
+        cast(Function, super().__init__)(function)
         self._cache_file = _CodeFiles(
             Path(self._cache_path), self._impl.filename_base, self._impl.locator.get_source_stamp()
         )
 
-    def _guard_against_spurious_io_errors(self) -> AbstractContextManager[None]:
-        return suppress(OSError)
+    @contextmanager
+    def _guard_against_spurious_io_errors(self) -> Iterator[None]:
+        with suppress(OSError):
+            yield
 
     def load_overload(self: Any, sig: Any, target_context: Any) -> Any:  # of numba, without type hints
         rtsys.initialize(target_context)

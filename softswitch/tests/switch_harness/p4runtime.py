@@ -89,7 +89,11 @@ def identity_in(p4info: p4i.P4Info, name: str) -> int:
 
 
 def update(
-    entity: fy.P4TableEntry | fy.P4DirectCounterEntry | fy.P4CounterEntry | fy.P4RegisterEntry,
+    entity: fy.P4TableEntry
+    | fy.P4DirectCounterEntry
+    | fy.P4CounterEntry
+    | fy.P4RegisterEntry
+    | fy.P4DigestEntry,
     kind: int = INSERT,
     schema: fy.P4Schema = SCHEMA,
 ) -> p4r.Update:

@@ -219,9 +219,9 @@ class Pipelines(Generic[PL]):
         for control in old_pipelines - self._all():
             control.close()
 
-    def _all(self) -> set[ControlledPipeline[PL]]:
+    def _all(self) -> frozenset[ControlledPipeline[PL]]:
         candidates = (self.saved, self.running, self.bare, self.prepared)
-        return {control for control in candidates if control is not None}
+        return frozenset(control for control in candidates if control is not None)
 
     def _reconcile(self, config: p4r.ForwardingPipelineConfig) -> None:
         """Switch to another config and preserve the state; the same config only replaces the cookie."""
