@@ -6,7 +6,7 @@ import ctypes
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -38,10 +38,14 @@ def ip(*words: str) -> None:
 class Net:
     """Pairs `s<port>` (the switch's) and `h<port>` (the test's), and a raw socket on each of the latter."""
 
-    def __init__(self, stack: ExitStack, ports: range, mtu: int = 1500) -> None:
+    def __init__(
+        self, stack: ExitStack, ports: range, mtu: int = 1500, indices: Mapping[int, int] = {}
+    ) -> None:
+        """Make the interfaces; `indices` of switch's ends are by port, others are the kernel's choice."""
         self.hosts: dict[int, socket.socket] = {}
         for port in ports:
-            ip("link", "add", f"s{port}", "mtu", str(mtu), "type", "veth", "peer", "name", f"h{port}")
+            index = ("index", str(indices[port])) if port in indices else ()
+            ip("link", "add", f"s{port}", *index, "mtu", str(mtu), "type", "veth", "peer", "name", f"h{port}")
             ip("link", "set", f"h{port}", "mtu", str(mtu), "up")
             ip("link", "set", f"s{port}", "up")
             host = stack.enter_context(
