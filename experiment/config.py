@@ -12,7 +12,7 @@ from reprlib import Repr
 from typing import Annotated, Any, Literal, TypeVar
 
 import tomli
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
@@ -21,7 +21,7 @@ from analysis.stopping import LOOKS
 from controller.errors import RuleError
 from controller.hotset.rules import TOP_K, find_rule, start_rule
 from controller.sizes import CALLERS, SLOTS
-from experiment.defaults import changed_settings, with_defaults
+from experiment.defaults import changed_settings, default_top_k, with_defaults
 from experiment.errors import ConfigError
 from experiment.faults import FRAME_FAULTS
 from foundation.checkout import ROOT
@@ -40,7 +40,7 @@ from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import DIMS, LANES, padded_dim
-from foundation.protocol.rows import RowRange, RowRanges, banks_of_row
+from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row
 from foundation.settings import Strict
 from foundation.text import one_line
 from hosts.config import Recovery, RunSettings
@@ -197,6 +197,8 @@ class Config(RunSettings):
     machines: str | None = None
     wiring: Wiring = Wiring()
     workload: WorkloadShape = WorkloadShape()
+    _ranges_of_script: RowRanges = PrivateAttr(ONE_VALUE)
+    """The rows of a script's tables, which are known when its workers have joined."""
 
     @property
     def read_options(self) -> ReadOptions:
@@ -270,11 +272,30 @@ class Config(RunSettings):
     @property
     def row_ranges(self) -> RowRanges:
         """The rows of the job's keys, which are its positions in the built-in workload."""
+        if self.script is not None:
+            return self._ranges_of_script
         return criteo.RANGES if self.tables == "criteo" else (RowRange(0, padded_dim(self.dim)),)
 
     @property
     def max_dim(self) -> int:
         return max(each.dim for each in self.row_ranges)
+
+    def with_tables_of_script(self, ranges: RowRanges) -> Self:
+        """Return the settings of a run whose script has tables with these rows; raise `ConfigError`.
+
+        A size of the hot set that is not set is that of a run with `dim` or `tables`.
+        """
+        config = self.model_copy()
+        config._ranges_of_script = ranges
+        if "top_k" not in self.model_fields_set:
+            config = config.model_copy(update={"top_k": default_top_k(config.max_dim)})
+        try:
+            config._check_hot_set()
+        except ValueError as error:
+            raise ConfigError(
+                f"script, whose tables have rows of up to {config.max_dim} values: {error}"
+            ) from None
+        return config
 
     @property
     def lanes_to_profile(self) -> int:
@@ -349,11 +370,7 @@ class Config(RunSettings):
                 f"arms ({', '.join(self.arms)}) must be some of {', '.join(references)}, including "
                 f"{reference_names}"
             )
-        limit = max_top_k(max(1, self.jobs_per_switch), self.max_dim)
-        if self.top_k > limit and not self.is_lockstep:
-            offloaded = " and ".join(arm.name for arm in self.offloaded_arms)
-            of_rows = "" if self.max_dim == 1 else f" of rows of {self.max_dim} values"
-            raise ValueError(f"top_k ({self.top_k}) must be at most {limit:,} with arms {offloaded}{of_rows}")
+        self._check_hot_set()
         if self.tables != "one":
             self._check_tables()
         elif self.dim > 1:
@@ -366,8 +383,6 @@ class Config(RunSettings):
                 f"recovery and design {self.design}: its servers keep no journal, and its workers no replay "
                 "log; leave recovery out"
             )
-        if self.rule != TOP_K:
-            self._check_rule()
         if self.optimiser is not None:
             self._check_optimiser(self.optimiser)
         if self.codec != "fast":
@@ -430,6 +445,16 @@ class Config(RunSettings):
             )
         if self.script is not None:
             raise ValueError(f"{setting} and script: a script gives its tables their dims; leave {name} out")
+
+    def _check_hot_set(self) -> None:
+        """Raise `ValueError` if the switch has no room for the hot sets, or no rule chooses such a one."""
+        limit = max_top_k(max(1, self.jobs_per_switch), self.max_dim)
+        if self.top_k > limit and not self.is_lockstep:
+            offloaded = " and ".join(arm.name for arm in self.offloaded_arms)
+            of_rows = "" if self.max_dim == 1 else f" of rows of {self.max_dim} values"
+            raise ValueError(f"top_k ({self.top_k}) must be at most {limit:,} with arms {offloaded}{of_rows}")
+        if self.rule != TOP_K:
+            self._check_rule()
 
     def _check_rule(self) -> None:
         if find_design(self.design).preparation is None:

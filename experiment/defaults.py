@@ -74,17 +74,22 @@ MAX_VALUES_OF_MODEL = 2**24
 """Values of all rows of the built-in workload: each worker's ledger has one for each arm."""
 
 
-def row_defaults(dim: int, of_codec: Settings) -> Settings:
-    """Return the defaults of a run with rows of `dim` values, more than one, and with those of its codec.
+def default_top_k(dim: int, maximum: int = TOP_K) -> int:
+    """Return the default size of the hot set of a run whose longest rows have `dim` values.
 
     The hot sets of both arms that have one, and that of the profile, fit into the switch.
     """
+    rows = LANES * SLOTS // banks_of_row(padded_dim(dim))
+    return min(maximum, rows // _HOT_SETS * 7 // 8)
+
+
+def row_defaults(dim: int, of_codec: Settings) -> Settings:
+    """Return the defaults of a run with rows of `dim` values, more than one, and with those of its codec."""
     padded, workload = padded_dim(dim), of_codec.get("workload", {})
-    rows = LANES * SLOTS // banks_of_row(padded)
     parameters = min(workload.get("parameters", R1.parameters), MAX_VALUES_OF_MODEL // padded)
     return {
         **of_codec,
-        "top_k": min(of_codec.get("top_k", TOP_K), rows // _HOT_SETS * 7 // 8),
+        "top_k": default_top_k(dim, of_codec.get("top_k", TOP_K)),
         "workload": {**workload, "parameters": parameters},
     }
 

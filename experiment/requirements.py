@@ -33,6 +33,8 @@ class RunKind(Enum):
 
 _ALL = frozenset(RunKind)
 _WITH_SWITCH = _ALL - {RunKind.RECOVERY}
+_PREPARED = frozenset({RunKind.REAL, RunKind.SCRIPT, RunKind.SIMULATED})
+"""Kinds of runs that call the preparation of a design, which profiles."""
 
 
 class Need(NamedTuple):
@@ -122,7 +124,7 @@ def _problems(name: str, design: Design, kind: RunKind, hosts: SwitchHosts | Non
             reason = need.reason.format(arms=" and ".join(_aggregating_arms(design)))
             reference = getattr(design, need.part) or "None"
             yield f"part {need.part} ({reference}) lacks {need.operation}, which {kind.value} needs: {reason}"
-    if design.preparation is not None and kind in (RunKind.REAL, RunKind.SIMULATED):
+    if design.preparation is not None and kind in _PREPARED:
         if not callable(load_part(design, design.preparation)):
             yield f"part preparation ({design.preparation}): expected a coroutine function"
         if all(arm.is_measured for arm in design.arms):

@@ -9,6 +9,7 @@ from experiment.designs import prepare
 from experiment.errors import RunFailed
 from experiment.phases.measure import measure
 from foundation.designs.registry import design
+from hosts.keys import KeySpace
 from topologies.calibrate import WARM_UP_STEPS, calibrate, probe_capacities
 from topologies.disturbance import isolate
 from topologies.fleet import RunContext
@@ -20,10 +21,18 @@ from topologies.scripts.session import ScriptSession
 @asynccontextmanager
 async def script_cluster(context: RunContext) -> AsyncIterator[RunningCluster]:
     async with script_group(context) as scripts:
+        context = with_tables(context, scripts.space)
         session = ScriptSession(
             **context._asdict(), workers=scripts.workers, servers=scripts.servers, arms=scripts.arms
         )
         yield RunningCluster(session, scripts.space, partial(_run_phases, session, scripts))
+
+
+def with_tables(context: RunContext, space: KeySpace) -> RunContext:
+    """Return the context of a run whose script has these tables; raise `ConfigError` if they do not fit."""
+    config = context.config.with_tables_of_script(space.ranges)
+    context.record.config = config.model_dump(mode="json")
+    return context._replace(config=config)
 
 
 async def _run_phases(session: ScriptSession, scripts: ScriptGroup) -> None:
@@ -38,6 +47,7 @@ async def _run_phases(session: ScriptSession, scripts: ScriptGroup) -> None:
         "lanes_per_step": observed_workload.lanes_per_step,
         "trains": True,
     }
+    _check_has_not_ended(session)
     await prepare(design(session.config.design), session, observed_workload)
     with isolate(session.placement.rest):
         probed_capacities = await probe_capacities(session)

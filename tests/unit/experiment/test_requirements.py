@@ -292,6 +292,24 @@ def test_a_design_that_does_not_fit_is_refused(mine: Mine, changes: dict[str, An
     assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"arms": _without("my-profile")}, "no arm with is_measured=False"),
+        ({"preparation": "hosts.hotset:__name__"}, "expected a coroutine function"),
+    ],
+    ids=["arms", "preparation"],
+)
+def test_each_kind_of_run_that_prepares_a_design_looks_at_its_preparation(
+    mine: Mine, changes: dict[str, Any], message: str
+) -> None:
+    mine.change(**changes)
+    reported = {kind: refusal(kind) for kind in RunKind}
+    assert {kind for kind, text in reported.items() if text is not None and message in text} == {
+        RunKind.REAL, RunKind.SCRIPT, RunKind.SIMULATED,
+    }  # fmt: skip
+
+
 def test_a_state_without_functions_is_refused(mine: Mine) -> None:
     class Unregistered(NamedTuple):
         header: object
