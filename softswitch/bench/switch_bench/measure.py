@@ -1,6 +1,5 @@
 """Measure one running switch: its loss-free throughput, and its latency at lower rates."""
 
-import time
 from typing import NamedTuple
 
 from switch_bench.errors import BenchError
@@ -15,7 +14,7 @@ _FIRST_RATE = 5_000.0  # frames/s, as the two above
 _GROWTH = 1.5  # factor from one rate to the next until frames are lost
 _ATTEMPTS = 3
 _WARM_UP_SECONDS = 0.2
-_SETTLE_SECONDS = 0.2  # frames queued in an overloaded switch must not affect the next trial
+_SETTLE_SECONDS = 0.2  # without a frame: those queued in an overloaded switch must not affect the next trial
 
 
 class Figures(NamedTuple):
@@ -71,7 +70,7 @@ class ThroughputTest:
             )
         self._carried_rate = max(self._carried_rate, trial.rate * trial.received / trial.sent)
         if trial.lost:
-            time.sleep(_SETTLE_SECONDS)
+            self._generator.drain(_SETTLE_SECONDS)
         return trial
 
     def _latency(self, rate: float) -> tuple[float, float]:

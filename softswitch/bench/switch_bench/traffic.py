@@ -30,6 +30,7 @@ _MMSGHDR_BYTES = MMSGHDR.itemsize
 _IOVEC_BYTES = 16
 _CLOCK_REALTIME, _CLOCK_MONOTONIC = 0, 1  # of clock_gettime(2)
 _QUIET_NS = 100_000_000  # if no frame is sent or received for so long, missing frames count as lost
+_MAX_DRAIN_NS = 60_000_000_000
 _SPIN_NS = 25_000  # at shorter intervals the generator spins
 _PAUSE_NS = 5_000
 _MAX_LATENCY_NS = 0x7FFFFFFF  # an int32
@@ -128,6 +129,13 @@ class Generator:
         elapsed_ns = exchange(traffic, latencies)
         arrived = latencies[latencies != _NOT_RECEIVED]
         return Trial(count, len(arrived), int(traffic["misrouted"]), count / elapsed_ns * 1e9, arrived / 1e3)
+
+    def drain(self, quiet_seconds: float) -> None:
+        """Drop frames of earlier runs until none has come for so long, at most for a minute.
+
+        A slow switch may have a thousand.
+        """
+        drop_until_quiet(self._traffic, np.empty(0, np.int32), round(quiet_seconds * 1e9))
 
 
 @compiled
@@ -238,3 +246,17 @@ def exchange(traffic: Traffic, latencies: NDArray[np.int32]) -> int:
         if now - last_activity > _QUIET_NS:
             break
     return max(1, last_send - begin)
+
+
+@entry_point
+def drop_until_quiet(traffic: Traffic, no_latencies: NDArray[np.int32], quiet_ns: int) -> None:
+    now = now_ns(traffic, _CLOCK_MONOTONIC)
+    end, last_activity = now + _MAX_DRAIN_NS, now
+    while now - last_activity < quiet_ns and now < end:
+        for k in range(traffic.sink_count):
+            head = int64(traffic.sinks[k].head)
+            receive_from(traffic, traffic.sinks[k], no_latencies)
+            if traffic.sinks[k].head != head:
+                last_activity = now
+        pause(traffic)
+        now = now_ns(traffic, _CLOCK_MONOTONIC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,7 @@ from switch_bench import plain
 from switch_bench.baseline import C_LOOP, PORT_LOOP
 from switch_bench.errors import BenchError
 from switch_bench.measure import ThroughputTest
+from switch_bench.network import switch_interface
 from switch_bench.processes import choose_cores
 from switch_bench.scale import QUICK
 from switch_bench.stage import Stage
@@ -44,6 +46,16 @@ def test_every_frame_comes_out_of_its_port(stage: Stage, generator: Generator, t
     with stage.target(target, PORTS, plain.l3_setup(PORTS), WORKLOAD):
         trial = generator.run(FRAMES, RATE)
     assert (trial.sent, trial.received, trial.misrouted) == (FRAMES, FRAMES, 0)
+
+
+def test_frames_of_earlier_runs_are_dropped_before_the_next(generator: Generator) -> None:
+    """The test sends for an overloaded switch."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+        sender.bind((switch_interface(2), 0))
+        for _ in range(FRAMES):
+            sender.send(bytes(100))
+        generator.drain(0.05)
+    assert generator._traffic["sinks"]["head"][1] >= FRAMES
 
 
 def test_a_switch_that_forwards_nothing_is_an_error(stage: Stage, generator: Generator) -> None:

@@ -52,12 +52,17 @@ class ModelGenerator:
     """Play a target that carries 60,000 frames/s; frames take 0, 1, ... 99 µs plus 1 µs for each frame/s."""
 
     loaded = ""
+    max_bursts: ClassVar[list[int]] = []
+    """Those of all runs, the last one last."""
+
+    def __init__(self) -> None:
+        self.drains = 0
 
     def load(self, workload: Workload) -> None:
         self.loaded = workload.name
 
-    max_bursts: ClassVar[list[int]] = []
-    """Those of all runs, the last one last."""
+    def drain(self, quiet_seconds: float) -> None:
+        self.drains += 1
 
     def run(self, count: int, rate: float, max_burst: int) -> Trial:
         self.max_bursts.append(max_burst)
