@@ -129,7 +129,8 @@ def build(
     `DataError` for an unreadable log (`Counts.of_logs`), `HotSetError` if no switch can hold the hot set, and
     `RuleError`.
     """
-    _check_size(top_k, 1 if dim_column is not None else min(each.dim for each in ranges))
+    if dim_column is None and len(ranges) == 1:
+        _check_size(top_k, np.array([ranges[0].dim]))  # before the logs are read
     if rule != TOP_K:
         if scheduler is not None:
             raise RuleError(f"rule {rule}: a cluster counts for rule {TOP_K} only; leave out --scheduler")
@@ -144,13 +145,18 @@ def build(
     return _make_hot_set(top_keys, top_k, counts.total, counts.names, ranges)
 
 
-def _check_size(rows: int, dim: int) -> None:
-    """Raise `HotSetError` if the switch has no slots for as many rows of at least this dim."""
-    if rows > (max_keys := MAX_KEYS // banks_of_row(dim)):
-        of_dim = "keys" if dim == 1 else f"rows of {dim} values"
+def _check_size(top_k: int, dims: NDArray[np.integer]) -> None:
+    """Raise `HotSetError` if the switch has no slots for `top_k` rows; `dims` are those of the first ones."""
+    slots = np.cumsum([banks_of_row(dim) for dim in dims.tolist()])
+    room = int(np.searchsorted(slots, MAX_KEYS, side="right"))
+    distinct_dims = np.unique(dims).tolist()
+    if room == len(dims):
+        room = MAX_KEYS // banks_of_row(distinct_dims[0])
+    if top_k > room:
+        rows = "keys" if distinct_dims == [1] else f"rows of {' and '.join(map(str, distinct_dims))} values"
         raise HotSetError(
-            f"top-k {rows} is too large: the switch has {LANES} banks of {SLOTS} slots, "
-            f"so at most {max_keys} {of_dim} fit"
+            f"top-k {top_k} is too large: the switch has {LANES} banks of {SLOTS} slots, so at most {room} "
+            f"{rows} fit"
         )
 
 
@@ -169,7 +175,7 @@ def _make_hot_set(
     if hot_set.height < top_k:
         keys_with_updates = pluralize(hot_set.height, "key has", "keys have")
         log.warning("only %s updates, fewer than the %d asked for", keys_with_updates, top_k)
-    return _with_ranks(hot_set, total, origin, ranges)
+    return _with_ranks(hot_set, top_k, total, origin, ranges)
 
 
 def _choose_by_rule(rule: RunningRule, counts: Counts, ranges: RowRanges) -> pl.DataFrame:
@@ -185,16 +191,15 @@ def _choose_by_rule(rule: RunningRule, counts: Counts, ranges: RowRanges) -> pl.
             f"rule {rule.name} chose none of {pluralize(len(keys), 'key')}: a hot set has at least one"
         )
     chosen = updates[np.searchsorted(keys, chosen_keys)]
-    return _with_ranks(chosen, counts.total, counts.names, ranges)
+    return _with_ranks(chosen, rule.top_k, counts.total, counts.names, ranges)
 
 
-def _with_ranks(hot_set: pl.DataFrame, total: int, origin: str, ranges: RowRanges) -> pl.DataFrame:
+def _with_ranks(
+    hot_set: pl.DataFrame, top_k: int, total: int, origin: str, ranges: RowRanges
+) -> pl.DataFrame:
     keys = hot_set["key"].to_numpy()
-    if "dim" in hot_set.columns:
-        dims = padded_dims(hot_set["dim"].to_numpy())
-        _check_size(hot_set.height, int(dims.min()))
-    else:
-        dims = dims_in(ranges, keys)
+    dims = padded_dims(hot_set["dim"].to_numpy()) if "dim" in hot_set.columns else dims_in(ranges, keys)
+    _check_size(top_k, dims)
     return _check_hot_set(
         hot_set.select(
             rank=pl.int_range(1, pl.len() + 1, dtype=pl.UInt32),

@@ -12,7 +12,7 @@ import finsy as fy
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controller.errors import HotSetError
@@ -237,3 +237,49 @@ def test_bytes_are_those_of_the_program() -> None:
 def test_sizes_have_units() -> None:
     sizes = {0: "0 bytes", 999: "999 bytes", 1_000: "1 kB", 2_097_152: "2.1 MB", 3 * 10**9: "3 GB"}
     assert {size: size_text(size) for size in sizes} == sizes
+
+
+DIMS_OF_LOGS = st.lists(st.sampled_from(DIMS), min_size=1, max_size=3, unique=True).map(sorted)
+
+
+@pytest.mark.parametrize("is_column", [False, True])
+@pytest.mark.parametrize("has_many_keys", [False, True])
+@given(dims=DIMS_OF_LOGS)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_size_that_is_too_large_names_the_rows_that_the_log_has(
+    tmp_path: Path, is_column: bool, has_many_keys: bool, dims: list[int]
+) -> None:
+    """Other ranges of keys, which are in no line of the log, have no part in it, and nor have other rooms."""
+    first_key = 1_000
+    dims_of_keys = np.repeat(dims, 8_000 if has_many_keys else 5)
+    rng = np.random.default_rng(1)
+    log = tmp_path / "log.parquet"
+    pl.DataFrame(
+        {
+            "key": np.arange(first_key, first_key + len(dims_of_keys)),
+            "updates": rng.permutation(len(dims_of_keys)) + 1,
+            "size": dims_of_keys,
+        }
+    ).write_parquet(log)
+    changes = np.flatnonzero(np.diff(dims_of_keys, prepend=0)).tolist()
+    of_log = [RowRange(first_key + place, int(dims_of_keys[place])) for place in changes]
+    others = (RowRange(0, 1), *of_log, RowRange(first_key + len(dims_of_keys), 128))
+    build = partial(
+        choice.build, [log], ranges=others if not is_column else (RowRange(0, 1),),
+        dim_column="size" if is_column else None,
+    )  # fmt: skip
+    with pytest.raises(HotSetError, match="too large") as refused:
+        build(choice.MAX_KEYS + 1)
+    text = str(refused.value)
+    room = int(re.findall(r"at most (\d+) ", text)[0])
+    hottest = pl.read_parquet(log).sort("updates", descending=True)["size"].to_numpy()
+    slots = np.cumsum([banks_of_row(dim) for dim in hottest.tolist()])
+    if slots[-1] > choice.MAX_KEYS:
+        assert room == np.count_nonzero(slots <= choice.MAX_KEYS)
+        assert build(room).height == room
+    else:
+        assert room == choice.MAX_KEYS // banks_of_row(dims[0])
+    if dims == [1]:
+        assert text.endswith("keys fit")
+    else:
+        assert f"rows of {' and '.join(map(str, dims))} values" in text
