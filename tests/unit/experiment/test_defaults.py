@@ -156,9 +156,9 @@ def test_a_calibration_s_closed_loop_is_as_short_as_it_may_be() -> None:
     assert Config(codec="scapy").calibration_s * 32 / 4 <= STEPS_OF_A_CLOSED_LOOP
 
 
-def test_the_readme_has_the_sizes_of_runs_with_rows_of_several_values() -> None:
-    readme = RUN_TOML.with_name("README.md").read_text()
-    paragraph = readme.partition("**Rows of several values.**")[2].partition("<!--")[0]
+def test_the_page_of_results_has_the_sizes_of_runs_with_rows_of_several_values() -> None:
+    page = (RUN_TOML.parent / "docs" / "results.md").read_text()
+    paragraph = page.partition("**Rows of several values.**")[2].partition("<!--")[0]
     sizes = [with_defaults({"dim": dim}, None) for dim in (16, 64, 128)]
     numbers = [int(each.replace(",", "")) for each in re.findall(r"\d+,\d{3}", paragraph)]
     of_others, of_64, of_128 = (each["workload"]["parameters"] for each in sizes)
