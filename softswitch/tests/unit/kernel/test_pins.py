@@ -247,7 +247,24 @@ def test_a_disk_that_is_full_refuses_a_cookie(folder: Path, monkeypatch: pytest.
     switch.kill()
 
 
-def test_files_of_an_unreferenced_pipeline_are_closed(folder: Path) -> None:
+def test_a_disk_that_is_full_refuses_a_config_and_leaves_nothing_of_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+    files = sorted(open_files())
+
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(journal, "replace_file", full)
+    with pytest.raises(Refusal, match=mentions("persisted", "pipeline")):
+        switch.set_config("VERIFY_AND_COMMIT")
+    assert (sorted(open_files()), generations(folder)) == (files, ["1"])
+    switch.kill()
+
+
+def test_files_of_a_replaced_pipeline_are_closed(folder: Path) -> None:
     switch = Switch(folder)
     switch.set_config("VERIFY_AND_COMMIT")
     for action in ("VERIFY", "VERIFY_AND_SAVE", "VERIFY_AND_COMMIT"):
