@@ -19,6 +19,7 @@ from softswitch.explain.live import Trace, TracedPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.p4runtime.notifications import Notifications
+from switch_harness.constructs import compiled
 from switch_harness.effort import seeds, steps
 from switch_harness.entity_model import entity
 from switch_harness.lifetimes import History, without_collector
@@ -57,6 +58,17 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
 def test_a_pipeline_is_freed_when_it_is_replaced_and_reads_go_on(make: Make, seed: int) -> None:
     with without_collector():
         History(make, Random(seed)).run(steps(100))
+
+
+def test_a_pipeline_that_is_closed_has_no_memory_while_it_is_referenced() -> None:
+    with without_collector():
+        pipeline = CompiledPipeline(compiled("l2"))
+        parts = [
+            weakref.ref(part) for part in (pipeline._memory.words, pipeline._output_buffer, pipeline.code)
+        ]
+        for _ in range(2):
+            pipeline.close()
+            assert [part() for part in parts] == [None] * len(parts)
 
 
 class Made:

@@ -19,7 +19,7 @@ from finsy.proto import p4r
 from softswitch import ir, libc
 from softswitch.compiled import CompiledPipeline
 from softswitch.datapath import SwitchPorts
-from softswitch.errors import KernelError
+from softswitch.errors import KernelError, SwitchError
 from softswitch.kernel import front
 from softswitch.kernel import pins as pins_module
 from softswitch.kernel.pins import Pins, unpin
@@ -299,6 +299,16 @@ def test_a_journal_that_lacks_what_packets_meet_is_refused(folder: Path) -> None
     os.truncate(folder / "1" / "journal", 0)
     with pytest.raises(KernelError, match=mentions("missing", "journal")):
         restarted(switch)
+
+
+def test_a_journal_that_cannot_be_read_leaves_no_open_files(folder: Path) -> None:
+    files = sorted(open_files())
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+    (folder / "1" / "journal").write_bytes(bytes(8) + (4).to_bytes(4, "little") + b"\xff" * 4)
+    with pytest.raises(SwitchError, match=mentions("journal", 0)):
+        restarted(switch)
+    assert sorted(open_files()) == files
 
 
 # ---- the folder

@@ -11,14 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softswitch.datapath import LivePipeline
 from softswitch.errors import KernelError
 from softswitch.kernel import bpf, front
 from softswitch.kernel.arena import Arena
 from softswitch.kernel.pipeline import AttachedPipeline
+from softswitch.machine import Machine
+from softswitch.p4runtime.service import P4RuntimeServer
+from softswitch.settings import Datapath, Settings
+from switch_harness import PROGRAMS
 from switch_harness.constructs import compiled
 from switch_harness.effort import seeds, steps
 from switch_harness.kernel import OnLoopback, without_packets
 from switch_harness.lifetimes import History, without_collector
+from switch_harness.p4runtime import DEVICE
 
 
 @pytest.fixture(autouse=True)
@@ -93,3 +99,21 @@ def test_a_view_keeps_its_memory_mapped_after_the_arena_is_closed() -> None:
     assert bpf_mappings() == mappings
     with pytest.raises(AttributeError):
         _ = arena.words
+
+
+def test_a_pipeline_that_is_closed_leaves_nothing_while_it_is_referenced() -> None:
+    descriptors, mappings = bpf_descriptors(), bpf_mappings()
+    pipeline = AttachedPipeline(compiled("l2"))
+    pipeline.close()
+    assert (bpf_descriptors(), bpf_mappings()) == (descriptors, mappings)
+    pipeline.close()
+
+
+def test_a_machine_that_is_closed_leaves_nothing() -> None:
+    descriptors, mappings = bpf_descriptors(), bpf_mappings()
+    server: P4RuntimeServer[LivePipeline] = P4RuntimeServer(DEVICE)
+    machine = Machine(Settings(program=PROGRAMS / "l2.json", datapath=Datapath.KERNEL), server)
+    assert bpf_mappings() > mappings
+    machine.close()
+    assert (bpf_descriptors(), bpf_mappings()) == (descriptors, mappings)
+    assert server.pipelines.active is None
