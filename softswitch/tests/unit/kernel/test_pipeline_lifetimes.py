@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -117,3 +119,15 @@ def test_a_machine_that_is_closed_leaves_nothing() -> None:
     machine.close()
     assert (bpf_descriptors(), bpf_mappings()) == (descriptors, mappings)
     assert server.pipelines.active is None
+
+
+def test_a_view_is_mapped_to_the_end_of_the_process() -> None:
+    """Threads and other handlers of the exit may still read."""
+    code = (
+        "import atexit; views = []; atexit.register(lambda: print(views[0].sum()));"
+        "from softswitch.kernel.arena import Arena;"
+        "arena = Arena(state_bytes=4096, mailbox_bytes=4096, cpu_area_bytes=4096);"
+        "views.append(arena.view(arena.mailbox, 4096)); views[0][:] = 1"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "512\n")
