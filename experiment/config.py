@@ -12,7 +12,15 @@ from reprlib import Repr
 from typing import Annotated, Any, Literal, TypeVar
 
 import tomli
-from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
@@ -39,8 +47,8 @@ from foundation.logs.access.block import MAX_BAD, SAMPLES_PER_STEP, ReadOptions,
 from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
-from foundation.protocol.header import DIMS, LANES, padded_dim
-from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row
+from foundation.protocol.header import LANES, padded_dim
+from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row, check_dim
 from foundation.settings import Strict
 from foundation.text import one_line
 from hosts.config import Recovery, RunSettings
@@ -156,7 +164,7 @@ class Config(RunSettings):
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
     servers: int = Field(default=2, ge=1, le=MAX_SERVERS)
     top_k: int = Field(default=20_000, ge=1, le=MAX_TOP_K)
-    dim: int = Field(default=1, ge=1, le=DIMS[-1])
+    dim: Annotated[int, AfterValidator(check_dim)] = Field(default=1, ge=1)
     tables: Literal["one", "criteo"] = "one"
     rule: str = TOP_K
     rounds: int | None = Field(default=None, ge=1)

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from foundation.errors import HotlineError
 from foundation.optimisers import Optimiser, OptimiserError, TableOptimiser, parse
-from foundation.protocol.header import DIMS, padded_dim
-from foundation.protocol.rows import RowRange
+from foundation.protocol.header import padded_dim
+from foundation.protocol.rows import MAX_DIM, RowRange, split_row
 from foundation.text import show
 from hosts.keys import KeySpace
 from nativekit.records import Words
 
-MAX_DIM = DIMS[-1]
 MAX_PARAMETERS = 2**31 - 1
 DEFAULT_SCALE = 2.0**16
 """Fixed-point units of 1.0: values from -32,768 to 32,768 in steps of 0.000015."""
@@ -196,8 +195,8 @@ def _place_tables(tables: Iterable[EmbeddingTable], max_dim: int) -> EmbeddingTa
     """Return the tables, in order, with the keys of rows of at most `max_dim` values."""
     placed, first = EmbeddingTables(), 0
     for table in tables:
-        keys_of_row = -(-table.dim // max_dim)
-        width = padded_dim(-(-table.dim // keys_of_row))
+        keys_of_row, dim_of_key = split_row(table.dim, max_dim)
+        width = padded_dim(dim_of_key)
         placed[table.name] = replace(table, first=first, keys_of_row=keys_of_row, width=width)
         first += placed[table.name].size
     return placed

@@ -15,6 +15,7 @@ from typing import Annotated, TypeAlias, TypeVar
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
 from controller.dask_cluster import CountingCluster, cluster_at, count_threads

@@ -12,8 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from foundation.errors import DataError
-from foundation.logs.access.dims import MAX_DIM
 from foundation.logs.update_log import UNREADABLE, UPDATE_COLUMNS, UpdateLog, first_line
+from foundation.protocol.rows import MAX_DIM, describe_long_row
 from foundation.text import one_line, pluralize, shortened
 
 PART_ROWS = 20_000_000
@@ -141,8 +141,9 @@ def _check_dims(rows: pl.LazyFrame, names: str, logs: Sequence[_CountedLog]) -> 
         for log in logs:
             if found := log.find_dim(~pl.col(str(log.dim)).is_between(1, MAX_DIM)):
                 place, value = found
+                rule = f"; {describe_long_row(value)}" if value > MAX_DIM else ""
                 raise DataError(
-                    f"{place}: column {log.dim} is {value}; an integer from 1 to {MAX_DIM} expected"
+                    f"{place}: column {log.dim} is {value}; an integer from 1 to {MAX_DIM} expected{rule}"
                 )
 
 

@@ -13,7 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.protocol.hashing import lanes_of
-from foundation.protocol.header import LANES, QUAD, lanes_of_dim
+from foundation.protocol.header import DIMS, LANES, QUAD, lanes_of_dim
+
+MAX_DIM = DIMS[-1]
+"""Maximum number of values of a key's row."""
 
 
 class RowRange(NamedTuple):
@@ -36,6 +39,28 @@ def dims_in(ranges: Sequence[RowRange], places: NDArray[np.integer]) -> NDArray[
     firsts = np.array([each.first for each in ranges], places.dtype)
     result: NDArray[np.int64] = dims[np.searchsorted(firsts, places, side="right") - 1]
     return result
+
+
+def split_row(values: int, max_dim: int = MAX_DIM) -> tuple[int, int]:
+    """Return the number of keys of a row with so many values, and the dim of each key's row."""
+    keys = -(-values // max_dim)
+    return keys, -(-values // keys)
+
+
+def check_dim(dim: int | None) -> int | None:
+    """Return a dim that is not too large; raise `ValueError`, which says what to use instead."""
+    if dim is not None and dim > MAX_DIM:
+        raise ValueError(f"expected at most {MAX_DIM} values, got {dim}; {describe_long_row(dim)}")
+    return dim
+
+
+def describe_long_row(values: int) -> str:
+    """Return which keys and which dim stand for a row of more than `MAX_DIM` values."""
+    keys, dim = split_row(values)
+    return (
+        f"a row of {values} values is {keys} keys with rows of up to {dim}: "
+        f"take the dim {dim}, and {keys} times as many keys in a step"
+    )
 
 
 def banks_of_row(dim: int) -> int:

@@ -7,16 +7,16 @@ from typing import Annotated, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 from typing_extensions import Self
 
 from foundation.errors import DataError
 from foundation.logs.access.columns import join_names, parse_columns
 from foundation.logs.access.settings import LogFormatSettings
-from foundation.protocol.header import DIMS, padded_dim
+from foundation.protocol.header import padded_dim
+from foundation.protocol.rows import MAX_DIM, check_dim, describe_long_row
 from foundation.settings import Strict
 
-MAX_DIM = DIMS[-1]
 _PADDED = np.array([0, *(padded_dim(dim) for dim in range(1, MAX_DIM + 1))], np.int64)
 """Dim of RPCs for a row of each number of values."""
 
@@ -37,7 +37,8 @@ def parse_dims(parts: Sequence[str], what: str) -> dict[str, int]:
         name, number = name.strip(), number.strip()
         is_number = number.isascii() and number.isdecimal()
         if not equals or not name or not is_number or not 1 <= int(number) <= MAX_DIM:
-            raise DataError(f"--dims: expected {what}=DIM with a dim from 1 to {MAX_DIM}, got {part!r}")
+            rule = f"; {describe_long_row(int(number))}" if is_number and int(number) > MAX_DIM else ""
+            raise DataError(f"--dims: expected {what}=DIM with a dim from 1 to {MAX_DIM}, got {part!r}{rule}")
         if dims.setdefault(name, int(number)) != int(number):
             raise DataError(f"--dims: expected one dim of {name}, got {dims[name]} and {number}")
     return dims
@@ -58,7 +59,8 @@ def check_one_source_of_dims(column: str | None, dim: int | None, dims: Sequence
 
 RowDim: TypeAlias = Annotated[
     int | None,
-    Field(ge=1, le=MAX_DIM, description="Values of a row, such as those of an embedding; None means 1."),
+    Field(ge=1, description=f"Values of a row, such as of an embedding, at most {MAX_DIM}; None means 1."),
+    AfterValidator(check_dim),
 ]
 TableDims: TypeAlias = Annotated[
     tuple[str, ...],

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import polars as pl
 
 from foundation.logs.access.block import INTEGER_EXPECTED, KEY_EXPECTED
-from foundation.logs.access.dims import MAX_DIM
 from foundation.logs.columns import TRANSFERS
 from foundation.protocol.header import NO_KEY
+from foundation.protocol.rows import MAX_DIM
 
 _UTC_PATTERNS = (
     "%Y-%m-%d %H:%M:%S%.f",
@@ -159,7 +159,7 @@ OPERATION = Kind(
     "--ignore",
 )
 WEIGHT = Kind(f"an integer from 0 to {MAX_WEIGHT:,}", _to_weights, "--ignore")
-DIM = Kind(f"an integer from 1 to {MAX_DIM}", _to_dims)
+DIM = Kind(f"an integer from 1 to {MAX_DIM}, as a longer row is several keys", _to_dims)
 
 
 def kind_of_keys(sample: pl.Series) -> Kind:
