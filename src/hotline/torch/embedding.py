@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -125,6 +127,21 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
             per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset,
             padding_idx=int(padding[0]) if len(padding) else None,
         )  # fmt: skip
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EmbeddingBag:
+        """Return another layer of the same rows, which are at the servers, without prefetched inputs."""
+        copied = type(self).__new__(type(self))
+        memo |= {id(self): copied, id(self.kv): self.kv, id(self._pulls): []}
+        copied.__dict__.update(deepcopy(self.__dict__, memo))
+        return copied
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        warnings.warn(
+            f"EmbeddingBag of table {self.table}: state_dict has no rows, which are at the servers; kv.save "
+            "and kv.load keep them",
+            stacklevel=4,  # the caller of state_dict
+        )
 
     def extra_repr(self) -> str:
         return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}, table={self.table!r}"

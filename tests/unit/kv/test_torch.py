@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ import pytest
 import hotline
 from hotline.kv.calls import InvalidArgument
 from hotline.kv.engine import InvalidCall
+from switch_harness.wording import mentions
 from tests.harness.extras import NO_TORCH
 from tests.harness.loopback import running_rendezvous
 from tests.harness.torch_optimisers import torch_optimiser
@@ -302,3 +304,29 @@ def test_invalid_inputs_are_named(kv: hotline.Worker, input: Any, reported: str)
     for call in (ours, ours.prefetch):
         with pytest.raises(InvalidArgument, match=f"table rows: .*{reported}"):
             call(input)
+
+
+def test_a_state_dict_says_where_the_rows_are(kv: hotline.Worker) -> None:
+    model = torch.nn.Sequential(bag(kv), torch.nn.Linear(DIM, 1))
+    with pytest.warns(UserWarning, match=mentions("table rows", "kv.save", "kv.load")) as warned:
+        state = model.state_dict()
+    assert len(warned) == 1 and sorted(state) == ["1.bias", "1.weight"]
+    assert model.load_state_dict(state).missing_keys == []
+
+
+def test_a_deep_copy_uses_the_same_rows_and_nothing_else(kv: hotline.Worker) -> None:
+    ours = bag(kv, mode="sum")
+    ours.prefetch(ints(1, 2))
+    model = torch.nn.Sequential(ours, torch.nn.Linear(DIM, 1))
+    copied = copy.deepcopy(model)
+    other = copied[0]
+    assert other is not ours and other.kv is kv and not other._pulls and len(ours._pulls) == 1
+    assert other.extra_repr() == ours.extra_repr() and copied[1].weight is not model[1].weight
+    other.lr = 1.0
+    assert ours.lr == 0.1
+    other.register_forward_hook(lambda *_: None)
+    assert not ours._forward_hooks
+    other(ints(3), ints(0)).sum().backward()
+    kv.wait(kv.push(ints(0).numpy(), np.zeros((1, DIM), F32)))
+    with torch.no_grad():
+        assert np.array_equal(ours(ints(3), ints(0)).numpy()[0], weights()[3] - 1)
