@@ -340,7 +340,7 @@ async def test_a_run_waits_longer_for_its_own_switch_than_others_for_any(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The switch listens before its code is compiled."""
-    monkeypatch.setattr(client, "_CONNECT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(client, "CONNECT_TIMEOUT_S", 0.1)
     monkeypatch.setattr(client, "_SWITCH_START_TIMEOUT_S", 0.3)
 
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -106,7 +106,7 @@ def test_an_answer(log: Path) -> None:
     assert found.headline in found._repr_html_()
     (axis,) = found.plot().axes
     drawn = {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in axis.lines}
-    assert drawn["calculated"] == [size.capacity for size in found.sizes[1:]]
+    assert drawn["with the hot set"] == [size.capacity for size in found.sizes[1:]]
     assert set(drawn["without offload"]) == {found.sizes[0].capacity} and axis.get_ylim()[0] == 0
 
 

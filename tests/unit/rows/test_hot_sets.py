@@ -121,7 +121,7 @@ def test_load_refuses_other_dims_and_moves_nothing(
 
         plan = load
 
-    monkeypatch.setattr(common, "Controller", Job)
+    monkeypatch.setattr("controller.controller.Controller", Job)
     options = ["--job", 4, *(["--dry-run"] if dry_run else [])]
     refused = invoke("load", build(tmp_path, "--dim 64"), *options)
     assert (refused.exit_code, refused.stdout, loaded) == (1, "", [])

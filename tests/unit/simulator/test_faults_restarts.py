@@ -19,7 +19,7 @@ from simulator.faults.schedule import ARMS, ranges_of
 from simulator.faults.servers import RestartableServer
 from simulator.faults.testbed import SimulatedTestbed
 
-GOES_ON_AFTER_A_WAIT = 43
+GOES_ON_AFTER_A_WAIT = 285
 """A seed: a server that has waited for collections goes on with a move, and restarts later."""
 
 
