@@ -28,7 +28,6 @@ from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import DIMS, LANES, QUAD, VALUE_BYTES, lanes_of_dim, padded_dim
 from foundation.protocol.memory import ENTRY_BYTES, memory_of, memory_of_rows, size_text
 from foundation.protocol.rows import RowRange, banks_of_row, dims_in
-from hotline.cli import common
 from tests.harness.cli import invoke, json_of
 
 MIXED = (RowRange(0, 1), RowRange(50, 16), RowRange(90, 64))
