@@ -46,7 +46,7 @@ def silent_switch() -> Iterator[str]:
         pytest.param(SCRIPT, imports("cygrpc"), marks=needs_setup),
         (INSTALLED, imports("numpy")),
         (INSTALLED, imports("cygrpc")),
-        (INSTALLED, imports("polars")),
+        (INSTALLED, imports("pydantic_core")),
     ],
 )
 def test_while_it_starts(command: list[str], moment: Callable[[int], bool], silent_switch: str) -> None:

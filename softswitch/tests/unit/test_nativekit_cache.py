@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -84,29 +86,40 @@ def _make_homes(folder: Path) -> dict[str, Path]:
     return homes
 
 
+# Prints what `user_cache` returns in each environment, or the error. Arguments: a temporary folder, the
+# environments, and the user to become.
+_PRINT_USER_CACHES = """
+import json, os, sys, tempfile
+from nativekit.cache import user_cache
+
+tempfile.tempdir = sys.argv[1]
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setuid(int(sys.argv[3]))
+answers = []
+for environment in json.loads(sys.argv[2]):
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        os.environ.pop(name, None)
+    os.environ.update(environment)
+    try:
+        answers.append(str(user_cache()))
+    except Exception as error:
+        answers.append(repr(error))
+print(json.dumps(answers))
+"""
+
+
 def _user_caches_of_nobody(environments: list[dict[str, str]], temporary: Path) -> list[str]:
     """What `user_cache` returns to an unprivileged user in each environment, or the error."""
-    reading, writing = os.pipe()
-    if (child := os.fork()) == 0:
-        answers = []
-        if os.getuid() == 0:
-            os.setgroups([])
-            os.setuid(NOBODY)
-        tempfile.tempdir = str(temporary)
-        for environment in environments:
-            os.environ.pop("HOME", None)
-            os.environ.pop("XDG_CACHE_HOME", None)
-            os.environ.update(environment)
-            try:
-                answers.append(str(user_cache()))
-            except Exception as error:
-                answers.append(repr(error))
-        os.write(writing, json.dumps(answers).encode())
-        os._exit(0)
-    os.close(writing)
-    with open(reading) as answer:
-        found: list[str] = json.load(answer)
-    os.waitpid(child, 0)
+    arguments = [str(temporary), json.dumps(environments), str(NOBODY)]
+    done = subprocess.run(
+        [sys.executable, "-c", _PRINT_USER_CACHES, *arguments],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: list[str] = json.loads(done.stdout)
     return found
 
 

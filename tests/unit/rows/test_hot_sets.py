@@ -121,6 +121,7 @@ def test_load_refuses_other_dims_and_moves_nothing(
         plan = load
 
     monkeypatch.setattr("controller.controller.Controller", Job)
+    monkeypatch.setattr("hotline.cli.common.check_listening", lambda address: None)
     options = ["--job", 4, *(["--dry-run"] if dry_run else [])]
     refused = invoke("load", build(tmp_path, "--dim 64"), *options)
     assert (refused.exit_code, refused.stdout, loaded) == (1, "", [])

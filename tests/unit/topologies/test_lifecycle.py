@@ -181,7 +181,7 @@ async def test_an_interrupted_load_ends_at_once(monkeypatch: pytest.MonkeyPatch,
 
     controller = MagicMock()
     controller.return_value.__aenter__.return_value.load_all = load_all
-    monkeypatch.setattr("topologies.session.Controller", controller)
+    monkeypatch.setattr("topologies.session.own_controller", controller)
     session = real_session(run=tmp_path, of=Endless)
     loading = asyncio.ensure_future(session.load([1]))
     beginning = asyncio.ensure_future(begun.wait())

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import io
 import sys
+from types import ModuleType
 
 import pytest
-from mininet import net, util
-from mininet.log import lg
 
-from topologies.mininet_api import Mininet, set_up_mininet
+pytestmark = pytest.mark.mininet
 
 
-@pytest.fixture(autouse=True)
-def in_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def mininet_api(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Let Mininet take this process for root's in a container, where it may set no limit."""
+    from topologies import mininet_api
+
+    # Imported by the line above, which undoes what Mininet does to loggers.
+    net, util = sys.modules["mininet.net"], sys.modules["mininet.util"]
 
     def refuse(*_: object) -> None:
         raise PermissionError
@@ -22,20 +25,24 @@ def in_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(net, "ensureRoot", lambda: None)
     monkeypatch.setattr(util, "rlimitTestAndSet", refuse)
     monkeypatch.setattr(util, "sysctlTestAndSet", refuse)
-    monkeypatch.setattr(Mininet, "inited", False)
+    monkeypatch.setattr(mininet_api.Mininet, "inited", False)
+    return mininet_api
 
 
-def test_limits_that_mininet_cannot_set_are_not_reported(capfd: pytest.CaptureFixture[str]) -> None:
-    set_up_mininet()
-    assert Mininet.inited and capfd.readouterr() == ("", "")
+def test_limits_that_mininet_cannot_set_are_not_reported(
+    mininet_api: ModuleType, capfd: pytest.CaptureFixture[str]
+) -> None:
+    mininet_api.set_up_mininet()
+    assert mininet_api.Mininet.inited and capfd.readouterr() == ("", "")
 
 
 def test_other_warnings_go_to_the_stderr_that_a_display_of_bars_has_replaced(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    mininet_api: ModuleType, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_up_mininet()
+    mininet_api.set_up_mininet()
     replaced = io.StringIO()
     monkeypatch.setattr(sys, "stderr", replaced)
+    lg = mininet_api.lg
     lg.warning("no cable\n")
     lg.output("ping\n")
     lg.info("*** Starting\n")

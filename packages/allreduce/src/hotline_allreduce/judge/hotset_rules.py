@@ -97,8 +97,8 @@ class HotServerModel:
         """Return the keys that the server has added of a push; None if an RPC is not answered."""
         place = rpc.caller, rpc.epoch, rpc.slot
         turn, added = self.last.get(place, (0, ()))
-        if rpc.turn < turn:
-            return None
+        if rpc.turn < turn or (rpc.op is HotOp.STATUS and rpc.queried[0] >= rpc.epoch):
+            return None  # late, or a question about an epoch that is not earlier
         answer = self._close(rpc) if rpc.op is HotOp.STATUS else None
         if rpc.turn > turn:
             added = ()
