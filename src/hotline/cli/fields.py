@@ -110,13 +110,13 @@ def fills(
         @wraps(function)
         def run(**values: Any) -> None:
             given = {field: values.pop(field) for field in fields}
-            try:
-                filled = model.model_validate(given)
-            except ValidationError:
-                # This import takes seconds, and has the messages of settings.
-                from experiment.config import config_of
+            with one_line_errors():
+                try:
+                    filled = model.model_validate(given)
+                except ValidationError:
+                    # This import takes seconds, and has the messages of settings.
+                    from experiment.config import config_of
 
-                with one_line_errors():
                     filled = config_of(model, given)
             function(**values, **{parameter: filled})
 

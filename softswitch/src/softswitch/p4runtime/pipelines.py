@@ -204,12 +204,12 @@ class Pipelines(Generic[PL]):
         self._start(self.saved)
         with self._closing_replaced():
             self.running, self.bare = self.saved, None
-        log.info("pipeline committed")
 
     def _start(self, control: ControlledPipeline[PL]) -> None:
         self._ports.stop()
         _drop_notices(self._ports.notice_socket)
         self._ports.start(control.pipeline)
+        log.info("pipeline committed")
 
     @contextlib.contextmanager
     def _closing_replaced(self) -> Iterator[None]:
