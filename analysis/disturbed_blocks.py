@@ -15,7 +15,7 @@ costs that were measured in these blocks claim nothing."""
 MACHINE_DISTURBANCES = frozenset({"steal", "others' CPU", "pressure", "run queue"})
 """Disturbances by other programs of the machine, or by other machines on the same hardware."""
 ROUND, CLOSED_LOOP, SECOND = "block", "closed loop", "second"
-"""Kinds of blocks."""
+"""Kinds of blocks: of a measured round, of a closed loop, and a second of `hotline probe`."""
 
 
 class DisturbedBlocks(BaseModel):
@@ -43,7 +43,7 @@ such blocks were counted."""
 
 
 def withheld_by(sources: Iterable[DisturbedBlocks]) -> DisturbedBlocks | None:
-    """Return the first sources of costs of which so many were disturbed that the costs claim nothing."""
+    """Return the first source of costs with too many disturbed blocks, which claim nothing; or None."""
     return next((blocks for blocks in sources if blocks.are_too_many), None)
 
 

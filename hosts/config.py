@@ -74,7 +74,7 @@ class AgentConfig(RunSettings):
     log_dir: Path
     n_ps: int = Field(ge=1)
     workers: tuple[str, ...] = ()
-    """Addresses of all workers, in order. Servers take RPCs of so many workers; if it is empty, of any."""
+    """Addresses of all workers, in order. Servers refuse other worker numbers, unless the list is empty."""
     cpu: int | None = None  # that the agent runs on; None for any
 
     @field_validator("wire")

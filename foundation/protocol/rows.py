@@ -42,7 +42,7 @@ def dims_in(ranges: Sequence[RowRange], places: NDArray[np.integer]) -> NDArray[
 
 
 def split_row(values: int, max_dim: int = MAX_DIM) -> tuple[int, int]:
-    """Return the number of keys of a row with so many values, and the dim of each key's row."""
+    """Return the number of keys of a row of `values` values, and the dim of each key's row."""
     keys = -(-values // max_dim)
     return keys, -(-values // keys)
 

@@ -261,7 +261,7 @@ def test_nothing_holds_of_a_run_with_too_many_disturbed_blocks(
         assert says(said, "not judged", 3, 12) is not is_judged
 
 
-def test_costs_that_are_fitted_to_a_disturbed_run_say_so_and_judge_nothing(
+def test_costs_fitted_to_a_disturbed_run_name_the_disturbance_and_judge_nothing(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = {"rounds": 1, "block_ms": 5, "discard_ms": 1, "block_steps": 1, "profile_lanes": 2_000}

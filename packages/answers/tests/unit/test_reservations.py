@@ -56,7 +56,7 @@ def test_costs_of_many_disturbed_seconds_conclude_nothing(monkeypatch: pytest.Mo
     assert "1.5" not in text and "Servers save" not in text and "With rows" not in text
 
 
-def test_a_file_of_costs_has_what_disturbed_them(tmp_path: Path) -> None:
+def test_a_file_of_costs_has_the_disturbances_of_its_sources(tmp_path: Path) -> None:
     hosts = HostCosts(serve_ns=77, sources=(QUIET, FEW, MANY))
     (tmp_path / "hosts.toml").write_text(hosts_text(hosts, ["a comment"]))
     assert load_hosts(tmp_path / "hosts.toml") == hosts

@@ -26,7 +26,7 @@ from switch_harness.wording import mentions, says
         (socket.AF_INET6, "::", True),
     ],
 )
-def test_a_socket_is_exposed_unless_it_listens_at_the_loopback(
+def test_a_socket_is_exposed_unless_the_socket_listens_at_the_loopback(
     family: socket.AddressFamily, host: str, is_exposed: bool
 ) -> None:
     with socket.socket(family) as sock:

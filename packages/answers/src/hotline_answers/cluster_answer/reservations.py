@@ -11,7 +11,7 @@ from simulator.costs import sources_of
 
 
 def withheld_costs(cluster: Cluster) -> DisturbedBlocks | None:
-    """Return the blocks of which so many were disturbed that nothing follows from the cluster's costs."""
+    """Return the first source of the cluster's costs with too many disturbed blocks, or None."""
     return None if cluster.hosts is None else withheld_by(sources_of(cluster.hosts))
 
 

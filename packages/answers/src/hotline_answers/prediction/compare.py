@@ -58,7 +58,7 @@ class RunPrediction(NamedTuple):
     latencies: tuple[LatencyPrediction, ...]
     differences: tuple[DifferencePrediction, ...]
     disturbed: DisturbedBlocks | None = None
-    """Blocks of the costs, or of the run, of which so many were disturbed that nothing is said to hold."""
+    """First source of the costs, or of the run, with too many disturbed blocks; no verdict is given then."""
 
 
 def predict(run: Path, hosts: HostCosts, reporter: Reporter) -> RunPrediction:
