@@ -68,6 +68,39 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no typ
     def _split_scope(self, nodeid: str) -> str:
         return "networks" if self._is_one_network and _NETWORK.search(nodeid) else unit_of(nodeid)
 
+    def remove_node(self, node: Any) -> str | None:
+        """Return the test that a process which ended was running, if any, and give its other tests to others.
+
+        xdist would offer the finished units as well, which leave a process that takes one idle for ever, and
+        the test itself, which would end each process in turn.
+        """
+        workload = self.assigned_work.pop(node)
+        waiting = {
+            unit: left
+            for unit, tests in workload.items()
+            if (left := {test: False for test, is_done in tests.items() if not is_done})
+        }
+        if not waiting:
+            return None
+        first = next(iter(waiting))
+        crashed = next(iter(waiting[first]))
+        if len(waiting[first]) == 1:
+            del waiting[first]
+        else:
+            del waiting[first][crashed]
+        self.workqueue.update(waiting)
+        for other in self.nodes:
+            self._reschedule(other)
+        return crashed
+
+    def _reschedule(self, node: Any) -> None:
+        """Give a process work until it has two tests: it starts one only if it knows the next one."""
+        if node not in self.registered_collections:  # It takes the place of another, and collects tests.
+            return
+        super()._reschedule(node)
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)
+
     def _assign_work_unit(self, node: Any) -> None:
         # Summed up once a unit: for each choice it would take 10 s of CPU time of a session of 11,000 tests.
         for unit in self.workqueue.keys() - self._expected.keys():

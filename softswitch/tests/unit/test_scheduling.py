@@ -40,14 +40,20 @@ def run_tests(folder: Path, modules: list[str], patch: str = "") -> dict[str, se
     hooks = f"from switch_harness import plugin\n{patch}\nfrom switch_harness.plugin import {HOOKS}"
     (folder / "conftest.py").write_text(hooks)
     (folder / "pytest.ini").write_text("[pytest]")
-    command = [sys.executable, "-m", "pytest", "-n", "2", "--import-mode=importlib", "tests"]
+    done = run_session(folder, ["-n", "2", "--import-mode=importlib", "tests"])
+    assert done.returncode == 0, done.stdout
+    return {name: set((folder / Path(name).name).read_text().splitlines()) for name in modules}
+
+
+def run_session(folder: Path, options: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a folder, with the harness among its modules."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(PROJECT / "src"), str(PROJECT / "tests")]),
     }
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-    return {name: set((folder / Path(name).name).read_text().splitlines()) for name in modules}
+    environment.pop("PYTEST_XDIST_WORKER", None)
+    command = [sys.executable, "-m", "pytest", *options]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(
@@ -170,13 +176,42 @@ def test_tests_of_networks_go_to_one_process_at_a_time_while_there_are_others(tm
     assert nodes[1].sent == [*slow, *fast, *a]
 
 
-def test_the_units_of_a_process_that_has_ended_go_to_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("completed", range(3))
+def test_the_units_of_a_process_that_has_ended_go_to_others_but_for_the_test_that_ended_it(
+    tmp_path: Path, completed: int
+) -> None:
     made, nodes = scheduling(tmp_path, 2, False)
-    made.remove_node(nodes[1])
+    for index in nodes[1].sent[:completed]:
+        made.mark_test_complete(nodes[1], index)
+    crashed = nodes[1].sent[completed]
+    assert made.remove_node(nodes[1]) == COLLECTED[crashed]
     while made.has_pending:
         [done, *_] = [k for k in nodes[0].sent if not is_complete(made, nodes[0], k)]
         made.mark_test_complete(nodes[0], done)
-    assert sorted(nodes[0].sent) == list(range(len(COLLECTED)))
+    assert sorted([*nodes[1].sent[: completed + 1], *nodes[0].sent]) == list(range(len(COLLECTED)))
+
+
+CRASHING = """
+import os, pytest
+@pytest.mark.parametrize("number", range({tests}))
+def test_it(number):
+    if (number, {name!r}) == ({crashing}, "b"):
+        os.abort()
+"""
+
+
+@pytest.mark.parametrize(("tests", "crashing"), [(1, 0), (4, 0), (4, 2), (4, 3)])
+def test_a_session_ends_with_one_failure_after_a_process_has_crashed(
+    tmp_path: Path, tests: int, crashing: int
+) -> None:
+    for name in "abcde":
+        module = CRASHING.format(tests=tests, name=name, crashing=crashing)
+        (tmp_path / f"test_{name}.py").write_text(module)
+    (tmp_path / "conftest.py").write_text(f"from switch_harness.plugin import {HOOKS}")
+    (tmp_path / "pytest.ini").write_text("[pytest]")
+    done = run_session(tmp_path, ["-n", "2", "-q", "-p", "no:faulthandler"])
+    assert done.returncode == 1, done.stdout
+    assert f"1 failed, {5 * tests - 1} passed" in done.stdout
 
 
 def test_durations_are_written_as_they_are_read(tmp_path: Path) -> None:
@@ -232,13 +267,7 @@ def test_a_session_of_root_runs_in_namespaces(
     (tmp_path / "conftest.py").write_text("import os\n" + ON_THE_MACHINE.format(is_namespaced) + LOADS)
     (tmp_path / "test_alone.py").write_text(ALONE)
     (tmp_path / "pytest.ini").write_text("[pytest]")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(PROJECT / "src"), str(PROJECT / "tests")]),
-    }
-    environment.pop("PYTEST_XDIST_WORKER", None)
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = run_session(tmp_path, ["-q", "-p", "no:cacheprovider", *options])
     assert done.returncode == 0, done.stdout + done.stderr
     if options:
         assert not (tmp_path / "seen").exists() and "test_it" in done.stdout
