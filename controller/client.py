@@ -294,6 +294,7 @@ class SwitchClient:
     async def _await_rpc(self, rpc: Coroutine[object, object, T], operation: str, timeout_s: float) -> T:
         """Return an RPC's result; raise `DeviceError` if the connection ends, or the limit is exceeded."""
         call = asyncio.ensure_future(rpc)
+        call.add_done_callback(_retrieve_exception)
         limit = self._limits(timeout_s, f"{operation} of switch {self.address}")
         try:
             if not await wait_within(limit, call):
@@ -403,3 +404,9 @@ class SwitchClient:
 
     def _not_primary_error(self) -> NotPrimary:
         return NotPrimary(f"another controller has become primary of switch {self.address}")
+
+
+def _retrieve_exception(call: asyncio.Future[T]) -> None:
+    """Retrieve a call's exception, which asyncio would log if the caller has ended before the call."""
+    if not call.cancelled():
+        call.exception()

@@ -43,7 +43,7 @@ CONTENTS: Mapping[str, Callable[[], bytes]] = {
     "not UTF-8": lambda: b"caf\xe9 = \xff\xfe\n",
     "wrong JSON": lambda: b'{"target": ',
     "nested JSON": lambda: b"[" * 100_000,
-    "JSON of a list": lambda: b"[1, 2]\n",
+    "JSON of a list": lambda: b"[true, [1]]\n",
     "JSON that lacks fields": lambda: b"{}\n",
     "JSON with a wrong type": lambda: json.dumps({"target": 7, "config": [], "blocks": None}).encode(),
 }

@@ -26,7 +26,7 @@ TOML = {
 }  # fmt: skip
 """Arguments that are settings, all of which have defaults: an empty file is a valid one."""
 COMPANIONS: dict[tuple[str, ...], list[str]] = {
-    ("answer", "predict", "run"): ["--from", "."],
+    ("answer", "predict", "run"): ["--from", "{run}"],
     ("answer", "sweep", "config"): ["--vary", "top_k=1,2"],
 }
 """Further options that these arguments need, which Click cannot require."""
@@ -91,7 +91,8 @@ def command_line(argument: PathArgument, path: Path, log: Path, run: Path, outpu
             options += [parameter.opts[0], value]
         else:
             positional += [value, value] if parameter.name == "runs" else [value]
-    options += COMPANIONS.get((*argument.command, argument.parameter.name or ""), [])
+    companions = COMPANIONS.get((*argument.command, argument.parameter.name or ""), [])
+    options += [each.format(run=run) for each in companions]
     return [*argument.command, *options, "--", *positional]
 
 
