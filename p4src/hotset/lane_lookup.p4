@@ -1,5 +1,5 @@
 // Looks up the row of one lane. The lane of a row is a hash of its key over the lanes that RPCs of its dim have
-// (foundation/protocol/hashing.py).
+// (src/foundation/protocol/hashing.py).
 //
 // `hot`       hits for every caller
 // `reserved`  arriving: the parameter server is about to move the values here. Hits for privileged callers only.

@@ -15,17 +15,19 @@ from tools.affected.uses import EVERY_TEST, Checkout
 
 FILES = {
     "conftest.py": "from foundation import fixed",
-    "foundation/fixed.py": "import foundation.deep",
-    "foundation/deep.py": "",
-    "foundation/registry.py": 'from importlib.metadata import entry_points\nentry_points(group="a.verbs")',
-    "foundation/core_verb.py": "",
+    "src/foundation/fixed.py": "import foundation.deep",
+    "src/foundation/deep.py": "",
+    "src/foundation/registry.py": (
+        'from importlib.metadata import entry_points\nentry_points(group="a.verbs")'
+    ),
+    "src/foundation/core_verb.py": "",
     "hosts/__init__.py": "",
     "hosts/agents.py": "def main() -> None:\n    from hosts.lazily import one",
     "hosts/lazily.py": "",
     "hosts/design.py": 'AGENTS = "hosts.agents:AGENTS"',
-    "analysis/page.py": 'read("page.html.j2"), glob("models/*")',
-    "analysis/page.html.j2": "",
-    "analysis/models/one.csv": "",
+    "src/analysis/page.py": 'read("page.html.j2"), glob("models/*")',
+    "src/analysis/page.html.j2": "",
+    "src/analysis/models/one.csv": "",
     "docs/guide.md": "",
     "scripts/run": 'exec python -m hosts.agents "$@"',
     "packages/more/src/more/verb.py": "from more.other import it",
@@ -60,20 +62,20 @@ def tree(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("changed", "affected"),
     [
-        ("foundation/deep.py", {"import", SOURCES}),
+        ("src/foundation/deep.py", {"import", SOURCES}),
         ("hosts/agents.py", {"chain", "process", "script", SOURCES}),
         ("hosts/lazily.py", {"chain", "process", "script", SOURCES}),
         ("hosts/__init__.py", {"chain", "conftest", "process", "script", SOURCES}),
         ("hosts/design.py", {"chain", "conftest", SOURCES}),
-        ("analysis/page.html.j2", {"data"}),
-        ("analysis/models/one.csv", {"data"}),
+        ("src/analysis/page.html.j2", {"data"}),
+        ("src/analysis/models/one.csv", {"data"}),
         ("docs/guide.md", {"docs"}),
         ("scripts/run", {"script"}),
         ("packages/more/src/more/other.py", {"a_verb", "all_verbs", SOURCES}),
-        ("foundation/core_verb.py", {"a_verb", "all_verbs", "core_verb", SOURCES}),
+        ("src/foundation/core_verb.py", {"a_verb", "all_verbs", "core_verb", SOURCES}),
         ("tests/test_chain.py", {"chain", SOURCES}),
         ("tests/unit/conftest.py", {"conftest", SOURCES}),
-        *((name, None) for name in ("conftest.py", "foundation/fixed.py", *map(str, sorted(EVERY_TEST)))),
+        *((name, None) for name in ("conftest.py", "src/foundation/fixed.py", *map(str, sorted(EVERY_TEST)))),
     ],
 )
 def test_a_change_affects_the_tests_that_use_it(tree: Path, changed: str, affected: set[str] | None) -> None:

@@ -14,8 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (
-    "analysis", "controller", "experiment", "foundation", "hosts", "packages/*/src", "simulator",
-    "softswitch/src", "src", "topologies",
+    "controller", "hosts", "packages/*/src", "simulator", "softswitch/src", "src", "topologies",
 )  # fmt: skip
 METHODS = {
     "copyfile", "copytree", "mkstemp", "np.save", "np.savez", "savefig", "sink_parquet", "tofile",
@@ -24,8 +23,8 @@ METHODS = {
 WHOLE = {"write_text", "write_into_folder", "save_arrays"}
 """Functions of `foundation.logs.parts` with the names of methods, which write a file as a whole."""
 EXCEPTIONS = {
-    "foundation/folders.py": "copies into a folder that is renamed when it is complete",
-    "foundation/logs/access/steps.py": "temporary files, which only this process reads",
+    "src/foundation/folders.py": "copies into a folder that is renamed when it is complete",
+    "src/foundation/logs/access/steps.py": "temporary files, which only this process reads",
     "hosts/scapy/ledger.py": "a file of zeros, valid from its magic number on",
     "hosts/worker/ledger.py": "a file of zeros, valid from its magic number on",
     "hosts/workload/trace.py": "columns, valid from the file of metadata on",

@@ -88,9 +88,9 @@ def test_a_step_before_a_datagram_does_not_make_it_late(monkeypatch: pytest.Monk
                 assert (received.arrival == received.read) if is_first else received.arrival <= sent_ns + MS
 
 
-CORE = ("analysis", "controller", "experiment", "foundation", "hosts", "simulator", "src", "topologies")
+CORE = ("controller", "hosts", "simulator", "src", "topologies")
 READS_UNIX_TIME = {
-    "experiment/folder.py": "the name of a run's folder",
+    "src/experiment/folder.py": "the name of a run's folder",
     "hosts/sockets.py": "converts the kernel's stamps",
     "src/hotline/cli/watch.py": "the time of day on a screen",
 }

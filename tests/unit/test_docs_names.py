@@ -34,8 +34,8 @@ SUFFIXES = {
     ".txtpb",
 }
 FOLDERS = (
-    "analysis", "controller", "examples", "experiment", "foundation", "hosts", "p4src", "packages", "scripts",
-    "simulator", "softswitch", "src", "tests", "tools", "topologies",
+    "controller", "examples", "hosts", "p4src", "packages", "scripts", "simulator", "softswitch", "src",
+    "tests", "tools", "topologies",
 )  # fmt: skip
 IDENTIFIER = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(.*\))?")
 OPTION = re.compile(r"--[a-z][\w-]*")

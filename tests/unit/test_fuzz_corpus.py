@@ -89,4 +89,4 @@ def test_the_edges_lead_to_what_chance_does_not_find() -> None:
 
     led = executions(("tests/unit/test_fuzz_corpus.py",))
     assert led[1] == ["found"] and led == executions(("tests/unit/test_fuzz_corpus.py",))
-    assert executions(("foundation/protocol",)) == (20_000, [])
+    assert executions(("src/foundation/protocol",)) == (20_000, [])

@@ -23,7 +23,7 @@ from click.testing import CliRunner
 
 from foundation.checkout import source_folders
 from hotline.cli.commands import GROUPS, VerbCommands, hotline
-from tests.unit.test_rooms import PACKAGES, ROOT, imports
+from tests.unit.test_rooms import PACKAGES, ROOT, SOURCES, imports
 
 SWITCH = ROOT / "softswitch"
 INSTALLED_AS = {"grpc": "grpcio", "google": "protobuf", "xdist": "pytest-xdist"}
@@ -40,7 +40,7 @@ def requirements(folder: Path) -> set[str]:
 
 
 def rooms() -> set[str]:
-    return {each.parent.name for each in ROOT.glob("*/__init__.py")}
+    return {each.parent.name for folder in SOURCES for each in folder.glob("*/__init__.py")}
 
 
 def test_the_testbed_requires_what_its_switch_requires() -> None:
@@ -101,11 +101,12 @@ def test_make_setup_installs_what_modules_of_tests_import() -> None:
 def test_the_testbed_requires_what_it_imports() -> None:
     """Developers' tools are missing where it is installed without them."""
     required = distributions("torch")
-    known = sys.stdlib_module_names | rooms() | NOT_NAMED | {"hotline", "softswitch", "nativekit"}
+    known = sys.stdlib_module_names | rooms() | NOT_NAMED | {"softswitch", "nativekit"}
     wanted = {
         (INSTALLED_AS.get(top, top), source)
         for room in rooms() - {"tests", "tools"}
-        for source in (ROOT / room).rglob("*.py")
+        for folder in SOURCES
+        for source in (folder / room).rglob("*.py")
         for top in {module.partition(".")[0] for module in imports(source)} - known
     }
     assert {(top, source) for top, source in wanted if top.replace("_", "-") not in required} == set()
@@ -169,7 +170,7 @@ def test_an_installed_testbed_is_imported_where_folders_have_the_names_of_its_pa
     """As beside a checkout called `hotline`: Python takes any folder of its path for a namespace package."""
     site, beside = tmp_path / "site", tmp_path / "beside"
     site.mkdir()
-    names = sorted({"hotline", "nativekit", "softswitch", *rooms() - {"tests", "tools"}})
+    names = sorted({"nativekit", "softswitch", *rooms() - {"tests", "tools"}})
     for name in names:
         (beside / name).mkdir(parents=True)
     call = f"""

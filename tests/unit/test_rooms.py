@@ -40,7 +40,10 @@ INSIDE = {
 }
 """Inner rooms from the lowest; the other modules of a room are below them."""
 ROOMS = set(chain(*FLOORS))
-AT_THE_TOP = ROOMS - {"hotline"} | {"p4src", "packages", "softswitch", "src", "tests", "tools"}
+AT_THE_TOP = {
+    "controller", "hosts", "p4src", "packages", "simulator", "softswitch", "src", "tests", "tools",
+    "topologies",
+}  # fmt: skip
 
 
 @cache

@@ -41,10 +41,7 @@ from tests.designs.echo.server import make_mirror
 from tests.designs.echo.worker import make_numbers
 
 ECHO = "tests.designs.echo"
-ROOMS = (
-    *("analysis", "controller", "experiment", "foundation"),
-    *("hosts", "simulator", "src/hotline", "tools/bench", "topologies"),
-)
+ROOMS = ("controller", "hosts", "simulator", "src", "tools/bench", "topologies")
 SERVERS, NUMBERS = 2, 100
 USERS = {"hotset": {"collect"}, "none": {"collect", "hotset"}, "switchml": {"exact"}}
 """Designs made of parts of another one."""
@@ -123,12 +120,12 @@ def test_an_edit_in_one_design_recompiles_no_other(name: str) -> None:
     assert own, folder
     users = {other for other, files in of_design.items() if files & own}
     assert users - {name} <= USERS.get(name, set())
-    assert ROOT / "foundation" / "protocol" / "rpc.py" in of_design[name]
+    assert ROOT / "src" / "foundation" / "protocol" / "rpc.py" in of_design[name]
 
 
 def test_rooms_that_serve_all_designs_name_none() -> None:
     """A room's own part of a design is in a module of the design's name."""
-    rooms = ("experiment", "simulator", "analysis", "hosts", "foundation")
+    rooms = ("src/experiment", "simulator", "src/analysis", "hosts", "src/foundation")
     # `collect` is made of parts of hotset.
     own = {"hotset", "collect"}
     files = {file for room in rooms for file in (ROOT / room).rglob("*.py") if not own & set(file.parts)}
@@ -140,7 +137,7 @@ def test_rooms_that_serve_all_designs_name_none() -> None:
     # A figure of coverage, and the neighbours of a hot set, are about nothing else. Which rule chooses the
     # hot set is a setting of designs that prepare one.
     neighbours = {f"simulator/neighbours/{name}.py" for name in ("noisy", "pushes")}
-    assert named == {"analysis/figures/coverage.py", "experiment/config.py", *neighbours}
+    assert named == {"src/analysis/figures/coverage.py", "src/experiment/config.py", *neighbours}
 
 
 def test_a_design_is_judged_by_an_arm_beside_its_baseline() -> None:

@@ -94,4 +94,4 @@ TOKENS = (
     b"18446744073709551615", b"9223372036854775808", b"\xef\xbb\xbf", b"\xff", b"\x00", b"PAR1",
     b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd",
 )  # fmt: skip
-TARGET = Target("access_log", run, ("foundation/logs/access",), seeds, TOKENS)
+TARGET = Target("access_log", run, ("src/foundation/logs/access",), seeds, TOKENS)

@@ -47,4 +47,4 @@ TOKENS = (
     b"nan", b"inf", b"-1", b"1e400", b"9223372036854775808", b"\xff", b"\r", b"time_us,ps,worker\n",
     b"key,updates\n",
 )  # fmt: skip
-TARGET = Target("cluster", run, ("foundation/logs",), seeds, TOKENS)
+TARGET = Target("cluster", run, ("src/foundation/logs",), seeds, TOKENS)

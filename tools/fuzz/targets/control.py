@@ -44,4 +44,6 @@ def seeds() -> list[bytes]:
     return [*requests, *answers, command(Command.VALUES, list(range(control.MAX_VALUES_KEYS)), 6)]
 
 
-TARGET = Target("control", run, ("foundation/protocol/control.py", "foundation/protocol/header.py"), seeds)
+TARGET = Target(
+    "control", run, ("src/foundation/protocol/control.py", "src/foundation/protocol/header.py"), seeds
+)

@@ -141,4 +141,4 @@ def seeds() -> list[bytes]:
     ]
 
 
-TARGET = Target("ps", run, ("hosts/ps", "hosts/worker", "hosts/hotset", "foundation/protocol"), seeds)
+TARGET = Target("ps", run, ("hosts/ps", "hosts/worker", "hosts/hotset", "src/foundation/protocol"), seeds)

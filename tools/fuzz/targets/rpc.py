@@ -64,4 +64,4 @@ def seeds() -> list[bytes]:
     return requests + [answer(request, served=1, refused=4) for request in requests[:-1]]
 
 
-TARGET = Target("rpc", run, ("foundation/protocol",), seeds)
+TARGET = Target("rpc", run, ("src/foundation/protocol",), seeds)

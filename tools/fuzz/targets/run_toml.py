@@ -48,4 +48,4 @@ hot_parameters = 10
 
 
 TOKENS = (*(name.encode() for name in Config.model_fields), *WORDS)
-TARGET = Target("run_toml", run, ("experiment/config.py", "hosts/workload/generator.py"), seeds, TOKENS)
+TARGET = Target("run_toml", run, ("src/experiment/config.py", "hosts/workload/generator.py"), seeds, TOKENS)

@@ -53,5 +53,9 @@ TOKENS = (
     b"[network]\n", b"[hosts]\n", b"[[network.outages]]\n", b'"w1"', b'"p2"', b"1e300", b"1e20",
 )  # fmt: skip
 TARGET = Target(
-    "simulation", run, ("experiment/config.py", "simulator/config.py", "simulator/costs.py"), seeds, TOKENS
+    "simulation",
+    run,
+    ("src/experiment/config.py", "simulator/config.py", "simulator/costs.py"),
+    seeds,
+    TOKENS,
 )

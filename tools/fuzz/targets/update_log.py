@@ -52,4 +52,4 @@ TOKENS = (
     b'"', b'""', b"\n", b"\r\n", b"\r", b" ", b"\t", b"#", b"18446744073709551615", b"18446744073709551616",
     b"9223372036854775807", b"+", b"-", b".0", b"\xef\xbb\xbf", b"\xff", b"null", b"NaN", b";",
 )  # fmt: skip
-TARGET = Target("update_log", run, ("foundation/logs",), seeds, TOKENS)
+TARGET = Target("update_log", run, ("src/foundation/logs",), seeds, TOKENS)

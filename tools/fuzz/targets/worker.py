@@ -121,4 +121,4 @@ def seeds() -> list[bytes]:
     ]
 
 
-TARGET = Target("worker", run, ("hosts/worker", "hosts/hotset/worker", "foundation/protocol"), seeds)
+TARGET = Target("worker", run, ("hosts/worker", "hosts/hotset/worker", "src/foundation/protocol"), seeds)

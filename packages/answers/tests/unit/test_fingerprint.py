@@ -84,7 +84,7 @@ def soaked(*files: str) -> list[Any]:
     [
         "hosts/hotset/ps/rpc.py", "simulator/hotset.py", "p4src/compiled/hotset.json",
         *soaked(
-            "foundation/protocol/header.py", "simulator/switch.py", "experiment/hotset.py",
+            "src/foundation/protocol/header.py", "simulator/switch.py", "src/experiment/hotset.py",
             "packages/answers/src/hotline_answers/sweeps/point.py",
         ),
     ],

@@ -91,7 +91,7 @@ def test_what_cannot_be_is_refused_before_anything_begins(
 
 
 def test_a_machine_with_other_sources_is_named(machines: NamespacedCluster, tmp_path: Path) -> None:
-    changed, source = tmp_path / "changed.py", ROOT / "foundation" / "errors.py"
+    changed, source = tmp_path / "changed.py", ROOT / "src" / "foundation" / "errors.py"
     changed.write_text(f"{source.read_text()}# changed\n")
     beta = machines.machines["beta"]
     beta.run("mount", "--bind", str(changed), str(source))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
+from foundation.checkout import ROOT
 from foundation.designs.hotset import NAME as HOTSET
 from foundation.designs.hotset import PROFILE as HOTSET_PROFILE
 from foundation.designs.hotset import HotSet
@@ -34,7 +34,7 @@ DESIGN = Design(
     name=NAME,
     summary="the switch adds up gradients of the hottest parameters, which servers collect and optimise",
     promise="no acknowledged update is lost whatever dies but a worker, with durable servers and replay logs",
-    program=Path(__file__).parents[2] / "p4src" / "compiled" / "collect.json",
+    program=ROOT / "p4src" / "compiled" / "collect.json",
     arms=(PROFILE, BASELINE, REPEAT, COLLECT),
     module=__name__,
     agents="hosts.collect:AGENTS",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from foundation.checkout import ROOT
 from foundation.designs.interface import Arm, Design, Forwarding
 
 NAME = "none"
@@ -24,7 +23,7 @@ DESIGN = Design(
     name=NAME,
     summary="the switch forwards, and servers do the rest",
     promise="no acknowledged update is lost as long as no server dies",
-    program=Path(__file__).parents[2] / "p4src" / "compiled" / "none.json",
+    program=ROOT / "p4src" / "compiled" / "none.json",
     arms=(NONE, NONE_REPEAT),
     module=__name__,
     agents="hosts.none:AGENTS",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
+from foundation.checkout import ROOT
 from foundation.designs.interface import Arm, Design
 
 NAME = "hotset"
@@ -57,7 +57,7 @@ DESIGN = Design(
     name=NAME,
     summary="the switch aggregates the hottest parameters, and is a proxy for connections",
     promise="no acknowledged update is lost whatever dies but a worker, with durable servers and replay logs",
-    program=Path(__file__).parents[2] / "p4src" / "compiled" / "hotset.json",
+    program=ROOT / "p4src" / "compiled" / "hotset.json",
     arms=ARMS,
     module=__name__,
     agents="hosts.hotset:AGENTS",
