@@ -3,7 +3,7 @@
 PYTHON := .venv/bin/python
 AS_ROOT := scripts/as-root
 # The benchmarks and the harnesses of the switch's tests, which are no packages.
-WITH_BENCH = env PYTHONPATH=$(CURDIR)/softswitch/bench:$(CURDIR)/softswitch/tests
+WITH_BENCH = env PYTHONPATH=$(CURDIR)/packages/softswitch/bench:$(CURDIR)/packages/softswitch/tests
 VARIABLES := DESIGN TARGET WORKERS PS TOP_K DIM TABLES RULE ROUNDS PRECISE DATA COLUMNS BATCH OPTIMISER SCRIPT CODEC DATAPATH PCAP \
 	CLI SEED MACHINES CONFIG
 # What the command line of make sets, and nothing from the environment; `hotline run` refuses names it does not know.
@@ -39,7 +39,7 @@ durations: ## run all tests and record how long they take, by which `make test` 
 coverage: ## the tests of the testbed and its packages with their branch coverage, which takes longer
 	@scripts/setup test
 	@$(PYTHON) scripts/pip_install.py $(PYTHON) --constraint requirements.lock pytest-cov
-	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 --cov --cov-report= $(or $(ARGS),tests packages)
+	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 --cov --cov-report= $(or $(ARGS),tests $(filter-out packages/softswitch,$(wildcard packages/*)))
 
 paper: setup ## all runs behind the paper's figures and ours, and their report: half an hour, 5 minutes with QUICK=1
 	@$(AS_ROOT) $(PYTHON) -m hotline_paper all $(if $(QUICK),--quick) $(ARGS)
@@ -74,7 +74,7 @@ check: ## style and types
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check --quiet .
 	@$(PYTHON) -m mypy
-	@cd softswitch && ../$(PYTHON) -m mypy
+	@cd packages/softswitch && ../../$(PYTHON) -m mypy
 
 bench: setup ## speed of the switch, beside BMv2's where it is installed, and of the agents (ARGS="--quick soak")
 	@$(AS_ROOT) $(WITH_BENCH) $(PYTHON) -m tools.bench $(ARGS)
@@ -107,4 +107,4 @@ shell: ## p4runtime-shell on the running switch, in a dedicated environment
 clean: ## remove what a killed run left, and caches
 	@if [ -x $(PYTHON) ]; then $(AS_ROOT) $(PYTHON) -m topologies.cleanup; fi
 	@$(AS_ROOT) find . -name __pycache__ -not -path './.venv/*' -not -path './.*-venv/*' -prune -exec rm -rf {} +
-	@$(AS_ROOT) rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build softswitch/build
+	@$(AS_ROOT) rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build packages/softswitch/build

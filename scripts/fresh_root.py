@@ -29,7 +29,11 @@ from typing import BinaryIO, NamedTuple
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 # In the machine's network namespace, a run would take another run's interfaces for those of a killed run.
-COMMANDS = ("make setup", "softswitch/tests/switch_harness/own-namespaces make run-topo", "make test")
+COMMANDS = (
+    "make setup",
+    "packages/softswitch/tests/switch_harness/own-namespaces make run-topo",
+    "make test",
+)
 # Packages that `git clone` and `make` need.
 _PACKAGES = "ca-certificates,git,make"
 _CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"

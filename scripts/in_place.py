@@ -16,11 +16,11 @@ from zipfile import ZipFile
 from setuptools import build_meta
 
 _CHECKOUT = Path(__file__).parents[1]
-_FOLDERS = (_CHECKOUT, _CHECKOUT / "src", _CHECKOUT / "softswitch" / "src")
+_FOLDERS = (_CHECKOUT, _CHECKOUT / "src", *sorted(_CHECKOUT.glob("packages/*/src")))
 
 
 def build_editable(wheel_directory: str, *arguments: Any) -> str:
-    """Build setuptools' wheel, and put the sources of the testbed and of its switch on `sys.path`.
+    """Build setuptools' wheel, and put the sources of the testbed and of packages on `sys.path`.
 
     Setuptools' import hook comes after `sys.path`, where Python takes any folder with the name of a package
     for a namespace: the checkout itself as `hotline`, for a Python that is started beside it.
@@ -58,7 +58,7 @@ prepare_metadata_for_build_editable = build_meta.prepare_metadata_for_build_edit
 def _refuse(*_: Any, **__: Any) -> NoReturn:
     sys.exit(
         "hotline-testbed cannot be installed, it runs from its checkout (`make run-topo`); "
-        "its switch can be installed alone (`pip install ./softswitch`)"
+        "its switch can be installed alone (`pip install ./packages/softswitch`)"
     )
 
 

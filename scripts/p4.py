@@ -26,6 +26,7 @@ from controller.sizes import CALLERS
 
 ROOT = Path(__file__).parents[1]
 DIGESTS = Path("compiled", "sources.sha256")
+_SWITCH = ROOT / "packages" / "softswitch"
 _CELLS = ROOT / "p4src" / "hotset" / "exactly_once.p4"
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _VARIABLE, _COMPILER, _DRIVER, _IMAGE = "P4C", "p4c-bm2-ss", "p4c", "p4lang/p4c"
@@ -95,7 +96,7 @@ def trees() -> Iterator[Path]:
     """Yield the folders of P4 sources, each with a folder `compiled`."""
     yield ROOT / "p4src"
     yield from sorted(ROOT.glob("packages/*/p4src"))
-    for pattern in ("", "softswitch/", "packages/*/"):
+    for pattern in ("", "packages/*/"):
         yield from (folder.parent for folder in sorted(ROOT.glob(f"{pattern}tests/programs/compiled")))
     yield ROOT / "tests" / "designs" / "tutorial"
 
@@ -108,7 +109,7 @@ def programs_of(tree: Path) -> list[P4Program]:
     else:
         included = set().union(*(included_by(source) - {source} for source in sources))
         sources = [source for source in sources if source not in included]
-    project = ROOT / "softswitch" if tree.is_relative_to(ROOT / "softswitch") else ROOT
+    project = _SWITCH if tree.is_relative_to(_SWITCH) else ROOT
     return [P4Program(source, tree / "compiled" / source.stem, project) for source in sources]
 
 

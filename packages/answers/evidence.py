@@ -267,7 +267,9 @@ ANSWERS = Stage(
     seeds=(1,),
 )
 
-_INSTALL = "python3 -m venv .venv && .venv/bin/pip install -q -e ./softswitch -e . -e ./packages/answers"
+_INSTALL = (
+    "python3 -m venv .venv && .venv/bin/pip install -q -e ./packages/softswitch -e . -e ./packages/answers"
+)
 _EXAMPLE = "./hotline answer --workers 8 --servers 2 --data examples/clicks.csv --dim 16"
 _TYPED = "./hotline answer --workers 80 --servers 20 --keys-per-step 3000 --rate 10000"
 _LARGE = "./hotline answer --workers 2000 --servers 200 --racks 200"

@@ -17,7 +17,7 @@ _TARGETS = tuple(Targets(measured, (MININET,)) for measured in (DIRECT, VXLAN, M
 _RPC_GOALS = (at_most(1.1, MININET),)
 _START_GOALS = (at_most(1.5, MININET),)
 _N_AGENTS, _QUICK_N_AGENTS = 64, 16
-_OWN_NAMESPACES = ROOT / "softswitch/tests/switch_harness/own-namespaces"
+_OWN_NAMESPACES = ROOT / "packages/softswitch/tests/switch_harness/own-namespaces"
 _MODULE = "packages.machines.tests.beside_mininet"
 
 

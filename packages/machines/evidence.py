@@ -13,7 +13,7 @@ from tools.evidence.result import Cell, EvidenceError, Measured, Table, make_tab
 from tools.evidence.stage import REAL_RUN, Stage, Step, text_output
 
 ROUNDS = 5
-_NAMESPACES = "softswitch/tests/switch_harness/own-namespaces"
+_NAMESPACES = "packages/softswitch/tests/switch_harness/own-namespaces"
 _DEATHS_FILE = "packages/machines/tests/netns/test_machines_deaths.py"
 _COST = Step(
     "cost",

@@ -9,8 +9,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def source_folders(root: Path = ROOT) -> tuple[Path, ...]:
-    """Return the folders that a checkout puts on the import path: the testbed, its switch, and packages."""
-    return root, root / "src", root / "softswitch" / "src", *sorted(root.glob("packages/*/src"))
+    """Return the folders that a checkout puts on the import path: the testbed and its packages."""
+    return root, root / "src", *sorted(root.glob("packages/*/src"))
 
 
 def environment_with_checkout() -> dict[str, str]:

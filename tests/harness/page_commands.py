@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from foundation.checkout import ROOT
 
+_SWITCH = ROOT / "packages" / "softswitch"
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"(?:(?<=\n\n)|\A)(?: {4}.*\n|\n(?= {4}))+", re.MULTILINE)
 _IN_SENTENCE = re.compile(r"`([^`]+)`")
@@ -21,7 +22,7 @@ _COMMENT = re.compile(r"\s+#(?:\s.*)?$")
 _OPERATORS = {"&&", "&", "|", "||", ";", ">", "<", "(", ")"}
 _VARIABLE = re.compile(r"[A-Z_]+=\S*")
 _BEFORE_THE_PROGRAM = {"sudo", "env", "time"}
-PROGRAM = re.compile(r"hotline|make|pip|pytest|python3?|softswitch|(?:\.\./)?\.venv/bin/\w+|\./\w+")
+PROGRAM = re.compile(r"hotline|make|pip|pytest|python3?|softswitch|(?:\.\./)*\.venv/bin/\w+|\./\w+")
 """Programs whose commands are checked: those of this repository, and Python's."""
 
 
@@ -51,7 +52,7 @@ def commands_of(page: Path) -> tuple[ShownCommand, ...]:
 def all_commands_of(page: Path) -> Iterator[ShownCommand]:
     """Yield lines of shell and of indented blocks, and code in sentences, if they may be commands."""
     text = page.read_text()
-    project = ROOT / "softswitch" if page.is_relative_to(ROOT / "softswitch") else ROOT
+    project = _SWITCH if page.is_relative_to(_SWITCH) else ROOT
     for language, block in _FENCE.findall(text):
         if language in ("sh", "console"):
             lines = [line for line in block.splitlines() if language == "sh" or _PROMPT.match(line)]

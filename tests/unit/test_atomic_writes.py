@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (
-    "controller", "hosts", "packages/*/src", "simulator", "softswitch/src", "src", "topologies",
+    "controller", "hosts", "packages/*/src", "simulator", "src", "topologies",
 )  # fmt: skip
 METHODS = {
     "copyfile", "copytree", "mkstemp", "np.save", "np.savez", "savefig", "sink_parquet", "tofile",
@@ -28,13 +28,13 @@ EXCEPTIONS = {
     "hosts/scapy/ledger.py": "a file of zeros, valid from its magic number on",
     "hosts/worker/ledger.py": "a file of zeros, valid from its magic number on",
     "hosts/workload/trace.py": "columns, valid from the file of metadata on",
-    "softswitch/src/nativekit/files.py": "the function itself",
-    "softswitch/src/softswitch/cache.py": "a lock file",
-    "softswitch/src/softswitch/commands/device.py": "the output of a command",
-    "softswitch/src/softswitch/explain/live.py": "a trace, which is written while it is read",
-    "softswitch/src/softswitch/kernel/interfaces.py": "settings of the kernel",
-    "softswitch/src/softswitch/kernel/steering.py": "settings of the kernel",
-    "softswitch/src/softswitch/p4runtime/service.py": "Write requests of P4Runtime",
+    "packages/softswitch/src/nativekit/files.py": "the function itself",
+    "packages/softswitch/src/softswitch/cache.py": "a lock file",
+    "packages/softswitch/src/softswitch/commands/device.py": "the output of a command",
+    "packages/softswitch/src/softswitch/explain/live.py": "a trace, which is written while it is read",
+    "packages/softswitch/src/softswitch/kernel/interfaces.py": "settings of the kernel",
+    "packages/softswitch/src/softswitch/kernel/steering.py": "settings of the kernel",
+    "packages/softswitch/src/softswitch/p4runtime/service.py": "Write requests of P4Runtime",
     "simulator/simulated_switch.py": "Write requests of P4Runtime",
     "src/hotline/cli/explain.py": "/dev/null",
     "src/hotline/kv/launch.py": "the log of a process",
@@ -90,7 +90,9 @@ def modules() -> dict[str, Path]:
     """Return the files of all modules; those of a package by their path below its import name."""
     folders = [path for folder in FOLDERS for path in sorted(ROOT.glob(folder))]
     files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
-    return {re.sub(r"^(packages/\w+)/src/\w+", r"\1", str(file.relative_to(ROOT))): file for file in files}
+    return {
+        re.sub(r"^(packages/\w+)/src/hotline_\w+", r"\1", str(file.relative_to(ROOT))): file for file in files
+    }
 
 
 def test_files_are_written_as_a_whole() -> None:

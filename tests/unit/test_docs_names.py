@@ -34,8 +34,8 @@ SUFFIXES = {
     ".txtpb",
 }
 FOLDERS = (
-    "controller", "examples", "hosts", "p4src", "packages", "scripts", "simulator", "softswitch", "src",
-    "tests", "tools", "topologies",
+    "controller", "examples", "hosts", "p4src", "packages", "scripts", "simulator", "src", "tests", "tools",
+    "topologies",
 )  # fmt: skip
 IDENTIFIER = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(.*\))?")
 OPTION = re.compile(r"--[a-z][\w-]*")
@@ -53,18 +53,20 @@ FOREIGN: dict[str, set[str]] = {
     "packages/dense/README.md": {"bucket_cap_mb"},  # of PyTorch
     "packages/machines/README.md": {"securityContext"},  # of Kubernetes
     "packages/tofino/README.md": {"--no-clot"},  # of p4c
-    "softswitch/docs/bmv2.md": {"bw"},  # of Mininet
-    "softswitch/docs/commands.md": {  # of P4's tutorials, and of BMv2
+    "packages/softswitch/docs/bmv2.md": {"bw"},  # of Mininet
+    "packages/softswitch/docs/commands.md": {  # of P4's tutorials, and of BMv2
         "MyIngress.ipv4_lpm", "runtime_CLI.py", "sswitch_CLI.py",
     },
-    "softswitch/docs/conformance.md": {  # tests and programs of other projects
+    "packages/softswitch/docs/conformance.md": {  # tests and programs of other projects
         "SendAndReceiveCPUPacket", "ServerDetectsBadTableEntryOptionsTest", "backends/bmv2/bmv2stf.py",
         "duplicatekeys", "fabric_border_router", "gnmi", "issue1043", "issue1517", "issue2283_1",
         "lpmwidth20bits", "middleblock", "ngsdn", "pins_fabric",
     },
-    "softswitch/docs/kernel.md": {"CONFIG_IRQ_TIME_ACCOUNTING", "switch_p4_16"},  # of Linux, and of p4c
-    "softswitch/docs/p4runtime-requirements.md": {"P4RUNTIME_COMPLIANCE.md"},  # of another project
-    "softswitch/docs/packets-vanish.md": {"InCsumErrors"},  # of Linux
+    "packages/softswitch/docs/kernel.md": {  # of Linux, and of p4c
+        "CONFIG_IRQ_TIME_ACCOUNTING", "switch_p4_16",
+    },
+    "packages/softswitch/docs/p4runtime-requirements.md": {"P4RUNTIME_COMPLIANCE.md"},  # of another project
+    "packages/softswitch/docs/packets-vanish.md": {"InCsumErrors"},  # of Linux
 }  # fmt: skip
 """Names that pages take from other projects."""
 

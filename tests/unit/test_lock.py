@@ -21,7 +21,8 @@ def wanted(lock: str) -> list[Requirement]:
     if lock == "scripts/shell.lock":
         return requirements((ROOT / "scripts/shell.in").read_text().splitlines())
     projects = [
-        tomli.loads((ROOT / at / "pyproject.toml").read_text())["project"] for at in (".", "softswitch")
+        tomli.loads((ROOT / at / "pyproject.toml").read_text())["project"]
+        for at in (".", "packages/softswitch")
     ]
     texts = [text for project in projects for text in project["dependencies"]]
     extras = projects[0]["optional-dependencies"]

@@ -23,9 +23,9 @@ from click.testing import CliRunner
 
 from foundation.checkout import source_folders
 from hotline.cli.commands import GROUPS, VerbCommands, hotline
-from tests.unit.test_rooms import PACKAGES, ROOT, SOURCES, imports
+from tests.unit.test_rooms import ROOT, SOURCES, imports
 
-SWITCH = ROOT / "softswitch"
+SWITCH = ROOT / "packages" / "softswitch"
 INSTALLED_AS = {"grpc": "grpcio", "google": "protobuf", "xdist": "pytest-xdist"}
 NOT_NAMED = {"mininet", "markupsafe", "pydantic_core", "yaml"}
 """Mininet is a package of the distribution; the others come with what is required."""
@@ -90,7 +90,7 @@ def test_make_setup_installs_what_modules_of_tests_import() -> None:
     paths = project(ROOT)["tool"]["pytest"]["ini_options"]["pythonpath"]
     ours = {path.stem for folder in paths for path in (ROOT / folder).iterdir()}
     known = sys.stdlib_module_names | ours | NOT_NAMED
-    folders = [ROOT / "tests", SWITCH / "tests", *(folder / "tests" for folder in PACKAGES.values())]
+    folders = [ROOT / "tests", *ROOT.glob("packages/*/tests")]
     sources = [ROOT / "conftest.py", *chain.from_iterable(folder.rglob("*.py") for folder in folders)]
     wanted = {name for source in sources for name in imported_at_once(source, known)}
     assert {"pytest", "trustme"} <= wanted
@@ -121,13 +121,13 @@ def test_the_testbed_is_not_built(hook: str, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         "hotline-testbed cannot be installed, it runs from its checkout (`make run-topo`); "
-        "its switch can be installed alone (`pip install ./softswitch`)"
+        "its switch can be installed alone (`pip install ./packages/softswitch`)"
     ]
     assert not list(tmp_path.iterdir())
 
 
 def test_the_testbed_is_installed_in_place_with_its_switch(tmp_path: Path) -> None:
-    """Setuptools builds a wheel, to which the path of the switch's sources is added.
+    """Setuptools builds a wheel, to which the paths of the packages' sources are added.
 
     Metadata that an earlier installation left in the checkout would be found before the new wheel's.
     """
@@ -159,7 +159,7 @@ assert in_place.build_editable({str(tmp_path)!r}, None) == "testbed.whl"
         )
         added, before = wheel.namelist()[:2]
         path = wheel.read(added)
-    assert path.decode().splitlines() == [*map(str, source_folders()[:3])] and before == "testbed.pth"
+    assert path.decode().splitlines() == [*map(str, source_folders())] and before == "testbed.pth"
     digest = urlsafe_b64encode(sha256(path).digest()).rstrip(b"=").decode()
     assert record == {added: f"sha256={digest},{len(path)}", "testbed.pth": ","}
 

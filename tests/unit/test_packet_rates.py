@@ -18,7 +18,7 @@ def times_of_bmv2(what: str) -> tuple[str, str]:
 def test_pages_have_the_ratios_of_both_datapaths() -> None:
     sockets, kernel = times_of_bmv2("Hotline, 32 lanes hit")
     l3_sockets, l3_kernel = times_of_bmv2("L3 forwarding")
-    pages = ROOT / "docs/results.md", ROOT / "softswitch/README.md"
+    pages = ROOT / "docs/results.md", ROOT / "packages/softswitch/README.md"
     results, of_switch = (" ".join(page.read_text().split()) for page in pages)
     assert f"{kernel} in the kernel, the default, and {sockets} by packet sockets" in results
     assert f"[{l3_kernel} times (L3) and {kernel} times (Hotline's program) as many packets]" in of_switch

@@ -25,7 +25,7 @@ from foundation.import_graph import imported_names
 
 EVERY_TEST = {
     Path(name)
-    for name in ("pyproject.toml", "softswitch/pyproject.toml", "requirements.lock", "scripts/setup")
+    for name in ("pyproject.toml", "packages/softswitch/pyproject.toml", "requirements.lock", "scripts/setup")
 }
 """Files that all tests run under."""
 ENUMERATES = re.compile(r"\b(entry_points|known_names|NAMES|GROUPS|commands|__all__)\b")
@@ -100,7 +100,7 @@ class Checkout:
     @cached_property
     def _modules(self) -> dict[str, Path]:
         """The file of every module, by its name below each folder of the import path that it is in."""
-        of_tests = (self._root / "softswitch" / each for each in ("tests", "bench"))
+        of_tests = (self._root / "packages" / "softswitch" / each for each in ("tests", "bench"))
         found = {}
         for folder in (each.relative_to(self._root) for each in (*source_folders(self._root), *of_tests)):
             for file in self._files:

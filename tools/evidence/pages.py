@@ -28,7 +28,7 @@ _INTERVAL = re.compile(r"(?:\s+[^\s\[\]]+)?\s+(?P<interval>\[[^\]]*\])(?!\()")
 
 def pages(root: Path = ROOT) -> list[Path]:
     """Return the pages of today: those of the past have the numbers of their time."""
-    folders = root, root / "softswitch", *sorted((root / "packages").iterdir())
+    folders = root, *sorted((root / "packages").iterdir())
     found = chain(*((*each.glob("*.md"), *sorted((each / "docs").rglob("*.md"))) for each in folders))
     return [page for page in found if page.name != "CHANGELOG.md" and "decisions" not in page.parts]
 

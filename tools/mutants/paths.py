@@ -8,5 +8,4 @@ ROOT = Path(__file__).parents[2]
 
 
 def import_paths(tree: Path) -> list[str]:
-    sources = (tree, tree / "src", tree / "softswitch" / "src", *sorted(tree.glob("packages/*/src")))
-    return [str(folder) for folder in sources]
+    return [str(folder) for folder in (tree, tree / "src", *sorted(tree.glob("packages/*/src")))]

@@ -51,7 +51,7 @@ def explain(rpc: str, settings: ExplainSettings) -> None:
 
     RPC is a worker's push or pull of keys that the switch holds. Tables are filled as in a run.
     Needs no running switch. `softswitch explain` explains programs and frames of your own
-    (softswitch/docs/explain.md).
+    (packages/softswitch/docs/explain.md).
     """
     from hotline.explain import explain_rpc, program
     from softswitch.explain.filters import parse_filter, select

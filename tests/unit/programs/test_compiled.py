@@ -35,7 +35,7 @@ def test_a_change_compiles_the_programs_that_include_it_and_no_others() -> None:
     assert everywhere >= {"hotset", "collect", "none", "atp", "exact", "switchml", "hotline_16", "tofino_32"}
     assert compiled_after("packages/allreduce/p4src/atp/claim.p4") == {"atp"}
     assert compiled_after("p4src/hotset/lane_lookup.p4") == {"hotset", "collect", "hotline_16", "hotline_64"}
-    assert compiled_after("softswitch/tests/programs/l3.p4") == {"l3"}
+    assert compiled_after("packages/softswitch/tests/programs/l3.p4") == {"l3"}
 
 
 def test_all_lanes_of_our_program_are_touched_at_the_first_in_one_loop() -> None:

@@ -21,7 +21,7 @@ SECTIONS = (
     "forwarding", "ports", "function", "hits", "parts", "writes", "memory", "load", "agents", "kv",
     "optimisers",
 )  # fmt: skip
-_PATHS = ":".join(str(ROOT / "softswitch" / folder) for folder in ("bench", "tests"))
+_PATHS = ":".join(str(ROOT / "packages" / "softswitch" / folder) for folder in ("bench", "tests"))
 _TARGETS = {
     "sockets, or agent": ("softswitch", "agent", "hotline.Worker"),
     "kernel": ("softswitch (kernel)",),
@@ -199,8 +199,8 @@ BENCH = Stage(
     tables=tables,
     modules=("tools.bench",),
     files=(
-        "p4src/**/*.json", "tools/bench/**/*.py", "softswitch/bench/**/*.py",
-        "softswitch/src/softswitch/**/*.py",
+        "p4src/**/*.json", "tools/bench/**/*.py", "packages/softswitch/bench/**/*.py",
+        "packages/softswitch/src/softswitch/**/*.py",
     ),
     seeds=(1,),
     needs="two quiet cores, root, and simple_switch_grpc (HOTLINE_BMV2)",

@@ -1,4 +1,7 @@
-"""Offload by the CPU of the switch (softswitch/docs/kernel.md), and lost answers (docs/ten-minutes.md)."""
+"""Offload by the CPU of the switch, and lost answers.
+
+Their pages are packages/softswitch/docs/kernel.md and docs/ten-minutes.md.
+"""
 
 from __future__ import annotations
 

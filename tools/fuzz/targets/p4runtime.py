@@ -13,7 +13,7 @@ from random import Random
 
 from tools.fuzz.target import ROOT, Target
 
-sys.path.append(str(ROOT / "softswitch" / "tests"))
+sys.path.append(str(ROOT / "packages" / "softswitch" / "tests"))
 
 from softswitch.interpreter import InterpretedPipeline
 from switch_harness.p4runtime_fuzz import Fuzzer  # needs the path
@@ -55,4 +55,4 @@ def seeds() -> list[bytes]:
     return [Random(seed).randbytes(_SEED_BYTES) for seed in range(4)]
 
 
-TARGET = Target("p4runtime", run, ("softswitch/src/softswitch/p4runtime",), seeds)
+TARGET = Target("p4runtime", run, ("packages/softswitch/src/softswitch/p4runtime",), seeds)

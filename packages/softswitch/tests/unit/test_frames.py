@@ -278,7 +278,7 @@ def test_an_address_in_use_is_named(stream: tuple[FramePorts, grpc.Channel]) -> 
 
 
 def test_frames_over_nanomsg(tmp_path: Path) -> None:
-    pynng = pytest.importorskip("pynng")  # an extra, which `pip install ./softswitch` leaves out
+    pynng = pytest.importorskip("pynng")  # an extra, which `pip install ./packages/softswitch` leaves out
     address = f"ipc://{tmp_path}/frames.ipc"
     with (
         FramePorts(Nanomsg(address)) as ports,

@@ -65,8 +65,13 @@ def run_session(folder: Path, options: list[str]) -> subprocess.CompletedProcess
         ("packages/answers/tests/unit/test_sweeps.py::test_a", "packages/answers/tests/unit/"),
         ("tests/mininet/test_kills.py::test_a[b]", "tests/mininet/test_kills.py::test_a[b]"),
         ("packages/paper/tests/mininet/test_x.py::test_a", "packages/paper/tests/mininet/test_x.py::test_a"),
-        ("softswitch/tests/netns/test_x.py::test_a", "softswitch/tests/netns/test_x.py::test_a"),
-        ("softswitch/tests/unit/test_pin.py::test_netns[tests/netns/]", "softswitch/tests/unit/test_pin.py"),
+        *(
+            (f"packages/softswitch/tests/{nodeid}", f"packages/softswitch/tests/{unit}")
+            for nodeid, unit in (
+                ("netns/test_x.py::test_a", "netns/test_x.py::test_a"),
+                ("unit/test_pin.py::test_netns[tests/netns/]", "unit/test_pin.py"),
+            )
+        ),
     ],
 )
 def test_units_of_work(nodeid: str, unit: str) -> None:
@@ -74,11 +79,11 @@ def test_units_of_work(nodeid: str, unit: str) -> None:
 
 
 def test_tests_of_networks_that_share_a_fixture_are_one_unit(monkeypatch: pytest.MonkeyPatch) -> None:
-    root = PROJECT.parent
+    root = PROJECT.parents[1]
     monkeypatch.chdir(root)
     files = [
         file
-        for tests in (root / "tests", PROJECT / "tests", *root.glob("packages/*/tests"))
+        for tests in (root / "tests", *root.glob("packages/*/tests"))
         for folder in ("mininet", "netns")
         for file in (tests / folder).glob("test_*.py")
     ]

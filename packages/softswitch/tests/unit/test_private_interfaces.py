@@ -34,7 +34,7 @@ from softswitch.kernel import compiler
 from switch_harness.constructs import compiled as compiled_program
 
 ROOT = Path(__file__).parents[2]
-PROJECTS = (ROOT / "pyproject.toml", ROOT.parent / "pyproject.toml")
+PROJECTS = (ROOT / "pyproject.toml", ROOT.parent.parent / "pyproject.toml")
 BOUNDED = ("llvmlite", "numba")
 VERSIONS = ", ".join(f"{name} {version(name)}" for name in BOUNDED)
 
