@@ -17,7 +17,7 @@ from simulator.costs import HostCosts
 from tools.evidence.result import EvidenceError, Result, Table, read_result, result_path
 
 RESULT = "performance"
-FILE = ROOT / "simulator" / "measured_costs.py"
+FILE = ROOT / "packages" / "simulator" / "src" / "simulator" / "measured_costs.py"
 _AGENT = "sockets, or agent"
 """Column of the bench's table."""
 _KEYS = 3_000

@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = (
-    "controller", "hosts", "packages/*/src", "simulator", "src", "topologies",
-)  # fmt: skip
+FOLDERS = ("controller", "hosts", "packages/*/src", "src", "topologies")
 METHODS = {
     "copyfile", "copytree", "mkstemp", "np.save", "np.savez", "savefig", "sink_parquet", "tofile",
     "write_bytes", "write_csv", "write_parquet", "write_text",
@@ -35,7 +33,7 @@ EXCEPTIONS = {
     "packages/softswitch/src/softswitch/kernel/interfaces.py": "settings of the kernel",
     "packages/softswitch/src/softswitch/kernel/steering.py": "settings of the kernel",
     "packages/softswitch/src/softswitch/p4runtime/service.py": "Write requests of P4Runtime",
-    "simulator/simulated_switch.py": "Write requests of P4Runtime",
+    "packages/simulator/src/simulator/simulated_switch.py": "Write requests of P4Runtime",
     "src/hotline/cli/explain.py": "/dev/null",
     "src/hotline/kv/launch.py": "the log of a process",
     "packages/machines/network.py": "a file that is renamed when it is complete",

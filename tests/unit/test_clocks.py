@@ -88,7 +88,7 @@ def test_a_step_before_a_datagram_does_not_make_it_late(monkeypatch: pytest.Monk
                 assert (received.arrival == received.read) if is_first else received.arrival <= sent_ns + MS
 
 
-CORE = ("controller", "hosts", "simulator", "src", "topologies")
+CORE = ("controller", "hosts", "packages/simulator/src", "src", "topologies")
 READS_UNIX_TIME = {
     "src/experiment/folder.py": "the name of a run's folder",
     "hosts/sockets.py": "converts the kernel's stamps",

@@ -23,7 +23,7 @@ from click.testing import CliRunner
 
 from foundation.checkout import source_folders
 from hotline.cli.commands import GROUPS, VerbCommands, hotline
-from tests.unit.test_rooms import ROOT, SOURCES, imports
+from tests.unit.test_rooms import ROOT, SIMULATOR, SOURCES, imports
 
 SWITCH = ROOT / "packages" / "softswitch"
 INSTALLED_AS = {"grpc": "grpcio", "google": "protobuf", "xdist": "pytest-xdist"}
@@ -110,6 +110,15 @@ def test_the_testbed_requires_what_it_imports() -> None:
         for top in {module.partition(".")[0] for module in imports(source)} - known
     }
     assert {(top, source) for top, source in wanted if top.replace("_", "-") not in required} == set()
+
+
+def test_the_simulator_requires_what_it_imports() -> None:
+    """The rooms and `nativekit` come with the testbed and its switch."""
+    known = sys.stdlib_module_names | rooms() | {"softswitch", "nativekit"}
+    files = (SIMULATOR / "src").rglob("*.py")
+    wanted = {module.partition(".")[0] for file in files for module in imports(file)} - known
+    required = {re.split("[>=;]", text)[0].replace("-", "_") for text in requirements(SIMULATOR)}
+    assert required == wanted | {"hotline_softswitch", "hotline_testbed"}
 
 
 @pytest.mark.parametrize("hook", ["build_wheel", "build_sdist", "get_requires_for_build_wheel"])

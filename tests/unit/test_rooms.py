@@ -22,13 +22,14 @@ from foundation.checkout import source_folders
 from tools.mutants.paths import import_paths
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ROOT, ROOT / "src"
+SIMULATOR = ROOT / "packages" / "simulator"
+SOURCES = ROOT, ROOT / "src", SIMULATOR / "src"
 PACKAGES = {
     folder.name: folder
     for folder in sorted(ROOT.glob("packages/*"))
     if (folder / "src" / f"hotline_{folder.name}").is_dir()
 }
-"""Folders of packages that add to the testbed; softswitch knows nothing of it."""
+"""Folders of packages that add to the testbed; the other two, the switch and the simulator, it needs."""
 
 FLOORS = (
     {"foundation"},
@@ -45,9 +46,7 @@ INSIDE = {
 }
 """Inner rooms from the lowest; the other modules of a room are below them."""
 ROOMS = set(chain(*FLOORS))
-AT_THE_TOP = {
-    "controller", "hosts", "p4src", "packages", "simulator", "src", "tests", "tools", "topologies"
-}  # fmt: skip
+AT_THE_TOP = {"controller", "hosts", "p4src", "packages", "src", "tests", "tools", "topologies"}
 
 
 @cache

@@ -41,7 +41,8 @@ from tests.designs.echo.server import make_mirror
 from tests.designs.echo.worker import make_numbers
 
 ECHO = "tests.designs.echo"
-ROOMS = ("controller", "hosts", "simulator", "src", "tools/bench", "topologies")
+_SIMULATOR = "packages/simulator/src/simulator"
+ROOMS = ("controller", "hosts", _SIMULATOR, "src", "tools/bench", "topologies")
 SERVERS, NUMBERS = 2, 100
 USERS = {"hotset": {"collect"}, "none": {"collect", "hotset"}, "switchml": {"exact"}}
 """Designs made of parts of another one."""
@@ -125,7 +126,7 @@ def test_an_edit_in_one_design_recompiles_no_other(name: str) -> None:
 
 def test_rooms_that_serve_all_designs_name_none() -> None:
     """A room's own part of a design is in a module of the design's name."""
-    rooms = ("src/experiment", "simulator", "src/analysis", "hosts", "src/foundation")
+    rooms = ("src/experiment", _SIMULATOR, "src/analysis", "hosts", "src/foundation")
     # `collect` is made of parts of hotset.
     own = {"hotset", "collect"}
     files = {file for room in rooms for file in (ROOT / room).rglob("*.py") if not own & set(file.parts)}
@@ -136,7 +137,7 @@ def test_rooms_that_serve_all_designs_name_none() -> None:
     }
     # A figure of coverage, and the neighbours of a hot set, are about nothing else. Which rule chooses the
     # hot set is a setting of designs that prepare one.
-    neighbours = {f"simulator/neighbours/{name}.py" for name in ("noisy", "pushes")}
+    neighbours = {f"{_SIMULATOR}/neighbours/{name}.py" for name in ("noisy", "pushes")}
     assert named == {"src/analysis/figures/coverage.py", "src/experiment/config.py", *neighbours}
 
 

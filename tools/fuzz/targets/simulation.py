@@ -55,7 +55,11 @@ TOKENS = (
 TARGET = Target(
     "simulation",
     run,
-    ("src/experiment/config.py", "simulator/config.py", "simulator/costs.py"),
+    (
+        "src/experiment/config.py",
+        "packages/simulator/src/simulator/config.py",
+        "packages/simulator/src/simulator/costs.py",
+    ),
     seeds,
     TOKENS,
 )
