@@ -1,7 +1,7 @@
 # Everything sets itself up: `make run-topo` and `make test` work in a fresh clone (Debian 12, 13, Ubuntu 22.04, 24.04).
 
 PYTHON := .venv/bin/python
-AS_ROOT := scripts/as-root
+AS_ROOT := tools/scripts/as-root
 # The benchmarks and the harnesses of the switch's tests, which are no packages.
 WITH_BENCH = env PYTHONPATH=$(CURDIR)/packages/softswitch/bench:$(CURDIR)/packages/softswitch/tests
 VARIABLES := DESIGN TARGET WORKERS PS TOP_K DIM TABLES RULE ROUNDS PRECISE DATA COLUMNS BATCH OPTIMISER SCRIPT CODEC DATAPATH PCAP \
@@ -19,26 +19,26 @@ help: ## list the targets
 	@echo "  variables of run-topo: $(VARIABLES)"
 
 setup: ## install what is missing: packages of the distribution, then .venv
-	@scripts/setup
+	@tools/scripts/setup
 
 run-topo: setup ## run the experiment; the report lands in runs/latest
 	@$(AS_ROOT) ./hotline run $(SETTINGS)
 
 test: ## what one runs after every change, or the tests that ARGS names (root: some build a network)
-	@scripts/setup test
+	@tools/scripts/setup test
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 $(ARGS)
 
 test-changed: ## the tests that uncommitted changes can affect, or those since a commit (ARGS="--since main")
-	@scripts/setup test
+	@tools/scripts/setup test
 	@files=$$($(PYTHON) -m tools.affected $(ARGS)) && [ -z "$$files" ] || $(AS_ROOT) $(PYTHON) -m pytest -n 3 $$files
 
 durations: ## run all tests and record how long they take, by which `make test` shares them among processes
-	@scripts/setup test
+	@tools/scripts/setup test
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 --record-durations
 
 coverage: ## the tests of the testbed and its packages with their branch coverage, which takes longer
-	@scripts/setup test
-	@$(PYTHON) scripts/pip_install.py $(PYTHON) --constraint requirements.lock pytest-cov
+	@tools/scripts/setup test
+	@$(PYTHON) tools/scripts/pip_install.py $(PYTHON) --constraint requirements.lock pytest-cov
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 --cov --cov-report= $(or $(ARGS),tests $(filter-out packages/softswitch,$(wildcard packages/*)))
 
 paper: setup ## all runs behind the paper's figures and ours, and their report: half an hour, 5 minutes with QUICK=1
@@ -60,17 +60,17 @@ faults: setup ## schedules of faults in virtual time: is anything lost? (ARGS="-
 	@./hotline faults $(ARGS)
 
 soak: ## tests that take long: whole experiments, sustained traffic, 100,000 schedules of faults, many random cases
-	@scripts/setup test
+	@tools/scripts/setup test
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 $(SOAK) $(ARGS)
 
 fuzz: setup ## fuzz the parsers of external input, 10 s each (ARGS="ps --seconds 600")
 	@$(PYTHON) -m tools.fuzz $(ARGS)
 
 mutants: setup ## break the code in 200 places a package and count what the tests miss (ARGS="--seed 2 analysis logs")
-	@scripts/mutants $(ARGS)
+	@tools/scripts/mutants $(ARGS)
 
 check: ## style and types
-	@scripts/setup test
+	@tools/scripts/setup test
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check --quiet .
 	@$(PYTHON) -m mypy
@@ -89,20 +89,20 @@ repeat: setup ## whether runs repeat: 20 short null runs (ARGS=null, half an hou
 	@$(AS_ROOT) $(PYTHON) -m tools.bench.repeat $(ARGS)
 
 fresh-root: ## run-topo and test in a fresh root of Debian 13 (ARGS="bookworm 'make run-topo'"; needs debootstrap)
-	@$(AS_ROOT) /usr/bin/python3 scripts/fresh_root.py $(ARGS)
+	@$(AS_ROOT) /usr/bin/python3 tools/scripts/fresh_root.py $(ARGS)
 
 lock: ## renew requirements.lock, the versions that set-up installs
-	@scripts/lock
+	@tools/scripts/lock
 
 newest: ## try the newest numba and llvmlite on softswitch, in an environment of its own (ARGS: tests)
-	@scripts/setup test
-	@scripts/newest $(ARGS)
+	@tools/scripts/setup test
+	@tools/scripts/newest $(ARGS)
 
 p4: ## rebuild the compiled programs (P4C= names the compiler, or it says where to get it); CALLERS=256 for fewer exactly-once cells
-	@$(PYTHON) scripts/p4.py $(CALLERS)
+	@$(PYTHON) tools/scripts/p4.py $(CALLERS)
 
 shell: ## p4runtime-shell on the running switch, in a dedicated environment
-	@scripts/shell $(ARGS)
+	@tools/scripts/shell $(ARGS)
 
 clean: ## remove what a killed run left, and caches
 	@if [ -x $(PYTHON) ]; then $(AS_ROOT) $(PYTHON) -m topologies.cleanup; fi

@@ -33,7 +33,7 @@ _PROGRAMS = {
     "taskset": "util-linux",
     "setpriv": "util-linux",
 }
-_INSTALL_HINT = "scripts/setup installs it"
+_INSTALL_HINT = "tools/scripts/setup installs it"
 
 
 def check(config: Config, kind: RunKind | None = None) -> None:
@@ -115,7 +115,7 @@ def _check_mininet() -> None:
         if error.name == "distutils":
             raise PreflightError(
                 f"Mininet needs distutils, which Python {sys.version_info.major}.{sys.version_info.minor} "
-                "no longer has: setuptools must be in the same environment; scripts/setup puts it there"
+                "no longer has: setuptools must be in the same environment; tools/scripts/setup puts it there"
             ) from None
         raise PreflightError(
             f"this Python ({sys.executable}) does not find Mininet: expected the distribution's "

@@ -1,4 +1,4 @@
-// Generated from Python's declarations by scripts/p4_constants.py. Change those, and run `make p4`.
+// Generated from Python's declarations by tools/scripts/p4_constants.py. Change those, and run `make p4`.
 #ifndef COMMON_CONSTANTS_P4
 #define COMMON_CONSTANTS_P4
 

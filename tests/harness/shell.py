@@ -13,7 +13,7 @@ from switch_harness.namespaces import on_the_machines_network
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.make import outer_environment
 
-SHELL = str(ROOT / "scripts" / "shell")
+SHELL = str(ROOT / "tools" / "scripts" / "shell")
 PROMPT = "P4Runtime sh >>> "
 
 

@@ -1,4 +1,4 @@
-"""Python agrees with the P4 program where `scripts/p4_constants.py` does not generate one from the other."""
+"""Python agrees with the P4 program where `make p4` does not generate one from the other."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def sizes(kind: str) -> dict[str, int]:
 
 
 def test_committed_constants_are_what_the_generator_writes() -> None:
-    generated = runpy.run_path(str(ROOT / "scripts" / "p4_constants.py"))["FILES"]
+    generated = runpy.run_path(str(ROOT / "tools" / "scripts" / "p4_constants.py"))["FILES"]
     assert generated == {folder: (P4SRC / folder / "constants.p4").read_text() for folder in generated}
 
 

@@ -34,7 +34,7 @@ SUFFIXES = {
     ".txtpb",
 }
 FOLDERS = (
-    "controller", "examples", "hosts", "p4src", "packages", "scripts", "src", "tests", "tools", "topologies",
+    "controller", "examples", "hosts", "p4src", "packages", "src", "tests", "tools", "topologies",
 )  # fmt: skip
 IDENTIFIER = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(.*\))?")
 OPTION = re.compile(r"--[a-z][\w-]*")

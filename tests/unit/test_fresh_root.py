@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.fresh_root import CHECKOUT, Source, local_indexes, read_sources, sources_of
 from switch_harness.namespaces import on_the_machines_network
 from switch_harness.waiting import wait_for
+from tools.scripts.fresh_root import CHECKOUT, Source, local_indexes, read_sources, sources_of
 
 MIRROR, SECURITY = "http://mirror.example/debian", "http://mirror.example/security"
 LINES = f"""
@@ -81,7 +81,7 @@ def test_nothing_is_left_after_a_signal(tmp_path: Path, number: signal.Signals) 
         'mkdir -p "$2/proc"; mount -t proc proc "$2/proc"; setsid sleep 1000 & echo mounted; wait\n'
     )
     script.chmod(0o755)
-    command = [sys.executable, str(CHECKOUT / "scripts/fresh_root.py"), "--mirror", MIRROR]
+    command = [sys.executable, str(CHECKOUT / "tools/scripts/fresh_root.py"), "--mirror", MIRROR]
     process = subprocess.Popen(
         [*command, "--folder", str(roots), "--logs", str(logs)],
         env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
@@ -112,7 +112,7 @@ def test_vagrants_script_sets_up_a_fresh_root(tmp_path: Path) -> None:
     release = ["bookworm"] if is_debian else ["--ubuntu", system["VERSION_CODENAME"]]
     commands = ["tests/harness/vagrant-root", *([f"set -eu\n{VALIDATE}"] if is_debian else [])]
     done = subprocess.run(
-        [*on_the_machines_network(), sys.executable, str(CHECKOUT / "scripts/fresh_root.py"),
+        [*on_the_machines_network(), sys.executable, str(CHECKOUT / "tools/scripts/fresh_root.py"),
          "--logs", str(tmp_path), *release, *commands],
         capture_output=True, text=True,
     )  # fmt: skip

@@ -10,7 +10,9 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
-LOCKS = {name: (ROOT / name).read_text().splitlines() for name in ("requirements.lock", "scripts/shell.lock")}
+LOCKS = {
+    name: (ROOT / name).read_text().splitlines() for name in ("requirements.lock", "tools/scripts/shell.lock")
+}
 
 
 def requirements(lines: list[str]) -> list[Requirement]:
@@ -18,8 +20,8 @@ def requirements(lines: list[str]) -> list[Requirement]:
 
 
 def wanted(lock: str) -> list[Requirement]:
-    if lock == "scripts/shell.lock":
-        return requirements((ROOT / "scripts/shell.in").read_text().splitlines())
+    if lock == "tools/scripts/shell.lock":
+        return requirements((ROOT / "tools/scripts/shell.in").read_text().splitlines())
     projects = [
         tomli.loads((ROOT / at / "pyproject.toml").read_text())["project"]
         for at in (".", "packages/softswitch")

@@ -62,9 +62,9 @@ def distributions(*extras: str) -> set[str]:
 
 
 def extras_of_set_up() -> tuple[set[str], set[str]]:
-    """Return the extras that `scripts/setup` and `scripts/setup test` install."""
+    """Return the extras that `tools/scripts/setup` and `tools/scripts/setup test` install."""
     plain, test = re.findall(
-        r'^ *extras="\[([\w,]+)\]"$', (ROOT / "scripts" / "setup").read_text(), re.MULTILINE
+        r'^ *extras="\[([\w,]+)\]"$', (ROOT / "tools" / "scripts" / "setup").read_text(), re.MULTILINE
     )
     return set(plain.split(",")), set(test.split(","))
 
@@ -160,7 +160,7 @@ build_meta.build_editable = build_editable
 in_place._CHECKOUT = Path({str(old_metadata.parent)!r})
 assert in_place.build_editable({str(tmp_path)!r}, None) == "testbed.whl"
 """
-    subprocess.run([sys.executable, "-c", call], cwd=ROOT / "scripts", check=True)
+    subprocess.run([sys.executable, "-c", call], cwd=ROOT / "tools" / "scripts", check=True)
     assert list(old_metadata.parent.iterdir()) == []
     with ZipFile(tmp_path / "testbed.whl") as wheel:
         record = dict(
@@ -192,7 +192,11 @@ print(*[name for name in {names!r} if find_spec(name).origin is None])
 """
     in_place = "import in_place; print(*in_place._FOLDERS, sep=chr(10))"
     lines = subprocess.run(
-        [sys.executable, "-c", in_place], cwd=ROOT / "scripts", check=True, capture_output=True, text=True
+        [sys.executable, "-c", in_place],
+        cwd=ROOT / "tools" / "scripts",
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout
     (site / "testbed.pth").write_text(lines)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

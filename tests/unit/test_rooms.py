@@ -102,7 +102,7 @@ def test_all_rooms_are_known() -> None:
         for found in ROOT.glob(f"[a-z]*/**/*.{suffix}")
         if found.relative_to(ROOT).parts[0] not in tracked
     }
-    assert with_code - {"scripts", "runs", "evidence", "build", "examples"} == AT_THE_TOP
+    assert with_code - {"runs", "evidence", "build", "examples"} == AT_THE_TOP
 
 
 def going_up(arrows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -183,7 +183,7 @@ def words_naming_packages(text: str) -> set[str]:
 
 
 def core_files() -> list[Path]:
-    tests_and_tools = [file for room in ("scripts", "tests", "tools") for file in (ROOT / room).rglob("*.py")]
+    tests_and_tools = [file for room in ("tests", "tools") for file in (ROOT / room).rglob("*.py")]
     return [*files().values(), *tests_and_tools]
 
 
@@ -220,7 +220,7 @@ def test_every_package_is_on_the_paths_of_all_tools() -> None:
 
 
 def test_every_package_is_installed_with_its_entry_points() -> None:
-    """Set-up installs a new or changed package: `scripts/setup` looks at its `pyproject.toml`."""
+    """Set-up installs a new or changed package: `tools/scripts/setup` looks at its `pyproject.toml`."""
     groups = ("hotline.designs", "hotline.rules", "hotline.commands", "hotline.api", "hotline.testbeds")
     installed = {(group, each.name, each.value) for group in groups for each in entry_points(group=group)}
     projects = [ROOT, *PACKAGES.values()]

@@ -13,11 +13,11 @@ from rich.console import Console
 
 from foundation.checkout import ROOT
 from foundation.designs.registry import DEFAULT, NAMES
-from scripts.compile import PARTS, CompileError, Part, compile_all, packages_to_compile, parts_of_tests
-from scripts.pip_install import Output, install
 from simulator.faults.matrix import DESIGNS
 from softswitch import set_up
 from switch_harness.wording import says
+from tools.scripts.compile import PARTS, CompileError, Part, compile_all, packages_to_compile, parts_of_tests
+from tools.scripts.pip_install import Output, install
 
 
 def console() -> Console:
@@ -121,7 +121,7 @@ def test_set_up_compiles_the_programs_of_default_runs(monkeypatch: pytest.Monkey
 ENTRY_POINTS = """
 import importlib, pkgutil
 from numba.core.caching import FunctionCache
-from scripts.compile import packages_to_compile
+from tools.scripts.compile import packages_to_compile
 for name in packages_to_compile():
     importlib.import_module(f"{name}.warm").warm()
     for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):

@@ -16,7 +16,7 @@ from softswitch.processes import softswitch
 from switch_harness import PROGRAMS
 from tests.harness.shell import SHELL, install, type_into
 
-LOCK = ROOT / "scripts" / "shell.lock"
+LOCK = ROOT / "tools" / "scripts" / "shell.lock"
 PYTHON = ROOT / ".shell-venv" / "bin" / "python"
 
 

@@ -25,7 +25,12 @@ from foundation.import_graph import imported_names
 
 EVERY_TEST = {
     Path(name)
-    for name in ("pyproject.toml", "packages/softswitch/pyproject.toml", "requirements.lock", "scripts/setup")
+    for name in (
+        "pyproject.toml",
+        "packages/softswitch/pyproject.toml",
+        "requirements.lock",
+        "tools/scripts/setup",
+    )
 }
 """Files that all tests run under."""
 ENUMERATES = re.compile(r"\b(entry_points|known_names|NAMES|GROUPS|commands|__all__)\b")

@@ -35,7 +35,7 @@ def copy_with_change(copy: Path) -> None:
     (copy / ".venv").symlink_to(ROOT / ".venv")
     python_path = os.pathsep.join(map(str, source_folders(copy)))
     environment = {**os.environ, "PYTHONPATH": python_path}
-    subprocess.run([sys.executable, "scripts/p4.py"], cwd=copy, env=environment, check=True)
+    subprocess.run([sys.executable, "tools/scripts/p4.py"], cwd=copy, env=environment, check=True)
 
 
 def main(folder: Path, settings: list[str]) -> int:

@@ -13,10 +13,10 @@ from controller.tables import WorkerRow
 from foundation.designs.registry import DesignError
 from foundation.designs.registry import design as find_design
 from foundation.protocol.header import WINDOW_BITS, Op
-from scripts import p4
 from softswitch.compiled import CompiledPipeline
 from softswitch.pipeline import Change
 from tests.harness import testnet
+from tools.scripts import p4
 
 SMALL = testnet.FOR_TESTS / "hotline_16.json"
 LANES, SMALL_CALLERS = 16, 1024

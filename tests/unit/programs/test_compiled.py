@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from scripts import p4
 from softswitch import ir
 from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.prefetch_plan import plan_prefetches
 from softswitch.memory.layout import make_layout
 from tests.harness import testnet
+from tools.scripts import p4
 
 
 @pytest.mark.parametrize("tree", [*p4.trees()], ids=lambda tree: str(tree.relative_to(p4.ROOT)))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts import p4
 from switch_harness.wording import says
+from tools.scripts import p4
 
 # A compiler, or a program for containers, which records how it was called and writes the compiler's files.
 FAKE = """#!{python}

@@ -87,7 +87,7 @@ def test_sudo_leaves_the_name_to_what_it_runs(tmp_path: Path) -> None:
     for name, script in (("id", "echo 1000"), ("sudo", 'shift; exec /usr/bin/env -i "$@"')):
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
-    command = [str(ROOT / "scripts" / "as-root"), "/bin/sh", "-c", 'echo "$HOTLINE_BMV2"']
+    command = [str(ROOT / "tools" / "scripts" / "as-root"), "/bin/sh", "-c", 'echo "$HOTLINE_BMV2"']
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOTLINE_BMV2": "/a place/bmv2"}
     message = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     assert message == "/a place/bmv2\n"

@@ -70,7 +70,10 @@ def test_the_shell_says_that_no_switch_is_running() -> None:
         reserved.bind(("127.0.0.1", 0))
         switch = f"127.0.0.1:{reserved.getsockname()[1]}"
         done = subprocess.run(
-            [ROOT / "scripts" / "shell"], env=os.environ | {"SWITCH": switch}, capture_output=True, text=True
+            [ROOT / "tools" / "scripts" / "shell"],
+            env=os.environ | {"SWITCH": switch},
+            capture_output=True,
+            text=True,
         )
     assert done.returncode == 1
     assert done.stderr.startswith(f"shell: no switch is running at {switch}; ") and done.stdout == ""

@@ -39,7 +39,7 @@ def times_stage(
         steps=tuple(each.step() for each in timed),
         tables=lambda folder: {name: _table(quantity, timed, folder)},
         modules=tuple(modules),
-        files=("scripts/setup", "requirements.lock", "p4src/**/*.json"),
+        files=("tools/scripts/setup", "requirements.lock", "p4src/**/*.json"),
         needs=needs,
     )
 

@@ -1,4 +1,4 @@
-"""Compile and cache what answers run beside the simulator, by counting one packet (`scripts/setup test`)."""
+"""Compile and cache what answers run beside the simulator, by counting one packet (`make test`)."""
 
 from __future__ import annotations
 

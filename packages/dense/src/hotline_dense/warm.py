@@ -1,4 +1,4 @@
-"""Compile and cache all machine code of dense models, by sending two gradients (`scripts/setup test`)."""
+"""Compile and cache all machine code of dense models, by sending two gradients (`make test`)."""
 
 from __future__ import annotations
 

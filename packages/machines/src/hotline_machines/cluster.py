@@ -192,7 +192,7 @@ def check_machine(machine: Machine, is_alone: bool) -> None:
     if surveyed.missing_programs:
         raise MachinesError(
             f"{machine.name}: expected the program {surveyed.missing_programs[0]} on PATH, found none; "
-            "scripts/setup installs it"
+            "tools/scripts/setup installs it"
         )
     if abs(machine.clock_difference_s) > _MAX_CLOCK_DIFFERENCE_S + machine.clock_error_s:
         raise MachinesError(

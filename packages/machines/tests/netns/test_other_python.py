@@ -15,8 +15,8 @@ import pytest
 
 from nativekit.cache import user_cache
 from packages.machines.tests.namespaced import PLAINTEXT, OtherRoot, cluster
-from scripts.fresh_root import FreshRootError, machine_sources
 from switch_harness.namespaces import on_the_machines_network
+from tools.scripts.fresh_root import FreshRootError, machine_sources
 
 pytestmark = [pytest.mark.netns, pytest.mark.soak]
 

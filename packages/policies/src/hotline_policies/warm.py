@@ -1,4 +1,4 @@
-"""Compile and cache all machine code of policies, by studying a log of eight steps (`scripts/setup test`)."""
+"""Compile and cache all machine code of policies, by studying a log of eight steps (`make test`)."""
 
 from __future__ import annotations
 

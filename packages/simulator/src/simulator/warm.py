@@ -1,4 +1,4 @@
-"""Compile and cache the simulator's machine code, by running an operation of one key (`scripts/setup`)."""
+"""Compile and cache the simulator's machine code, by running an operation of one key (`make setup`)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """P4Runtime's messages and its gRPC service.
 
-They are created from P4Runtime's compiled .proto files (`messages.binpb`, by `scripts/p4runtime-messages`) in
-a separate descriptor pool. Generated code would register in protobuf's global pool, and conflict there with
-other packages that have P4Runtime or google.rpc: finsy, googleapis-common-protos, and PyPI's p4runtime, which
-protobuf 4.21 and later cannot load. So these classes are not finsy's, which only provides type hints;
-`adopt` converts messages of other classes.
+They are created from P4Runtime's compiled .proto files (`messages.binpb`, by Hotline's
+`tools/scripts/p4runtime-messages`) in a separate descriptor pool. Generated code would register in protobuf's
+global pool, and conflict there with other packages that have P4Runtime or google.rpc: finsy,
+googleapis-common-protos, and PyPI's p4runtime, which protobuf 4.21 and later cannot load. So these classes
+are not finsy's, which only provides type hints; `adopt` converts messages of other classes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Generate the files `constants.p4` from Python's constants; `scripts/p4` runs this before it compiles."""
+"""Generate the files `constants.p4` from Python's constants; `make p4` runs this before it compiles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from foundation.protocol.header import (
     Op,
 )
 
-P4SRC = Path(__file__).parents[1] / "p4src"
+P4SRC = Path(__file__).parents[2] / "p4src"
 
 
 def _enum_members(enum: type[IntEnum]) -> str:
@@ -33,7 +33,7 @@ def _enum_members(enum: type[IntEnum]) -> str:
 
 
 COMMON = f"""\
-// Generated from Python's declarations by scripts/p4_constants.py. Change those, and run `make p4`.
+// Generated from Python's declarations by tools/scripts/p4_constants.py. Change those, and run `make p4`.
 #ifndef COMMON_CONSTANTS_P4
 #define COMMON_CONSTANTS_P4
 
@@ -47,7 +47,7 @@ const bit<9> CPU_PORT = {CPU_PORT};
 """
 
 HOTSET = f"""\
-// Generated from Python's declarations by scripts/p4_constants.py. Change those, and run `make p4`.
+// Generated from Python's declarations by tools/scripts/p4_constants.py. Change those, and run `make p4`.
 // docs/design.md has the RPC's header.
 #ifndef CONSTANTS_P4
 #define CONSTANTS_P4

@@ -1,4 +1,4 @@
-"""Compile the code that a run needs, in parallel, with progress: `.venv/bin/python scripts/compile.py`.
+"""Compile the code that a run needs, in parallel, with progress: `.venv/bin/python tools/scripts/compile.py`.
 
 Each part is compiled in a separate process, and numba caches its machine code on disk. Parts that no default
 run needs (packages, designs other than the default) are compiled when they are first used; `compile.py test`

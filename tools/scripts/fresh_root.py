@@ -1,8 +1,8 @@
 """Make a fresh root of a Debian or Ubuntu release, and run commands in a clean clone of this checkout in it.
 
-`make fresh-root ARGS=bookworm`, or `sudo /usr/bin/python3 scripts/fresh_root.py bookworm`: without ARGS the
-release is Debian 13 (trixie). It needs root, debootstrap (from apt), util-linux and 5 GB in --folder, and the
-standard library only. Package mirror, proxies and pip's indexes are those of the machine's configuration.
+`make fresh-root ARGS=bookworm`, or `sudo /usr/bin/python3 tools/scripts/fresh_root.py bookworm`: without ARGS
+the release is Debian 13 (trixie). It needs root, debootstrap (from apt), util-linux and 5 GB in --folder, and
+the standard library only. Package mirror, proxies and pip's indexes are those of the machine's configuration.
 
 The commands run in mount and PID namespaces of their own, which get the new root by pivot_root: after chroot,
 Mininet's hosts, which enter a namespace again, would be back in the machine's root. All mounts are in these
@@ -27,7 +27,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import BinaryIO, NamedTuple
 
-CHECKOUT = Path(__file__).resolve().parent.parent
+CHECKOUT = Path(__file__).resolve().parents[2]
 # In the machine's network namespace, a run would take another run's interfaces for those of a killed run.
 COMMANDS = (
     "make setup",

@@ -15,7 +15,7 @@ from zipfile import ZipFile
 
 from setuptools import build_meta
 
-_CHECKOUT = Path(__file__).parents[1]
+_CHECKOUT = Path(__file__).parents[2]
 _FOLDERS = (_CHECKOUT, _CHECKOUT / "src", *sorted(_CHECKOUT.glob("packages/*/src")))
 
 

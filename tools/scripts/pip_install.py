@@ -1,4 +1,4 @@
-"""Run `pip install` and show its progress: `/usr/bin/python3 scripts/pip_install.py PYTHON ARGUMENT...`.
+"""Run `pip install` and show its progress: `python3 tools/scripts/pip_install.py PYTHON ARGUMENT...`.
 
 pip itself is silent with --quiet, and prints hundreds of lines without it. On a terminal one line is
 refreshed; elsewhere a line is printed every 15 s. This script needs the standard library only, because

@@ -1,4 +1,4 @@
-"""Compile the P4 programs that have changed: `.venv/bin/python scripts/p4.py [CALLERS]`, as `make p4` does.
+"""Compile the P4 programs that have changed: `tools/scripts/p4.py [CALLERS]` by `.venv`, as `make p4` does.
 
 First the constants that Python declares are written into the sources. Each folder `compiled` has the digests
 of the sources that its programs were made of, which tests compare, too. CALLERS is for switches with less
@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from controller.sizes import CALLERS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DIGESTS = Path("compiled", "sources.sha256")
 _SWITCH = ROOT / "packages" / "softswitch"
 _CELLS = ROOT / "p4src" / "hotset" / "exactly_once.p4"
@@ -206,7 +206,10 @@ def main(arguments: list[str]) -> int:
     except CompilerError as error:
         sys.stderr.write(str(error))
         return 1
-    for script in (ROOT / "scripts" / "p4_constants.py", *ROOT.glob("packages/*/scripts/p4_constants.py")):
+    for script in (
+        ROOT / "tools" / "scripts" / "p4_constants.py",
+        *ROOT.glob("packages/*/scripts/p4_constants.py"),
+    ):
         subprocess.run([sys.executable, str(script)], check=True)
     changed = changed_sources()
     programs = [
