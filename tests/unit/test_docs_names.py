@@ -36,6 +36,7 @@ SUFFIXES = {
 FOLDERS = (
     "controller", "examples", "hosts", "p4src", "packages", "src", "tests", "tools", "topologies",
 )  # fmt: skip
+CACHES = {"__pycache__", ".mypy_cache", ".ruff_cache"}
 IDENTIFIER = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(.*\))?")
 OPTION = re.compile(r"--[a-z][\w-]*")
 FILE = re.compile(r"(?:[\w.-]+/)*[\w-]+\.(?:p4|py)")
@@ -83,7 +84,7 @@ def sources() -> dict[str, str]:
     return {
         name_of(file): file.read_text(errors="ignore")
         for file in files
-        if file.suffix in SUFFIXES and file.is_file() and "__pycache__" not in file.parts
+        if file.suffix in SUFFIXES and file.is_file() and not CACHES & {*file.parts}
         if file != Path(__file__) and file.name != ".git"
     }
 
