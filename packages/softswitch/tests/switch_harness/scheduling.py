@@ -83,7 +83,7 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no typ
         if not waiting:
             return None
         first = next(iter(waiting))
-        crashed = next(iter(waiting[first]))
+        crashed: str = next(iter(waiting[first]))
         if len(waiting[first]) == 1:
             del waiting[first]
         else:
