@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from foundation.checkout import ROOT
 from foundation.logs import libsvm
 from foundation.protocol import control, header
 from tools.fuzz.loop import Fuzzer, shrink, within_limits
@@ -76,6 +77,12 @@ def nested(data: bytes) -> None:
     if data[3:4] != b"6":
         return
     raise RuntimeError("found")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_sources_that_guide_a_search_exist(name: str) -> None:
+    """A search that is guided by none goes on, blindly."""
+    assert [source for source in target(name).sources if not (ROOT / source).exists()] == []
 
 
 def test_the_edges_lead_to_what_chance_does_not_find() -> None:

@@ -164,6 +164,7 @@ TOKENS = tuple(
     # The last three are EtherType IPv4, TTL 64 with protocol UDP, and the first 16 bits of an IPv4 header.
     for number in (PS_CALLER_BASE, CONTROLLER_CALLER, HOTLINE_PORT, 0x0800, 0x4011, 0x4500)
 )
-SOURCES = tuple(f"softswitch/interpreter/{name}.py" for name in ("parser", "controls", "deparser", "tables"))
+INTERPRETER = "packages/softswitch/src/softswitch/interpreter"
+SOURCES = tuple(f"{INTERPRETER}/{name}.py" for name in ("parser", "controls", "tables"))
 """Modules whose lines guide the search; every packet covers the others, `expressions` and `statements`."""
 TARGET = Target("frame", run, SOURCES, seeds, TOKENS)
