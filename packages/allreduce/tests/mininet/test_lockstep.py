@@ -28,7 +28,9 @@ SMALL: dict[str, object] = {
         pytest.param("ring", "kernel", marks=pytest.mark.soak),
     ],
 )
-def test_nothing_is_lost_and_the_report_says_what_it_is(tmp_path: Path, name: str, datapath: str) -> None:
+def test_a_run_of_workers_that_push_together_loses_nothing_and_its_report_describes_the_design(
+    tmp_path: Path, name: str, datapath: str
+) -> None:
     variables = (f"DESIGN={name}", f"DATAPATH={datapath}")
     run = finished_run(tmp_path, *variables, small=SMALL)
     record, summary = record_of(run.folder), summary_of(run.folder)
@@ -48,7 +50,7 @@ def test_nothing_is_lost_and_the_report_says_what_it_is(tmp_path: Path, name: st
 
 
 @pytest.mark.soak
-def test_what_is_lost_on_the_way_is_sent_again(tmp_path: Path) -> None:
+def test_packets_lost_on_a_cable_are_retransmitted_and_no_update_is_lost(tmp_path: Path) -> None:
     """Frames of a cable stay in order, so no copy is late, and sums of integers are exact."""
     run = finished_run(tmp_path, "DESIGN=switchml", small=SMALL, tables="[faults]\nloss = 0.01\n")
     record = record_of(run.folder)

@@ -12,7 +12,7 @@ from packages.allreduce.tests.unit.atp.test_agents import Network as AtpNetwork
 from packages.allreduce.tests.unit.atp.test_agents import small
 
 
-def test_a_ring_beyond_32_bits() -> None:
+def test_a_ring_adds_correctly_when_round_numbers_pass_32_bits() -> None:
     testbed = DenseTestbed(ring.DESIGN, 3, faults=0.2)
     for client in testbed.clients:
         client.state.header.round_number = MAX_U32 - 2
@@ -22,7 +22,7 @@ def test_a_ring_beyond_32_bits() -> None:
 
 
 @pytest.mark.parametrize("window", [1, 3, 5, 64])
-def test_switchml_beyond_32_bits(window: int) -> None:
+def test_switchml_adds_correctly_when_chunk_numbers_pass_32_bits(window: int) -> None:
     """A slot alternates its two sets there, too, also if its window does not divide 2^32."""
     testbed = SwitchMLTestbed(3, window=window, loss=0.1)
     numbers = (MAX_U32 + 1) // (2 * window) * 2 * window
@@ -36,7 +36,7 @@ def test_switchml_beyond_32_bits(window: int) -> None:
 
 
 @pytest.mark.parametrize("check", [False, True])
-def test_atp_beyond_32_bits(check: bool) -> None:
+def test_atp_adds_correctly_when_round_numbers_pass_32_bits(check: bool) -> None:
     network = AtpNetwork({1: 3}, check=check)
     for client in network.clients[1]:
         client.state.header.round_number = MAX_U32 - 2

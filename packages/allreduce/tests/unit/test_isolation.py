@@ -123,13 +123,15 @@ ATP_KINDS = {
 @pytest.mark.parametrize(
     ("kind", "expected"), [*zip(SWITCHML_KINDS, ([100, 0], [100, 100], [0, 0]), strict=True)]
 )
-def test_what_the_published_rules_of_switchml_let_through(kind: str, expected: list[int]) -> None:
+def test_forged_packets_change_another_job_under_the_published_rules_of_switchml(
+    kind: str, expected: list[int]
+) -> None:
     registers = ("bitmaps.bitmaps", "count.remaining", "value_00.sums")
     assert harm(switchml_switch, registers, 2 * SWITCHML_SLOT + 2, SWITCHML_KINDS[kind]) == expected
 
 
 @pytest.mark.parametrize("kind", ATP_KINDS)
-def test_what_the_published_rules_of_atp_let_through(kind: str) -> None:
+def test_forged_packets_change_another_job_under_the_published_rules_of_atp(kind: str) -> None:
     worker, job, flags, server, expected = ATP_KINDS[kind]
 
     def forge(random: Random) -> tuple[int, bytes]:

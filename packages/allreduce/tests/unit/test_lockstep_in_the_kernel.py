@@ -69,7 +69,7 @@ def check_cells(here: Any, there: Any, registers: Sequence[str], lanes: Sequence
 
 
 @pytest.mark.parametrize("check", [False, True], ids=["published", "check"])
-def test_atp_is_what_the_compiled_program_is(check: bool) -> None:
+def test_atp_in_the_kernel_answers_like_the_compiled_program(check: bool) -> None:
     random, arms = Random(check), [atp_harness.arm_with(check, job=job) for job in of_atp.JOBS]
     with closing(DirectPipeline(compiled_config(atp.DESIGN).config.program)) as pipeline:
         here = atp_harness.SwitchUnderTest(WORKERS, arms, pipeline=pipeline)
@@ -85,7 +85,9 @@ def test_atp_is_what_the_compiled_program_is(check: bool) -> None:
     [(False, 0, switchml.DESIGN), (True, 40, switchml.DESIGN), (True, 0, exact.DESIGN)],
     ids=["published", "patience", "exact"],
 )
-def test_switchml_is_what_the_compiled_program_is(check: bool, slot_timeout_us: int, design: Design) -> None:
+def test_switchml_in_the_kernel_answers_like_the_compiled_program(
+    check: bool, slot_timeout_us: int, design: Design
+) -> None:
     random, arm, now = Random(f"{check}"), switchml_harness.arm_with(check, slot_timeout_us), 0
     packets = []
     for _ in range(steps(400)):

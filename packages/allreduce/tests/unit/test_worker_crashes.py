@@ -23,7 +23,7 @@ from tests.unit.test_worker_crashes import writers_of
 PACKAGE = Path(__file__).parents[2]
 
 
-def test_a_dense_worker_marks_its_vector_after_it_has_the_sum(tmp_path: Path) -> None:
+def test_a_dense_worker_marks_its_vector_as_sent_after_the_sum_is_stored(tmp_path: Path) -> None:
     path, left = tmp_path / "ledger", tmp_path / "left"
     space, positions = KeySpace(6), np.arange(6)
     book = Ledger(JOB, 1, KeySpace(6), 6, path)

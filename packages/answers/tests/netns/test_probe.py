@@ -117,7 +117,7 @@ def events_of(port: int, server: WatchedServer) -> SocketEvents:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_requests_and_bytes_are_those_of_the_clients(
+def test_the_probe_counts_the_requests_and_bytes_of_the_clients(
     kind: str, watched: tuple[dict[str, int], WatchedServer]
 ) -> None:
     ports, server = watched
@@ -201,7 +201,7 @@ def test_datagrams_from_before_the_watch_have_unknown_arrivals() -> None:
     assert len(arrived_ns) == 8
 
 
-def test_a_datagram_that_another_process_read_confuses_one_arrival_only() -> None:
+def test_a_datagram_read_by_another_process_confuses_a_single_arrival_time() -> None:
     with serving("datagrams") as (process, [port]), closing(ServerWatch([process.pid])) as watch:
         with closing(connect("datagrams", port)) as client, stolen_socket(process) as stolen:
             ask(client)
@@ -294,7 +294,7 @@ def test_the_command_writes_costs_and_a_log(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_ctrl_c_writes_what_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_writes_the_events_that_were_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     poll = ServerWatch.poll
 
     def poll_once(watch: ServerWatch) -> None:
@@ -311,7 +311,9 @@ def test_ctrl_c_writes_what_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert pl.read_parquet(tmp_path / LOG_FILE).height > 0
 
 
-def test_a_server_that_ends_during_the_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_ends_during_the_watch_is_reported_and_its_costs_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     poll = ServerWatch.poll
     with serving("threads") as (process, [port]), closing(Traffic("threads", port)):
 
@@ -381,7 +383,7 @@ def names() -> Iterator[dict[str, object]]:
 
 
 @pytest.mark.parametrize("fault", BAD)
-def test_one_line_says_what_is_wrong(
+def test_a_wrong_argument_is_refused_in_one_line(
     fault: str, names: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments, facts, patch = BAD[fault]

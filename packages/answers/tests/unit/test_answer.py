@@ -63,7 +63,7 @@ def found() -> Any:
     return json_of("answer", *SMALL, "--rate", 2000)
 
 
-def test_both_sides_are_simulated_at_the_rate_that_is_asked_for(found: Any) -> None:
+def test_both_sides_are_simulated_at_the_requested_rate(found: Any) -> None:
     sides = found["sides"]
     assert sides["rate"] == 2000 and sides["rounds"] >= 6
     packets, rpcs = (sides["differences"][name] for name in ("ps_packets_per_step", "rpcs_per_step"))
@@ -77,7 +77,7 @@ def test_both_sides_are_simulated_at_the_rate_that_is_asked_for(found: Any) -> N
     assert sides["offload"]["at_rate"]["servers"] < sides["baseline"]["at_rate"]["servers"]
 
 
-def test_what_is_counted_is_what_is_simulated(found: Any) -> None:
+def test_counted_rpcs_packets_and_capacities_agree_with_the_simulation(found: Any) -> None:
     """RPCs and packets agree at the requested size of the hot set, and capacities are those of the arms."""
     asked = next(size for size in found["sizes"] if size["top_k"] == 3000)
     none = found["sizes"][0]
@@ -167,7 +167,7 @@ def test_an_impossible_cluster_is_an_error_of_one_line(options: list[str], compl
 # -- counting
 
 
-def test_a_step_is_counted_as_it_is_packed() -> None:
+def test_the_rpcs_of_a_step_are_counted_by_packing_its_keys() -> None:
     """Every mini-batch has a hot key for each lane, and 40 cold keys that no other mini-batch has."""
     hot = [next(key for key in range(1, 10_000) if lane_of(key) == lane) for lane in range(32)]
     batches = [[*hot, *range(20_000 + 40 * number, 20_040 + 40 * number)] for number in range(40)]
@@ -190,7 +190,7 @@ def scored_after(batches: Sequence[Sequence[int]], profile_steps: int) -> Scored
     return ScoredWorkload(trace, np.bincount(profiled, minlength=trace.space.size))
 
 
-def test_a_hot_set_is_counted_on_steps_that_it_is_not_chosen_from() -> None:
+def test_a_hot_set_is_counted_on_other_steps_than_the_steps_that_chose_the_keys() -> None:
     batches = [[1, 2, 3]] * 20 + [[4, 5, 6]] * 20
     counter = PackingCounter(SimulationConfig(workers=1, servers=1), scored_after(batches, 20))
     assert counter.keys_with_updates == 3 and counter.count(3).served == 0
@@ -224,7 +224,7 @@ def test_the_cpu_of_a_size_follows_from_how_busy_the_cores_are() -> None:
     assert (of_part.worker_cpu_us, of_part.ps_cpu_us) == pytest.approx((6_400, 2_000))
 
 
-def test_uplinks_limit_what_the_racks_carry() -> None:
+def test_uplinks_limit_the_steps_that_racks_carry() -> None:
     """A step sends 100 RPCs of 42 + 56 + 24 bytes and 500 lanes each of 8 and 12 bytes: 22,200 bytes.
 
     Two uplinks of 100 Mbit/s carry that 1,126 times a second, and the cores much more.
@@ -372,7 +372,7 @@ def test_gains_and_losses_are_grouped_by_servers_workers_and_operations() -> Non
         ),
     ],
 )  # fmt: skip
-def test_sentences_on_sizes_have_what_was_simulated(
+def test_sentences_on_sizes_name_the_simulated_sizes_and_gains(
     capacities: dict[int, float], asked: int, messages: list[list[str]]
 ) -> None:
     cluster, equal = Cluster(workers=4, servers=2), sides(side(1, 1, 1), side(1, 1, 1), 1)
@@ -472,7 +472,9 @@ def workload_of_s1() -> ScoredWorkload:
     # `test_with_a_chip_only_rpcs_of_the_hot_set_have_16_lanes` simulates a smaller cluster with a chip.
     ["ideal", pytest.param("tofino", marks=pytest.mark.soak)],
 )
-def test_the_table_of_chips_is_what_is_simulated(switch: DeviceName, workload_of_s1: ScoredWorkload) -> None:
+def test_the_published_capacities_of_chips_equal_the_simulated_capacities(
+    switch: DeviceName, workload_of_s1: ScoredWorkload
+) -> None:
     """Steps/s are simulated without a hot set and with one of 20,000 keys."""
     config = config_for(Cluster(workers=80, servers=20, racks=8, switch=switch))
     found = capacities(config, workload_of_s1, 20_000, quiet_reporter())
@@ -481,7 +483,9 @@ def test_the_table_of_chips_is_what_is_simulated(switch: DeviceName, workload_of
 
 
 @pytest.mark.parametrize("switch", CHIPS)
-def test_the_table_of_chips_is_what_is_counted(switch: DeviceName, workload_of_s1: ScoredWorkload) -> None:
+def test_the_published_rpcs_and_packets_of_chips_equal_the_counted_numbers(
+    switch: DeviceName, workload_of_s1: ScoredWorkload
+) -> None:
     config = config_for(Cluster(workers=80, servers=20, racks=8, switch=switch))
     counter = PackingCounter(config, workload_of_s1)
     expected = {0: published_numbers("none", "0"), 20_000: published_numbers(CHIPS[switch], "20,000")}
@@ -492,7 +496,7 @@ def test_the_table_of_chips_is_what_is_counted(switch: DeviceName, workload_of_s
 
 @pytest.mark.soak
 @pytest.mark.parametrize("switch", CHIPS)
-def test_the_table_of_chips_is_what_answer_says(switch: DeviceName) -> None:
+def test_the_published_table_of_chips_equals_the_output_of_hotline_answer(switch: DeviceName) -> None:
     sides = answer(workers=80, servers=20, racks=8, switch=switch).sides
     found = sides.offload.rpcs_per_step, sides.offload.ps_packets_per_step, sides.offload.capacity
     assert found == pytest.approx(published_numbers(CHIPS[switch], "20,000"))
@@ -516,7 +520,7 @@ def test_the_table_of_chips_is_what_answer_says(switch: DeviceName) -> None:
         ),
     ],
 )
-def test_a_chip_refuses_what_it_does_not_hold(
+def test_a_chip_refuses_more_keys_or_hosts_than_its_limits(
     largest: dict[str, Any], too_large: dict[str, Any], message: str
 ) -> None:
     cluster = {"workers": 8, "servers": 4, "switch": "tofino"}

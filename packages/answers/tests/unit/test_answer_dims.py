@@ -90,14 +90,14 @@ def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     # Of rows of one dim, `make test` has the narrowest and the widest.
     [pytest.param(rows, marks=[pytest.mark.soak] * (rows in WITHIN)) for rows in ROWS],
 )
-def test_an_answer_is_what_a_simulation_says(log: Path, rows: str) -> None:
+def test_an_answer_equals_a_simulation_with_the_same_rows(log: Path, rows: str) -> None:
     found = answer(**of_log(log, **ROWS[rows]))
     assert found.rows == "" and found.other_dims == ()
     assert_alike(found)
 
 
 @pytest.mark.usefixtures("short")
-def test_a_column_of_dims_says_what_dims_of_tables_say(log: Path) -> None:
+def test_a_column_of_dims_gives_the_same_answer_as_dims_by_table(log: Path) -> None:
     tables = [
         pl.read_parquet(log).select("iteration", "worker", key=name).with_columns(table=pl.lit(name), d=dim)
         for name, dim in (("user", 10), ("item", 64))
@@ -127,7 +127,7 @@ def answer_without_dim() -> Answer:
 
 
 @pytest.mark.usefixtures("short")
-def test_without_a_dim_an_answer_says_what_others_would_make_of_it() -> None:
+def test_without_a_dim_an_answer_gives_the_capacities_with_other_dims() -> None:
     found = answer_without_dim()
     assert [each.dim for each in found.other_dims] == list(OTHER_DIMS)
     for each in found.other_dims:

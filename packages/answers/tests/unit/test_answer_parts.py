@@ -101,7 +101,7 @@ def test_an_answer_by_a_part_has_the_rates_of_the_whole(of_part: ClusterAnswer) 
 
 
 @pytest.mark.parametrize("oversubscription", [64, 1_024])
-def test_the_gain_by_oversubscription_is_that_of_simulations(
+def test_the_gain_by_oversubscription_equals_the_simulated_gain(
     of_part: ClusterAnswer, oversubscription: int
 ) -> None:
     narrow = of_part.cluster.model_copy(update={"oversubscription": oversubscription})
@@ -152,7 +152,7 @@ def test_a_part_has_whole_racks(workers: int, servers: int, rack: int | None, li
         assert part.workers > limit - part.rack
 
 
-def test_mini_batches_are_dealt_as_they_are_read(tmp_path: Path) -> None:
+def test_mini_batches_are_dealt_to_workers_in_the_order_of_the_file(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     rows = [f"{step},1,{key}" for step in range(23) for key in range(step % 5 + 1)]
     log.write_text("\n".join(["iteration,worker,key", *rows]) + "\n")

@@ -61,7 +61,7 @@ def gains_by_size(found: ClusterAnswer) -> dict[int, float]:
     seed=st.integers(0, 99), servers=st.integers(1, 3), asked=st.lists(st.integers(1, 500), min_size=1),
 )  # fmt: skip
 @settings(max_examples=examples(24), deadline=None)
-def test_a_size_has_the_same_capacity_whatever_size_was_asked_for(
+def test_the_capacity_of_a_size_does_not_depend_on_the_requested_size(
     keys: int, skew: float, batch: int, seed: int, servers: int, asked: list[int]
 ) -> None:
     with pytest.MonkeyPatch.context() as patched, TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ BUSY = Utilization(workers=0.5, servers=0.5)
 SIDE = ArmResult(capacity=100, at_capacity=BUSY, at_rate=BUSY, rpcs_per_step=10, ps_packets_per_step=10)
 
 
-def test_all_sentences() -> None:
+def test_all_sentences_about_differences_equal_the_snapshot() -> None:
     found = {PULL: MORE, PUSH: LESS, CPU: OPEN, PACKETS: LESS, "rpcs_per_step": OPEN, "push_p99": LESS}
     sentences = differences(
         OffloadComparison(top_k=20_000, rate=50, rounds=10, baseline=SIDE, offload=SIDE, differences=found)
@@ -26,7 +26,7 @@ def test_all_sentences() -> None:
     assert_snapshot(Path(__file__).with_name("cluster.txt"), "\n".join(sentences))
 
 
-def test_what_more_is_better_of_stands_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_of_which_more_is_better_have_a_separate_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METRICS, LANES.name, LANES)
 
     def reported(ratio: float) -> tuple[str, ...]:

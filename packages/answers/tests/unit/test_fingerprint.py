@@ -62,7 +62,7 @@ def copy(files: list[Path], tmp_path: Path) -> Path:
 
 
 @pytest.mark.soak
-def test_a_point_needs_what_it_imports_when_it_runs() -> None:
+def test_the_fingerprint_of_a_point_covers_all_modules_that_a_simulation_imports() -> None:
     """A process that has simulated a point lists its modules."""
     command = [sys.executable, "-c", OURS, point_of(SMALL).model_dump_json(), f"{ROOT}/"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -89,7 +89,9 @@ def soaked(*files: str) -> list[Any]:
         ),
     ],
 )  # fmt: skip
-def test_what_has_changed_is_simulated_again(copy: Path, whole: dict[str, str], file: str) -> None:
+def test_a_change_of_a_file_that_a_point_uses_changes_its_fingerprint(
+    copy: Path, whole: dict[str, str], file: str
+) -> None:
     with (copy / file).open("a") as changed_file:
         changed_file.write(" ")
     assert digest("hotset", copy) != whole["hotset"]
@@ -102,7 +104,9 @@ def test_what_has_changed_is_simulated_again(copy: Path, whole: dict[str, str], 
         *soaked("packages/answers/src/hotline_answers/sweeps/page.py", "docs/simulator.md"),
     ],
 )  # fmt: skip
-def test_what_has_no_part_in_it_may_change(copy: Path, whole: dict[str, str], file: str) -> None:
+def test_a_change_of_an_unrelated_file_changes_no_fingerprint(
+    copy: Path, whole: dict[str, str], file: str
+) -> None:
     (copy / file).parent.mkdir(exist_ok=True)
     with (copy / file).open("a") as changed_file:
         changed_file.write(" ")
@@ -120,7 +124,7 @@ def test_a_designs_own_modules_are_its_points(copy: Path, whole: dict[str, str])
     assert whole["none"] != of_none != digest("none", copy)
 
 
-def test_settings_and_design_are_part_of_it() -> None:
+def test_settings_and_design_are_part_of_the_fingerprint() -> None:
     configs = (SMALL, with_changes(SMALL, {"seed": 2}), SimulationConfig(design="none"))
     made = [fingerprint(point_of(config)) for config in configs]
     assert (

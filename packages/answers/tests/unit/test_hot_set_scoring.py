@@ -126,7 +126,7 @@ def test_a_log_with_fewer_steps_to_score_than_workers_is_said_to_be_short_first(
     assert made.sides.rate > 0
 
 
-def test_shares_of_tables_are_those_of_what_follows(tmp_path: Path) -> None:
+def test_the_shares_of_tables_are_scored_on_the_second_half_of_the_log(tmp_path: Path) -> None:
     """By hand: item 1 is hot in the first half and absent from the second; user 5 is hot in both."""
     file = tmp_path / "clicks.csv"
     items = [1, 1, 1, 1, 2, 2, 2, 3]

@@ -126,7 +126,7 @@ def test_cpu_that_no_operation_takes_is_as_much_at_every_load() -> None:
     assert off == pytest.approx([np.log(1.1), np.log(1.1), np.log(0.5)])
 
 
-def test_costs_come_from_their_logarithms_whole_where_they_are_ns() -> None:
+def test_fitted_logarithms_become_costs_and_ns_are_whole_numbers() -> None:
     base = HostCosts(worker_cores=1, serve_ns=77)
     hosts = with_costs(base, ["begin_ns", "noise_us"], np.log([1234.4, 5.5]))
     assert hosts.begin_ns == 1234 and hosts.noise_us == pytest.approx(5.5)
@@ -166,7 +166,7 @@ def test_costs_that_are_known_are_found_and_predict_another_run(
     assert says(invoke("answer", "predict", other, "--hosts", wrong).output, 0, 8, "15 %")
 
 
-def test_what_is_observed_of_a_run_is_what_its_record_and_logs_say(tmp_path: Path) -> None:
+def test_the_observation_of_a_run_has_the_values_of_its_record_and_logs(tmp_path: Path) -> None:
     run = as_if_real(tmp_path, 1, hit_ns=200_000)
     found, record = read_observation(run), read_record(run)
     operations = pl.read_parquet(run / "operations.parquet").filter("measured", pl.col("round") >= 0)
@@ -235,7 +235,7 @@ def disturb(run: Path, folder: Path, blocks: int) -> Path:
     return folder
 
 
-def test_what_is_observed_of_a_run_is_of_its_undisturbed_blocks(run: Path, tmp_path: Path) -> None:
+def test_the_observation_of_a_run_leaves_out_disturbed_blocks(run: Path, tmp_path: Path) -> None:
     """Of 12 blocks at a load, two are no more than a fifth."""
     quiet, found = (read_observation(disturb(run, tmp_path / str(n), n)) for n in (0, 2))
     cell = ("0.3", "baseline")

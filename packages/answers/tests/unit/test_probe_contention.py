@@ -46,7 +46,7 @@ def watched_with(seconds: Sequence[WatchedSecond]) -> WatchedServer:
         (41.0, 101.0, 401.0, ["steal", "others' CPU", "run queue"]),
     ],
 )
-def test_a_second_is_disturbed_by_what_others_took(
+def test_a_second_is_disturbed_by_steal_foreign_cpu_time_or_waits_beyond_the_limits(
     steal_ms: float, others_ms: float, wait_ms: float, found: list[str]
 ) -> None:
     taken = Contention(duration_ms=1_000.0, steal_ms=steal_ms, others_cpu_ms=others_ms)
@@ -54,7 +54,7 @@ def test_a_second_is_disturbed_by_what_others_took(
 
 
 @pytest.mark.parametrize(("disturbed", "is_withheld"), [(0, False), (2, False), (3, True)])
-def test_costs_of_a_probe_have_what_disturbed_its_seconds(
+def test_the_costs_of_a_probe_record_the_disturbances_of_its_seconds(
     disturbed: int, is_withheld: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
@@ -107,7 +107,9 @@ class Machine:
         self.wait_ns[8][9] += round(1e6 * wait_ms)
 
 
-def test_a_watch_counts_seconds_and_what_others_took_in_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_counts_the_time_that_other_processes_took_in_each_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     machine = Machine(monkeypatch)
     watch = ContentionWatch(cast(ServerProcesses, machine))
     for run in ((0.5, 1.0, 2.0, 3.0), (0.75, 0.0, 3.0, 4.0), (1.0, 70.0, 0.0, 500.0), (0.4, 9.0, 9.0, 9.0)):

@@ -110,7 +110,9 @@ EVENTS = st.lists(
 
 @settings(max_examples=examples(200))
 @given(EVENTS, st.sets(st.integers(0, 3)))
-def test_requests_are_those_of_a_state_machine(events: list[Event], tcp_flows: set[int]) -> None:
+def test_requests_equal_the_requests_of_a_plain_state_machine(
+    events: list[Event], tcp_flows: set[int]
+) -> None:
     seen = columns([each._replace(wait=None) if each.is_write else each for each in events], tcp_flows)
     shuffled = seen.select(np.random.default_rng(1).permutation(len(events)))
     found = requests_of(shuffled)
@@ -131,7 +133,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_request_is(kind: str) -> None:
+def test_requests_are_counted_over_tcp_and_udp_for_each_kind_of_traffic(kind: str) -> None:
     letters, over_tcp, over_udp = KINDS[kind]
     for flow, expected in enumerate((over_tcp, over_udp)):
         found = requests_of(columns([Event(flow, letter == "w") for letter in letters], {0}))
@@ -172,7 +174,7 @@ def test_a_report_has_sums_and_means() -> None:
     assert report.notes == ("ended early",)
 
 
-def test_connections_of_an_address_may_be_one() -> None:
+def test_two_connections_of_one_address_that_alternate_are_merged() -> None:
     """A request's head comes in one connection and its body in another, and the answer leaves in both."""
     events = columns([Event(n, is_write) for is_write in (READ, WRITE) * 5 for n in (0, 1)], {0, 1, 2})
     http = ServedPort(True, 80)
@@ -221,7 +223,7 @@ def test_a_large_request_is_several_rpcs() -> None:
     assert hosts.take_ns + hosts.serve_ns + hosts.send_ns == 20_000
 
 
-def test_the_files_are_those_that_others_read(tmp_path: Path) -> None:
+def test_answer_reads_the_written_costs_and_fig_7b_reads_the_written_log(tmp_path: Path) -> None:
     """`answer --hosts` reads the costs, and Fig. 7b reads the log and has the same windows."""
     rng = np.random.default_rng(3)
     events = columns([Event(int(flow), READ, 5) for flow in rng.integers(0, 4, 40_000)], set())

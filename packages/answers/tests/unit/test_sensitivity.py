@@ -45,7 +45,7 @@ def test_each_input_has_a_row(found: Any) -> None:
     assert len(effects_table(found).rows) == 5
 
 
-def test_an_effect_is_what_a_simulation_with_that_value_says(found: Any) -> None:
+def test_the_effect_of_an_input_equals_a_simulation_with_the_changed_input(found: Any) -> None:
     """Here the simulated part is the whole cluster."""
     effects = {each.input: [effect.gain for effect in each.effects] for each in found.effects}
     others: dict[str, tuple[dict[str, Any], ...]] = {
@@ -91,7 +91,7 @@ def test_cheaper_hosts_cost_a_tenth() -> None:
     assert hosts.slice_ns == costs.slice_ns
 
 
-def test_changed_mini_batches() -> None:
+def test_mini_batches_of_another_size_or_skew_keep_the_keys_of_the_log() -> None:
     trace = trace_of([[1, 2, 3, 4], [3, 5], [6, 7, 8]])
 
     def batches(changed: Any) -> list[list[int]]:
@@ -107,7 +107,9 @@ def test_changed_mini_batches() -> None:
     assert 45 < np.mean(kept) < 60
 
 
-def test_a_log_and_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_effects_of_a_log_are_printed_with_a_row_for_each_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sensitivity, "_BATCHES_PER_WORKER", 4)
     random = np.random.default_rng(2)
     keys = np.minimum(random.zipf(1.3, 6_000), 2_000)

@@ -97,7 +97,7 @@ def no_progress(done: int, total: int, name: str) -> None:
 # -- points of sweeps
 
 
-def test_the_papers_clusters_are_those_of_its_table() -> None:
+def test_the_clusters_of_the_paper_have_the_sizes_of_its_table() -> None:
     (clusters,) = sweeps(["clusters"])
     found = [(point.label, point.config.workers, point.config.servers) for point in clusters.points]
     assert found == [
@@ -108,7 +108,7 @@ def test_the_papers_clusters_are_those_of_its_table() -> None:
     assert {point.config.arms for point in clusters.points} == {arms}
 
 
-def test_training_has_up_to_512_workers_of_which_8_share_a_port() -> None:
+def test_the_training_sweep_has_up_to_512_workers_and_at_512_eight_share_a_port() -> None:
     (found,) = sweeps(["training"])
     assert [point.config.workers for point in found.points] == [16, 32, 64, 128, 256, 512]
     assert {point.config.servers for point in found.points} == {20}
@@ -273,7 +273,7 @@ def test_a_missing_cluster_is_an_error(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.soak
-def test_a_user_defined_sweep(tmp_path: Path) -> None:
+def test_a_user_defined_sweep_is_simulated_reported_and_drawn(tmp_path: Path) -> None:
     result = sweep(tmp_path, "--vary", "top_k=20,40", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)["top_k"]
@@ -395,7 +395,7 @@ def test_training_time_is_plotted_with_the_ideal_scaling_of_16_workers() -> None
     assert numbers(panel.series[0].y) == [0.5] * 3
 
 
-def test_figures_show_what_points_have() -> None:
+def test_figures_show_the_results_of_points() -> None:
     clusters = sweeps(["clusters"])[0]
     clusters = Sweep(clusters.name, clusters.title, clusters.axis, clusters.points[:2])
     found = [

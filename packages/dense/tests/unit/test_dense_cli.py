@@ -57,7 +57,7 @@ def test_command_and_api_ask_for_the_bandwidth_of_the_paper() -> None:
     assert asked["factor"] == answered.factor == pytest.approx(0.540, abs=5e-4)
 
 
-def test_choices_of_records_and_rows_are_those_that_exist() -> None:
+def test_the_options_offer_the_fusion_presets_and_schedulers_that_exist() -> None:
     def choices(verb: click.Command, option: str) -> set[str]:
         (found,) = (each for each in verb.params if option in each.opts)
         assert isinstance(found.type, click.Choice)
@@ -67,7 +67,7 @@ def test_choices_of_records_and_rows_are_those_that_exist() -> None:
     assert choices(overlap, "--scheduler") == set(SCHEDULERS)
 
 
-def test_without_arguments_it_prints_the_papers_table() -> None:
+def test_whatif_without_arguments_prints_the_table_of_the_paper() -> None:
     result = invoke("dense", "whatif")
     assert result.exit_code == 0, result.stderr
     rows = [line.split() for line in result.stdout.splitlines() if re.match(r"\S+ +\d+ +\d", line)]
@@ -83,7 +83,7 @@ def test_without_arguments_it_prints_the_papers_table() -> None:
     assert table["vgg16"]["10G, compression needed"] == pytest.approx(7.18, abs=5e-3)
 
 
-def test_a_table_of_the_user(first: Path) -> None:
+def test_whatif_computes_the_factor_bandwidth_and_compression_of_a_users_table(first: Path) -> None:
     """Send all at the end: 12 MB through a switch at 8 Gbit/s take 12 ms, none of it hidden by backward."""
     asked = ("dense", "whatif", first, "--gbit", 8, "--fusion", "whole", "--aggregation", "switch")
     (found,) = json_of(*asked)["models"]
@@ -122,7 +122,7 @@ def test_with_a_switch_no_compression_may_be_needed(first: Path) -> None:
     assert says(invoke(*asked[:-1], 16).stdout.splitlines()[-1], "1.2×", "compression")
 
 
-def test_a_curve_of_utilisation(first: Path, tmp_path: Path) -> None:
+def test_a_curve_of_utilisation_lowers_the_scaling_factor(first: Path, tmp_path: Path) -> None:
     curve = tmp_path / "curve.csv"
     curve.write_text("gbit,utilisation\n8,0.5\n100,0.1\n")
     asked = ("dense", "whatif", first, "--gbit", 8, "--fusion", "whole", "--aggregation", "switch")
@@ -176,7 +176,7 @@ def test_a_curve_of_utilisation(first: Path, tmp_path: Path) -> None:
         (2, ("dense", "whatif", "--per-machine", "0"), "0 is not in the range"),
     ],
 )
-def test_refusals_and_wrong_usage(
+def test_wrong_arguments_are_refused_in_one_line_and_leave_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -187,13 +187,13 @@ def test_refusals_and_wrong_usage(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_estimate_is_called_one() -> None:
+def test_output_marks_estimated_models_as_estimates() -> None:
     for command in ("whatif", "overlap"):
         assert says(invoke("dense", command, "bert-base").stdout, "estimate")
         assert "(estimate)" not in invoke("dense", command, "resnet50").stdout
 
 
-def test_schedulers_of_a_table(first: Path) -> None:
+def test_overlap_gives_step_times_and_buffers_of_each_scheduler_for_a_users_table(first: Path) -> None:
     """Two all-reduces of 1 ms and a byte a ns: 8 MB at 10 ms, 4 MB at 30 ms; 15 ms before."""
     asked = ("dense", "overlap", first, "--alpha-ms", 1, "--beta-ns", 1)
     (found,) = json_of(*asked)
@@ -212,7 +212,7 @@ def test_a_modules_tensors_are_merged_unless_separate() -> None:
     assert (together["buffers"]["WFBP"], separate["buffers"]["WFBP"]) == (107, 161)
 
 
-def test_gaps_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gaps_of_schedulers_over_random_models_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hotline_dense.gaps.MODELS", 5)
     monkeypatch.setattr("hotline_dense.gaps.gaps.__defaults__", (5, 1, lambda done, total: None))
     found = json_of("dense", "overlap", "--gaps")
@@ -239,7 +239,7 @@ def started() -> Iterator[StartedBrowser]:
         yield found
 
 
-def test_figures_are_files(pages: list[Path]) -> None:
+def test_each_figure_is_written_as_csv_pdf_and_png(pages: list[Path]) -> None:
     names = [{path.name for path in (page.parent / "figures").iterdir()} for page in pages]
     kinds = ("csv", "pdf", "png")
     assert names[0] == {f"{name}.{kind}" for name in ("scaling-map", "scaling-by-workers") for kind in kinds}

@@ -129,7 +129,7 @@ class _Module(_HookPoint):
             self.named[name].run_hooks()
 
 
-def test_times_are_those_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hooks_measure_the_times_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hooks measure the times and the order of a fake model, without PyTorch."""
     device = _Device()
     model = _Module(device)
@@ -164,7 +164,7 @@ def loss():
 
 
 @needs_torch
-def test_a_script_has_its_own_arguments_and_the_modules_beside_it(tmp_path: Path) -> None:
+def test_a_script_gets_its_own_arguments_and_the_modules_of_its_folder(tmp_path: Path) -> None:
     table = tmp_path / "mine.csv"
     before = list(sys.argv), list(sys.path)
     for inputs in (5, 6):  # the modules of another script with the same names are not reused
@@ -211,7 +211,7 @@ def loss():
 
 
 @needs_torch
-def test_the_bytes_of_a_layer_are_those_of_its_gradient(tmp_path: Path) -> None:
+def test_a_sparse_layer_has_the_bytes_of_its_gradient(tmp_path: Path) -> None:
     """By hand: 5,120 accessed rows have 16 floats and an index of 8 bytes each, of a table of 16 MB."""
     table = tmp_path / "mine.csv"
     assert invoke("layers", script(tmp_path, SPARSE), "-o", table, "--steps", 2).exit_code == 0
@@ -233,7 +233,7 @@ def script(folder: Path, text: str) -> Path:
 
 
 @needs_torch
-def test_the_table_of_a_model(tmp_path: Path) -> None:
+def test_the_table_of_a_model_has_measured_sizes_and_times_of_each_layer(tmp_path: Path) -> None:
     """The 20 ms of backward and 4 ms of forward between the layers belong to the layer that comes next."""
     table = tmp_path / "mine.csv"
     options = ("--steps", 2, "--warm-up", 1, "--json")
@@ -279,20 +279,22 @@ def test_whatif_reads_the_table(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_invalid_script(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_script_is_refused_and_writes_no_table(tmp_path: Path, text: str, message: str) -> None:
     result = invoke("dense", "layers", script(tmp_path, text), "-o", tmp_path / "mine.csv")
     assert (result.exit_code, result.stdout) == (1, "") and message in result.stderr
     assert not (tmp_path / "mine.csv").exists()
 
 
-def test_without_pytorch_it_says_how_to_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pytorch_the_command_says_how_to_install_pytorch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     result = invoke("dense", "layers", script(tmp_path, SCRIPT), "-o", tmp_path / "mine.csv")
     assert (result.exit_code, result.stdout) == (1, "")
     assert says(result.stderr, "torch>=2.1", "install") and len(result.stderr.splitlines()) == 1
 
 
-def test_a_script_that_is_not_there_and_a_table_without_a_kind(tmp_path: Path) -> None:
+def test_a_missing_script_and_an_unknown_table_suffix_are_refused(tmp_path: Path) -> None:
     result = invoke("dense", "layers", tmp_path / "none.py", "-o", tmp_path / "mine.csv")
     assert result.exit_code == 1 and says(result.stderr, "none.py", "file")
     result = invoke("dense", "layers", tmp_path / "none.py", "-o", tmp_path / "mine.txt")

@@ -44,7 +44,7 @@ def test_a_table_is_read_in_its_order(tmp_path: Path) -> None:
     assert (sizes.tolist(), ready.tolist()) == ([8, 4], [20.25, 30.25])
 
 
-def test_columns_may_stand_anywhere_and_others_beside_them(tmp_path: Path) -> None:
+def test_columns_may_be_in_any_order_and_unknown_columns_are_ignored(tmp_path: Path) -> None:
     layers = read_layers(table(tmp_path, "note,forward_us,backward_us,bytes,layer\nx,,1,2,a\ny,,3,4,b\n"))
     assert (layers.names, layers.sizes.tolist(), layers.forward_us) == (("a", "b"), [2, 4], None)
 
@@ -69,7 +69,9 @@ def test_columns_may_stand_anywhere_and_others_beside_them(tmp_path: Path) -> No
         ("a;b\n1;2\n", "columns are separated by commas"),
     ],
 )
-def test_what_is_refused_and_where(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_table_is_refused_with_the_line_and_the_reason(
+    tmp_path: Path, text: str, message: str
+) -> None:
     path = table(tmp_path, text)
     with pytest.raises(DataError, match=re.escape(str(path))) as error:
         read_layers(path)
@@ -114,7 +116,7 @@ _LAYER = st.tuples(st.text("abc.", min_size=1), st.integers(1, 2**40), st.floats
     st.booleans(),
     st.sampled_from([".csv", ".parquet"]),
 )
-def test_what_is_written_is_read_again(
+def test_a_written_table_reads_back_equal(
     tmp_path_factory: pytest.TempPathFactory,
     rows: list[tuple[str, int, float, float]],
     full: bool,
@@ -132,14 +134,14 @@ def test_what_is_written_is_read_again(
     )
 
 
-def test_it_is_written_as_its_suffix_says_or_not_at_all(tmp_path: Path) -> None:
+def test_a_table_with_an_unknown_suffix_is_not_written(tmp_path: Path) -> None:
     layers = Layers(("a",), np.array([1]), np.array([1.0]))
     with pytest.raises(DataError, match=mentions("mine.txt", ".csv", ".parquet")):
         write_layers(layers, tmp_path / "mine.txt")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_tensors_of_a_module_together() -> None:
+def test_the_tensors_of_a_module_are_merged_into_one_layer() -> None:
     names = ("a.weight", "a.bias", "b.norm.weight", "b.norm.bias", "block.1")
     together = Layers(names, np.arange(1, 6), np.arange(5.0), np.ones(5)).by_module()
     assert together.names == ("a", "b.norm", "block.1")
@@ -155,7 +157,7 @@ def parameter_counts() -> dict[str, int]:
     return {name: sum(tensor.values for tensor in tensors()) for name, tensors in ARCHITECTURES.items()}
 
 
-def test_parameters_are_those_that_are_published() -> None:
+def test_models_have_the_published_numbers_of_parameters() -> None:
     found = parameter_counts()
     assert set(found) == set(ORIGINS) == {*MILLIONS, "dlrm"}
     for name, millions in MILLIONS.items():
@@ -170,7 +172,7 @@ def test_tables_have_the_sizes_of_the_architectures(name: str) -> None:
     assert "(estimate)" in model.label if ORIGINS[name].is_estimate else "(" not in model.label
 
 
-def test_models_are_those_of_the_docs() -> None:
+def test_models_have_the_documented_parameters_step_times_and_samples() -> None:
     """packages/dense/README.md: parameters, ms and samples of a step, and which models are estimates."""
     message = {
         name: (count, *re.findall(r"([\d.,]+) (?:ms|images|samples|×)", step), "**estimate**" in source)

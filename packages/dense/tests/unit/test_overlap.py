@@ -58,19 +58,19 @@ def reference_ends(
     return end_times
 
 
-def test_alone_it_is_alpha_and_beta() -> None:
+def test_a_single_all_reduce_takes_alpha_and_beta_times_its_bytes() -> None:
     timing = simulate(layers([50, 30], [10, 20]), NET, GradientSchedule("", (1,)))
     assert (timing.start_times.tolist(), timing.end_times.tolist()) == ([30], [210])
     assert (timing.sizes.tolist(), timing.ready_times.tolist(), timing.end_us) == ([80], [30], 210)
 
 
-def test_one_at_a_time_waits() -> None:
+def test_all_reduces_one_at_a_time_wait_for_the_previous_all_reduce() -> None:
     timing = simulate(layers([50, 30], [10, 20]), NET, GradientSchedule("", (0, 1)))
     assert timing.start_times.tolist() == [10, 160]
     assert timing.end_times.tolist() == [160, 290]
 
 
-def test_two_at_once_slow_each_other_while_both_move_bytes() -> None:
+def test_two_all_reduces_at_once_slow_each_other_while_both_move_bytes() -> None:
     """Both begin to move at 110: 100 bytes each at 1.5 µs a byte. Start-ups do not interfere."""
     both = simulate(layers([100, 100], [10, 0]), NET, GradientSchedule("", (0, 1), 2))
     assert both.start_times.tolist() == [10, 10] and both.end_times.tolist() == [260, 260]
@@ -82,7 +82,7 @@ def test_two_at_once_slow_each_other_while_both_move_bytes() -> None:
     assert late.end_times.tolist() == [235, 285]
 
 
-def test_no_more_are_under_way_than_may_be() -> None:
+def test_no_more_all_reduces_are_under_way_than_allowed() -> None:
     timing = simulate(layers([10] * 5, [1] * 5), NET, GradientSchedule("", (0, 1, 2, 3, 4), 2))
     spans = list(zip(timing.start_times, timing.end_times, strict=True))
     for at in timing.start_times:
@@ -94,7 +94,9 @@ _MODELS = st.lists(st.tuples(st.integers(1, 500), st.floats(0, 300)), min_size=1
 
 
 @given(_MODELS, st.integers(1, 4), st.sampled_from([0.0, 0.5, 1.0, 2.0]))
-def test_it_equals_the_reference(rows: list[tuple[int, float]], at_once: int, sharing: float) -> None:
+def test_end_times_equal_the_reference_simulation(
+    rows: list[tuple[int, float]], at_once: int, sharing: float
+) -> None:
     net = NET.model_copy(update={"sharing": sharing})
     given_layers = layers([size for size, _ in rows], [us for _, us in rows])
     timing = simulate(given_layers, net, GradientSchedule("", tuple(range(len(rows))), at_once))
@@ -133,7 +135,7 @@ def test_asc_wfbp_does_not_wait() -> None:
     assert asc_wfbp(layers([big, big, big], [10, 200, 300]), net).last_gradients == (0, 2)
 
 
-def test_asc_wfbp_has_as_many_at_once_as_pay() -> None:
+def test_asc_wfbp_runs_all_reduces_at_once_only_if_sharing_costs_less_than_waiting() -> None:
     toy = layers([1000, 1000], [10, 10])
     gentle = AlphaBetaModel(alpha_us=100, beta_ns=1000, sharing=0.5, max_at_once=3)
     assert asc_wfbp(toy, gentle).at_once == 2
@@ -141,7 +143,7 @@ def test_asc_wfbp_has_as_many_at_once_as_pay() -> None:
     assert asc_wfbp(toy, harsh).at_once == 1
 
 
-def test_fixed_buffers_are_those_of_the_rule() -> None:
+def test_fixed_buffers_follow_the_limits_of_their_preset() -> None:
     mib = 2**20
     toy = layers([30 * mib, 40 * mib, mib, mib], [1, 2, 6000, 3])
     assert fixed_buffers(toy, NET).last_gradients == (1, 2, 3)
@@ -169,7 +171,7 @@ def test_the_optimum_is_for_few_layers() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_one_at_a_time_the_beam_is_the_optimum(seed: int) -> None:
+def test_with_one_all_reduce_at_a_time_the_beam_search_finds_the_optimum(seed: int) -> None:
     net = AlphaBetaModel(max_at_once=1)
     for toy in random_models(examples(20), seed):
         optimal = simulate(toy, net, optimum(toy, net)).end_us
@@ -192,14 +194,14 @@ def gaps_of_random(count: int) -> dict[str, list[float]]:
     return each
 
 
-def test_gaps_over_a_hundred_models() -> None:
+def test_over_a_hundred_models_the_best_plan_has_a_smaller_gap_than_asc_wfbp_and_wfbp() -> None:
     each = gaps_of_random(100)
     assert set(each) == {*SCHEDULERS}
     assert np.mean(each["best"]) < np.mean(each["asc-wfbp"]) < np.mean(each["wfbp"])
 
 
 @pytest.mark.soak
-def test_gaps_over_a_thousand_models() -> None:
+def test_gaps_over_a_thousand_models_equal_the_published_gaps() -> None:
     """The figures are those that are published."""
     found = [
         [np.mean(of), np.quantile(of, 0.99), np.max(of), np.mean(np.array(of) < 1e-9)]
@@ -258,7 +260,7 @@ def test_steps_of_the_papers_models(at: int) -> None:
 
 
 @pytest.mark.soak
-def test_reasons_for_the_differences_to_the_paper() -> None:
+def test_the_documented_reasons_explain_the_differences_to_the_paper() -> None:
     """packages/dense/README.md: another batch, separate tensors, and merging beyond ASC's."""
     assert times("densenet201", step_ms=334).speedup("ASC-WFBP", "WFBP") == pytest.approx(2.37, abs=0.006)
     assert times("resnet152", tensors=True).speedup("ASC-WFBP", "WFBP") == pytest.approx(2.39, abs=0.006)

@@ -55,7 +55,7 @@ def sharing_of(network: AlphaBetaModel, size: int, at_once: int) -> float:
     return (result.end_us - network.alpha_us) / (network.beta_us * size)
 
 
-def test_a_frame_carries_what_an_ip_datagram_leaves() -> None:
+def test_a_frame_carries_1472_bytes_of_payload() -> None:
     assert (MTU, PAYLOAD, round(GOODPUT_SHARE, 4)) == (1500, 1472, 0.9571)
 
 
@@ -93,7 +93,7 @@ def test_nothing_is_sent_twice_and_no_queue_grows() -> None:
     assert carried.longest_queue <= 1514
 
 
-def test_two_at_once_share_a_link_fairly_and_hide_start_ups() -> None:
+def test_two_all_reduces_at_once_share_a_link_fairly_and_hide_start_ups() -> None:
     """f(2) = 1.5 was measured where one all-reduce does not fill a link; here it does."""
     net = AlphaBetaModel()
     assert [sharing_of(net, 2_000_000, k) for k in (1, 2, 3)] == pytest.approx([1, 2, 3], rel=0.02)
@@ -129,7 +129,7 @@ def test_formula_and_packets_are_within_3_percent(
     assert found.frames == frames
 
 
-def test_what_is_compressed_takes_fewer_frames_and_as_many_additions() -> None:
+def test_compressed_gradients_take_fewer_frames_and_as_many_additions() -> None:
     """Formula and frames agree with compression, and with start-up times."""
     network = DenseNetwork(gbit=10, compression=4, startup_us=100)
     (found,) = compare_with_formula(open_model("resnet50"), network, PAPER_FUSION, [4])
@@ -142,7 +142,7 @@ def test_what_is_compressed_takes_fewer_frames_and_as_many_additions() -> None:
 
 
 @pytest.mark.soak
-def test_deviations_of_the_model_from_packets() -> None:
+def test_the_alpha_beta_model_deviates_from_packets_only_for_two_all_reduces_at_once() -> None:
     """One at a time they agree; two at once the model has f(2) = 1.5, and packets 2 (the README)."""
     model, net = open_model("resnet50"), AlphaBetaModel()
     model = replace(model, layers=model.layers.by_module())

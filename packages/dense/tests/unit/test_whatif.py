@@ -49,7 +49,7 @@ def model(sizes: list[int], backward_us: list[float], step_us: float) -> DenseMo
     return DenseModel("toy", "toy", layers, step_us)
 
 
-def test_the_table_of_the_paper_to_the_third_digit() -> None:
+def test_the_table_of_the_paper_is_reproduced_to_the_third_digit() -> None:
     assert [(each.gbit, each.compression, each.workers) for each in SETUPS] == [
         (100, 1, 64), (40, 1, 64), (25, 1, 64), (10, 1, 64), (1, 1, 64),
         (10, 2, 64), (10, 5, 64), (10, 10, 64),
@@ -79,7 +79,7 @@ def test_where_the_papers_claim_holds() -> None:
     }  # fmt: skip
 
 
-def test_required_networks_are_those_of_the_docs() -> None:
+def test_required_bandwidths_and_compressions_equal_the_documented_table() -> None:
     """The README: which bandwidth, which compression, and which with a switch, for 0.9 at 64 workers."""
     models = open_models(["resnet50", "resnet101", "vgg16", "bert-large"])
     found = requirements_of(models, DenseNetwork(gbit=10), PAPER_FUSION)
@@ -99,7 +99,7 @@ def test_results_at_the_bounds_are_marked() -> None:
     assert slow.cells()[0] == "at most 1"
 
 
-def test_a_rings_all_reduce_by_hand() -> None:
+def test_the_time_of_a_rings_all_reduce_equals_a_calculation_by_hand() -> None:
     """4 workers, 10 Gbit/s: 1.25 GB/s; three quarters of 10 MB twice, and three additions of 2.5 MB."""
     network = DenseNetwork(workers=4, gbit=10)
     wire = 2 * 0.75 * 10_000_000 / 1250
@@ -124,7 +124,7 @@ def test_a_rings_all_reduce_by_hand() -> None:
         ("switch", None, 8000, 0.0),
     ],
 )
-def test_other_aggregations_by_hand(
+def test_the_times_of_trees_servers_and_switches_equal_calculations_by_hand(
     aggregation: Aggregation, servers: int | None, wire: float, added: float
 ) -> None:
     """8 workers, 10 MB at 10 Gbit/s, which takes 8,000 µs one way."""
@@ -155,7 +155,7 @@ def test_other_aggregations_by_hand(
         ("switch", None, 4, True, 8000, 3 * addition_us(2_500_000), 1 + 6),
     ],
 )  # fmt: skip
-def test_workers_that_share_a_network_card_by_hand(
+def test_the_times_of_workers_that_share_a_network_card_equal_calculations_by_hand(
     aggregation: Aggregation, servers: int | None, per_machine: int, sums_locally: bool, wire: float,
     added: float, startups: int,
 ) -> None:  # fmt: skip
@@ -175,7 +175,7 @@ def test_a_card_for_each_worker_is_the_default(aggregation: Aggregation, sums_lo
     assert reduce_us(same, [10_000, 10_000_000]) == pytest.approx(reduce_us(own, [10_000, 10_000_000]))
 
 
-def test_additions_are_clamped() -> None:
+def test_the_time_of_an_addition_is_clamped_to_the_measured_sizes() -> None:
     assert [float(addition_us(size)) for size in (1, 40, 671_088_640, 10**10)] == [
         10.4448, 10.4448, 2433.68, 2433.68
     ]  # fmt: skip
@@ -197,7 +197,7 @@ def test_a_curve_of_utilisation_is_interpolated_and_clamped() -> None:
             DenseNetwork(utilisation=wrong)
 
 
-def test_a_buffer_goes_when_its_time_has_come_or_it_is_full() -> None:
+def test_a_buffer_is_sent_when_its_cycle_ends_or_the_buffer_is_full() -> None:
     """Buffers fill from the last layer on; the bound is checked after each layer, the rest is sent last."""
     layers = model([10, 20, 70 * MIB, 30, 40], [1000, 4000, 1000, 3000, 2000], 20_000).layers
     sizes, ready = fuse(layers, PRESETS["horovod-0.20"])
@@ -215,14 +215,14 @@ def test_the_first_bucket_of_ddp_is_small() -> None:
     assert ready.tolist() == [1, 26, 51, 60]
 
 
-def test_presets_are_the_defaults_of_others() -> None:
+def test_presets_are_the_defaults_of_horovod_pytorch_and_dear() -> None:
     assert PRESETS["horovod-0.20"] == Fusion(cycle_us=5_000, max_bytes=67_108_864)
     assert PRESETS["horovod-0.21"] == Fusion(cycle_us=1_000, max_bytes=134_217_728)
     assert PRESETS["pytorch-ddp-2"] == Fusion(max_bytes=26_214_400, first_bytes=1_048_576)
     assert PRESETS["dear"] == Fusion(max_bytes=26_214_400)
 
 
-def test_what_backward_does_not_hide() -> None:
+def test_exposed_time_is_the_all_reduce_time_that_backward_does_not_hide() -> None:
     """Two buffers of 1 MB through a switch at 8 Gbit/s: 1,000 µs each; ready at 100 and 300 µs."""
     toy = model([10**6, 10**6], [200, 100], 700)
     network = DenseNetwork(workers=4, gbit=8, aggregation="switch")
@@ -232,7 +232,7 @@ def test_what_backward_does_not_hide() -> None:
     assert exposed_us(toy, network, PRESETS["layers"], 80) == pytest.approx(100)
 
 
-def test_a_grid_is_what_its_points_are() -> None:
+def test_a_grid_of_factors_equals_its_points_computed_alone() -> None:
     resnet, gbit, times = open_model("resnet50"), np.array([1.0, 10, 100]), np.array([[1.0], [7.0]])
     grid = scaling_factor(resnet, DenseNetwork(), gbit=gbit, compression=times)
     assert grid.shape == (2, 3)
@@ -241,7 +241,7 @@ def test_a_grid_is_what_its_points_are() -> None:
             assert factor == scaling_factor(resnet, DenseNetwork(gbit=rate, compression=compression))
 
 
-def test_which_bandwidth_or_compression_does() -> None:
+def test_the_needed_bandwidth_or_compression_reaches_the_target_factor() -> None:
     resnet, vgg, ten = open_model("resnet50"), open_model("vgg16"), DenseNetwork(gbit=10)
     needed = needed_gbit(resnet, ten)
     assert needed is not None and 10 < needed < 25
@@ -264,7 +264,7 @@ def test_which_bandwidth_or_compression_does() -> None:
     st.floats(1, 400),
     st.floats(1, 100),
 )
-def test_more_of_either_never_harms(
+def test_more_bandwidth_or_compression_never_lowers_the_factor(
     layers: list[tuple[int, float]], aggregation: Aggregation, preset: str, gbit: float, compression: float
 ) -> None:
     """Factors rise with both, as bisection assumes, and are from 0 to 1."""
@@ -298,7 +298,7 @@ def test_a_curve_is_read(tmp_path: Path) -> None:
         ("gbit,utilisation\nnan,1\n", "line 2: column gbit is nan"),
     ],
 )
-def test_which_curves_are_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_curve_of_utilisation_is_refused(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "curve.csv"
     file.write_text(text)
     with pytest.raises(DataError) as error:

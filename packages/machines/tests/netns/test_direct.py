@@ -19,7 +19,7 @@ pins = {{ w1 = "beta", p1 = "gamma" }}
 cables = {{ w1 = ["eth1", "eth1"], p1 = ["eth1", "eth2"] }}"""
 
 
-def test_a_run_over_cables_loses_nothing_and_leaves_them_as_they_were(tmp_path: Path) -> None:
+def test_a_run_over_cables_loses_nothing_and_leaves_the_cables_as_before(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     resources = {"alpha": "switch=1", "beta": "host=1", "gamma": "host=1"}
     with cluster(tmp_path, resources, [tmp_path / "runs"], cables=CABLES) as machines:

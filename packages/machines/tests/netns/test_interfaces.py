@@ -51,7 +51,7 @@ def cable() -> Iterator[str]:
     wait_for(lambda: set(Path("/sys/class/net").iterdir()) == before)
 
 
-def test_a_host_in_a_tunnel_has_its_address_and_finds_all_others() -> None:
+def test_a_host_in_a_tunnel_has_its_address_and_finds_all_other_hosts() -> None:
     wired = wire(CONFIG, "w2", HERE, THERE, is_on_switch=False)
     build_host(wired.host, 2, 1)
     namespace = ("-netns", "hotline-w2")
@@ -105,7 +105,7 @@ def cable_state(name: str) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("tx_checksums", ["on", "off"])
-def test_a_host_on_a_cable_has_its_interface_which_returns_as_it_was(tx_checksums: str) -> None:
+def test_a_host_on_a_cable_has_its_interface_and_returns_the_interface_unchanged(tx_checksums: str) -> None:
     config = Config.model_validate(
         {"workers": 1, "servers": 1, "machines": "tcp://127.0.0.1:1",
          "wiring": {"underlay": "direct", "cables": {"w1": ["other", "x"], "p1": ["y", "z"]}}}
@@ -169,7 +169,7 @@ def test_a_tunnel_needs_room_for_the_largest_packet(mtu: int) -> None:
         assert link("w1-eth0", "-netns", "hotline-w1")["mtu"] == LARGEST_PACKET
 
 
-def test_cables_that_cannot_be_are_named() -> None:
+def test_missing_or_unusable_cables_are_named() -> None:
     with pytest.raises(MachinesError, match=r"expected one of the interfaces .*cable.*, got none$"):
         build_port(cabled("none"))
     with pytest.raises(MachinesError, match=rf"an interface without an address, .* got cable with {HERE}$"):

@@ -134,7 +134,7 @@ def test_without_shared_files_a_durable_server_ends_with_its_machine(machines: N
     wait_for(lambda: machines.remains() == {})
 
 
-def test_down_removes_what_a_killed_supervisor_has_left(machines: NamespacedCluster) -> None:
+def test_down_removes_the_namespaces_that_a_killed_supervisor_has_left(machines: NamespacedCluster) -> None:
     with machines.run(rounds=1_000, budget_s=600, workers=2, servers=2, tables=PINNED) as run:
         run.wait_for_phase("calibrate")
         kill_supervisor(machines, run)

@@ -78,7 +78,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_what_cannot_be_is_refused_before_anything_begins(
+def test_an_impossible_run_is_refused_before_anything_begins(
     machines: NamespacedCluster, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hotline_machines.cluster._CONNECT_TIMEOUT_S", 0.5)

@@ -126,7 +126,9 @@ def test_scripts_of_all_machines_train_one_model_until_down(
 
 
 @pytest.mark.parametrize("what", ["the runner", "a machine with workers", "the switch's machine"])
-def test_scripts_end_when_something_dies_and_nothing_is_left(machines: NamespacedCluster, what: str) -> None:
+def test_scripts_end_when_a_machine_or_the_runner_dies_and_nothing_is_left(
+    machines: NamespacedCluster, what: str
+) -> None:
     up = bring_up(machines)
     script = start(machines, "beta", "0", "waits")
     others = [start(machines, "gamma", "1", "waits"), start(machines, "beta", "2", "waits")]

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.netns
 
 
 @pytest.mark.parametrize("ended_by", [None, "./hotline down MACHINES=tcp://127.0.0.1:1"])
-def test_a_supervisor_that_is_terminated_before_and_after_it_serves_removes_all(
+def test_a_terminated_supervisor_removes_all_interfaces_before_and_after_serving(
     ended_by: str | None, tmp_path: Path
 ) -> None:
     spec = SupervisorSpec(

@@ -65,7 +65,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_what_does_not_fit_is_one_error(name: str) -> None:
+def test_hosts_that_fit_on_no_machine_are_one_error(name: str) -> None:
     machines, pins, message = REFUSALS[name]
     with pytest.raises(MachinesError) as refused:
         assign(machines, 2, 1, pins)
@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_one_error(name: str) -> None:
         ([], [0, 1], {}),
     ],
 )
-def test_agents_of_a_machine_have_cpus_of_it(
+def test_agents_of_a_machine_are_placed_on_its_cpus(
     hosts: list[str], cpus: list[int], expected: dict[str, int | None]
 ) -> None:
     assert cpus_of_hosts(hosts, cpus) == expected

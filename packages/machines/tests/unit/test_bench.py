@@ -24,7 +24,7 @@ def test_each_kind_of_machines_is_compared_with_mininet_of_its_round() -> None:
     assert list(met.values()) == [[True], [], [False]]
 
 
-def test_the_bench_has_the_names_of_what_it_runs() -> None:
+def test_the_bench_has_the_names_of_the_kinds_that_its_script_runs() -> None:
     names = (MININET, DIRECT, VXLAN, MACHINES)
     assert names == (
         beside_mininet.MININET, beside_mininet.DIRECT, beside_mininet.VXLAN, beside_mininet.MACHINES,

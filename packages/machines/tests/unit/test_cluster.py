@@ -51,12 +51,14 @@ def test_a_machine_that_cannot_carry_a_run_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("difference_s", [0.0, 0.0209, -0.0209])
-def test_others_are_fit(difference_s: float) -> None:
+def test_machines_within_the_clock_limit_and_a_lone_loopback_machine_are_accepted(
+    difference_s: float,
+) -> None:
     check_machine(a_machine(difference_s=difference_s), is_alone=False)
     check_machine(a_machine("tcp://127.0.0.1:1"), is_alone=True)
 
 
-def test_machines_of_one_name_are_refused_before_anything_else_is_asked(
+def test_machines_of_one_name_are_refused_before_the_survey(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A survey takes long, and two workers of one name are mostly on one machine."""
@@ -76,7 +78,7 @@ def test_machines_of_one_name_are_refused_before_anything_else_is_asked(
         asyncio.run(survey_machines(client, Config(machines="tls://192.0.2.3:1")))
 
 
-def test_a_survey_is_of_this_machine() -> None:
+def test_a_survey_describes_the_machine_that_runs_the_survey() -> None:
     found = survey()
     assert found.cpus and found.name and set(found.description) >= {"kernel", "cpus", "memory_mb"}
 
@@ -92,7 +94,7 @@ def test_a_survey_is_of_this_machine() -> None:
     ],
     ids=str,
 )
-def test_a_configuration_reaches_the_supervisor_as_it_is(settings: dict[str, Any], tmp_path: Any) -> None:
+def test_a_configuration_reaches_the_supervisor_unchanged(settings: dict[str, Any], tmp_path: Any) -> None:
     spec = SupervisorSpec(
         config=Config.model_validate(settings), scheduler="tls://h:1", run=tmp_path, generation=1,
         token="t", host="192.0.2.1",

@@ -112,7 +112,7 @@ async def test_the_supervisor_ends_with_its_runs_connection(is_asked: bool) -> N
             await channel.close()
 
 
-async def test_a_second_run_is_no_run_of_this_supervisor() -> None:
+async def test_a_supervisor_refuses_a_second_run_and_keeps_serving_the_first() -> None:
     async with supervisor() as (port, end_event):
         first, second = await control(port), await control(port)
         with pytest.raises(MachineLost):

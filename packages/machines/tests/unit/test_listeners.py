@@ -43,7 +43,7 @@ def test_a_socket_is_exposed_unless_the_socket_listens_at_the_loopback(
         assert says(refused.value, address, host, "dask scheduler --host 127.0.0.1", "TLS")
 
 
-def test_an_address_that_no_process_of_this_machine_has_is_refused() -> None:
+def test_an_address_without_a_listening_process_on_the_machine_is_refused() -> None:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))  # and does not listen
         with pytest.raises(MachinesError):
@@ -60,7 +60,7 @@ def test_an_address_that_no_process_of_this_machine_has_is_refused() -> None:
     ],
     ids=["neither", "worker", "scheduler"],
 )
-def test_a_cluster_on_the_loopback_is_refused_if_others_reach_a_process_of_it(
+def test_a_loopback_cluster_is_refused_if_a_process_listens_beyond_the_loopback(
     scheduler_host: str, worker_host: str | None, exposed: str | None
 ) -> None:
     async def connect() -> None:

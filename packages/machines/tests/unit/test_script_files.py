@@ -27,7 +27,7 @@ def script(tmp_path: Path) -> str:
     return str(tmp_path / "train.py")
 
 
-def test_a_script_is_its_file_and_all_that_it_imports(script: str, tmp_path: Path) -> None:
+def test_a_script_is_described_by_its_file_and_all_imported_files(script: str, tmp_path: Path) -> None:
     found = describe_script(script, str(tmp_path))
     assert set(found.digests) == FILES.keys() - {"unused.py"}
     assert found.packages == {"numpy": version("numpy")} and found.folder_exists
@@ -72,7 +72,7 @@ OWN = ScriptFiles(True, {"train.py": "aa"}, {"torch": "2.1"})
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_a_machine_lacks_is_named(other: ScriptFiles, message: str) -> None:
+def test_a_file_or_package_that_a_machine_lacks_is_named(other: ScriptFiles, message: str) -> None:
     with pytest.raises(MachinesError) as refused:
         check_scripts("train.py", "/here", OWN, {"a": OWN, "b": other})
     assert str(refused.value).startswith(f"b: SCRIPT=train.py: {message}")

@@ -9,14 +9,14 @@ from hotline_machines.security import check_address, host_of
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "tcp://127.9.9.9:1", "tcp://[::1]:8786"])
-def test_on_this_machine_tls_is_not_needed(address: str) -> None:
+def test_a_scheduler_on_the_loopback_needs_no_tls(address: str) -> None:
     check_address(address, allow_plaintext=False)
 
 
 @pytest.mark.parametrize(
     "address", ["tcp://192.0.2.1:8786", "tcp://0.0.0.0:1", "tcp://[2001:db8::1]:1", "tcp://no-such.invalid:1"]
 )
-def test_beyond_this_machine_tls_is_required(address: str) -> None:
+def test_a_scheduler_beyond_the_loopback_needs_tls_unless_plaintext_is_allowed(address: str) -> None:
     with pytest.raises(MachinesError) as refused:
         check_address(address, allow_plaintext=False)
     message = str(refused.value)
@@ -26,6 +26,6 @@ def test_beyond_this_machine_tls_is_required(address: str) -> None:
     check_address(address.replace("tcp", "tls"), allow_plaintext=False)
 
 
-def test_the_host_of_an_address() -> None:
+def test_the_host_is_parsed_from_an_address() -> None:
     assert host_of("tls://[2001:db8::1]:8786") == "2001:db8::1"
     assert host_of("tcp://head:8786") == "head"

@@ -32,7 +32,9 @@ MACHINES = {"machines": "tls://head:8786", "workers": 2, "servers": 1}
     ],
     ids=str,
 )
-def test_what_cannot_be_on_several_machines_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_settings_that_runs_on_several_machines_cannot_have_are_refused(
+    changes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         Config.model_validate({**MACHINES, **changes})
 

@@ -19,7 +19,7 @@ def versions(**others: dict[str, str]) -> dict[str, dict[str, str]]:
     return {RUNNER: COMMON, **{name: {**COMMON, **changed} for name, changed in others.items()}}
 
 
-def test_what_is_compared_is_what_a_machine_describes() -> None:
+def test_the_compared_versions_are_the_versions_that_a_machine_describes() -> None:
     assert software_versions().keys() == COMMON.keys()
     assert re.fullmatch(r"\S+ \([0-9a-f]{12}\)", software_versions()["hotline"])
 
@@ -29,7 +29,9 @@ def test_equal_versions_need_no_remark() -> None:
 
 
 @pytest.mark.parametrize("name", ["hotline", "wire", "python"])
-def test_a_version_that_differs_is_refused_and_names_all_machines_with_it(name: str) -> None:
+def test_a_different_version_is_refused_with_the_names_of_all_machines_that_have_that_version(
+    name: str,
+) -> None:
     with pytest.raises(MachinesError) as refused:
         check_versions(versions(a={}, b={name: "other"}, c={name: "third"}))
     assert str(refused.value) == (
@@ -37,7 +39,7 @@ def test_a_version_that_differs_is_refused_and_names_all_machines_with_it(name: 
     )
 
 
-def test_kernels_may_differ_and_that_is_said() -> None:
+def test_kernels_may_differ_and_the_difference_is_reported() -> None:
     assert check_versions(versions(a={}, b={"kernel": "6.12"})) == [
         "kernel: 6.1 on this machine, and 6.12 on b"
     ]

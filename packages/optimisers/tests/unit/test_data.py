@@ -16,7 +16,7 @@ from switch_harness.wording import mentions
 ROWS = (5, 7)
 
 
-def test_the_gradient_of_dlrm_is_that_of_finite_differences() -> None:
+def test_the_gradient_of_dlrm_equals_finite_differences() -> None:
     trace = dlrm.make_trace(1, 1, 6, seed=3, rows=ROWS)
     model, batch = dlrm.DLRM(2.0**20, rows=ROWS), trace.batch(1, 0)
     weights = model.initial[batch.positions] + 0.05

@@ -127,7 +127,7 @@ def test_figures_and_tables_have_all_points(numbers: OptimiserNumbers) -> None:
     assert [len(table.rows) for table in tables] == [len(ARMS), len(ARMS), 2 * len(SOME_BUDGETS)]
 
 
-def test_panels_with_own_axes_have_them_on_paper_and_page(numbers: OptimiserNumbers) -> None:
+def test_panels_with_own_axes_have_the_same_axes_on_paper_and_page(numbers: OptimiserNumbers) -> None:
     losses, _ = figures_of(numbers)
     axes = draw(losses).axes
     assert [axis.get_xlabel() for axis in axes] == ["ms, simulated", "mini-batches of all workers"] * 2

@@ -42,7 +42,7 @@ def test_every_setting_is_measured_through_the_switch(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_ctrl_c_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_measurement_and_leaves_nothing(tmp_path: Path) -> None:
     output = tmp_path / "c.parquet"
     process = start(output)
     deadline = time.monotonic() + PATIENCE_S

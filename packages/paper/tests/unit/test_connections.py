@@ -75,7 +75,7 @@ def test_a_server_answers_every_connection(tmp_path: Path, port: int) -> None:
             assert server.call(cmd="stats")["rpcs"] == (turn + 1) * len(callers)
 
 
-def test_an_unknown_way_is_named(tmp_path: Path, port: int) -> None:
+def test_an_unknown_way_to_wait_is_named(tmp_path: Path, port: int) -> None:
     with started(tmp_path, "server", port=port) as server:
         answer = server.call(cmd="listen", way="select", peers=[])
         assert answer == {"error": "way 'select': expected one of scan, poll, epoll, shared"}
@@ -106,7 +106,7 @@ def test_a_caller_without_an_answer_is_named(tmp_path: Path, port: int) -> None:
         assert answer == {"error": "caller 1 of 1 had no answer in 2 s"}
 
 
-def test_every_setting_once() -> None:
+def test_settings_have_each_combination_once() -> None:
     found = settings([1, ACTIVE_CALLERS, 64])
     # All call in four arms; of 64 connections some are idle in two.
     assert len(found) == len(set(found)) == 4 * (3 * 4 + 2)
@@ -154,7 +154,7 @@ def test_the_figure_has_means_intervals_and_slopes(tmp_path: Path) -> None:
     assert slope["epoll", "all call", "baseline"] == pytest.approx(0, abs=1e-9)
 
 
-def test_of_few_rounds_the_bounds_are_the_rounds(tmp_path: Path) -> None:
+def test_with_few_rounds_the_bounds_are_the_lowest_and_highest_round(tmp_path: Path) -> None:
     file = tmp_path / "c.parquet"
     measured(3).write_parquet(file)
     [series, *_] = delay_against_connections(file).panels[0].series
@@ -162,6 +162,6 @@ def test_of_few_rounds_the_bounds_are_the_rounds(tmp_path: Path) -> None:
     assert (series.low[0], series.y[0], series.high[0]) == pytest.approx((50.5, 51.5, 52.5))
 
 
-def test_a_file_that_is_none(tmp_path: Path) -> None:
+def test_a_missing_file_is_one_error_that_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(AnalysisError, match=mentions("none.parquet", "read")):
         delay_against_connections(tmp_path / "none.parquet")

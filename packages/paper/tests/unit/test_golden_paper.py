@@ -66,7 +66,7 @@ def _make_stages(golden: GoldenRun, folder: Path) -> None:
         record.write(target)
 
 
-def test_the_report_has_every_figure_and_table_and_says_what_the_answer_says(folder: Path) -> None:
+def test_the_report_has_every_figure_and_table_and_the_verdicts_of_the_answer(folder: Path) -> None:
     """Every run is the golden one, so the effect of offload is the same for 2 and 3 workers."""
     steps: list[str] = []
     report = write_paper(STAGES, folder, [], steps.append)

@@ -66,7 +66,7 @@ def test_no_cost_is_negative_and_errors_are_measured() -> None:
                for quantity, errors in found.items())  # fmt: skip
 
 
-def test_change_is_a_part_of_what_it_is_without() -> None:
+def test_change_is_relative_to_the_value_without_offload() -> None:
     costs = RpcCosts.fit(POINTS)
     of = packed(0.5, 640)
     assert relative_change("packets", of, costs) == pytest.approx(-0.5)

@@ -22,7 +22,7 @@ def keys_in_lane(number: int, lane: int) -> list[int]:
     return list(islice((key for key in count(1) if lane_of(key) == lane), number))
 
 
-def test_hot_keys_of_one_lane_take_an_rpc_each_and_cold_ones_share() -> None:
+def test_hot_keys_of_one_lane_take_an_rpc_each_and_cold_keys_share_rpcs() -> None:
     """Three hot keys of lane 4 and one of lane 9 in every mini-batch; 40 cold ones, always others."""
     hot = [*keys_in_lane(3, 4), *keys_in_lane(1, 9)]
     chance = np.random.default_rng(1)
@@ -34,7 +34,7 @@ def test_hot_keys_of_one_lane_take_an_rpc_each_and_cold_ones_share() -> None:
     assert (found.rpcs, found.rpcs_with_offload, found.server_rpcs_with_offload) == (2, 3, 2)
 
 
-def test_a_hot_set_is_chosen_from_other_mini_batches_than_it_is_counted_in() -> None:
+def test_a_hot_set_is_chosen_from_the_first_half_and_counted_on_the_second_half() -> None:
     """Keys that are hot only in the second half are not in the set."""
     first, second = keys_in_lane(8, 1), keys_in_lane(16, 2)[8:]
     found = pack_trace(trace_of([first] * 60 + [second] * 60), top_k=8, servers=1)
@@ -48,7 +48,7 @@ def test_two_servers_have_own_rpcs() -> None:
     assert found.rpcs in (2, 3) and found.keys == 64
 
 
-def test_generated_data_have_the_skew_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_data_have_the_requested_skew(monkeypatch: pytest.MonkeyPatch) -> None:
     """The served share is a little less than the skew, as the hot set comes from other steps."""
     monkeypatch.setattr(packing, "_PROFILE_LANES", 200_000)
     found = pack_shape(0.5, 2000, 2)
@@ -77,7 +77,7 @@ def test_rows_of_all_dims_are_published() -> None:
 
 
 @pytest.mark.parametrize(("dim", "keys_per_step", "servers", "cells"), published_rows())
-def test_packing_is_what_is_published(
+def test_packing_ratios_equal_the_published_ratios(
     dim: int, keys_per_step: int, servers: int, cells: tuple[float, ...]
 ) -> None:
     """The hot sets are 20,000 rows of one value, or as many longer rows as fit."""

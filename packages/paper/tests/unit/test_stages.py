@@ -85,7 +85,7 @@ def test_progress_is_in_planned_seconds(shell: None, tmp_path: Path) -> None:
     assert [at for at, _, _ in reports] == sorted(at for at, _, _ in reports) and reports[-1][0] == 20
 
 
-def test_ctrl_c_ends_the_stage_and_keeps_finished_ones(
+def test_ctrl_c_ends_the_current_stage_and_keeps_finished_stages(
     shell: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The stage's command and its children get the signal, too."""
@@ -126,12 +126,12 @@ def test_the_planned_stages_are_valid_configurations() -> None:
                 assert Config.model_validate(values).runs == Path("r")
 
 
-def test_settings_as_toml() -> None:
+def test_settings_written_as_toml_read_back_equal() -> None:
     values = {"a": 1, "shape": {"b": 0.5, "c": "x"}, "d": ["e", "f"], "g": True}
     assert tomli.loads(to_toml(values)) == values
 
 
-def test_a_run_and_fig_9_are_commands_of_this_checkout(tmp_path: Path) -> None:
+def test_stages_run_the_commands_of_the_checkout(tmp_path: Path) -> None:
     run = stages._command(Stage("r1", 1), tmp_path, tmp_path / "run.toml")
     assert run == [str(ROOT / "hotline"), "run", f"CONFIG={tmp_path}/run.toml"]
     fig_9 = stages._command(

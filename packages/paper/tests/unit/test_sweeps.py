@@ -61,7 +61,7 @@ def on_grid(skew: float, keys: int) -> Any:
     return Run(4, 2, top_k=round(1_000 * skew), skew=skew, keys=keys)
 
 
-def test_of_the_maps_runs_one_line_goes_along_skew_and_one_along_the_size_of_a_step() -> None:
+def test_the_maps_runs_are_drawn_along_skew_and_along_the_size_of_a_step() -> None:
     """Skew among the largest steps; size of a step at the skew that has most of them."""
     grid = {f"map-{skew}-{keys}": on_grid(skew, keys) for skew in (0.7, 0.1, 0.3) for keys in (500, 3_000)}
     grid["map-0.3-1200"] = on_grid(0.3, 1_200)
@@ -82,7 +82,7 @@ def test_every_kind_of_stage_has_its_figures() -> None:
     assert list(sweeps({})) == []
 
 
-def test_what_offload_changes_by_the_number_of_workers() -> None:
+def test_the_figure_shows_the_changes_by_offload_for_each_number_of_workers() -> None:
     found = changes_by_workers(runs((16, 4, 3_000), (2, 2, 1_000)))
     titles = ["packets to the servers", "servers' CPU", "workers' CPU", "time of a pull", "time of a push"]
     assert [panel.title for panel in found.panels] == titles

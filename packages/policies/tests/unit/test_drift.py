@@ -44,7 +44,7 @@ def test_a_half_life_is_found_again(tmp_path: Path) -> None:
     assert half_lives_by_table(log) == []
 
 
-def test_half_lives_by_table(tmp_path: Path) -> None:
+def test_each_table_has_its_own_half_life(tmp_path: Path) -> None:
     """Of two tables in one log, only one of which drifts."""
     frames = []
     for name, steps in (("stays", None), ("drifts", 400)):

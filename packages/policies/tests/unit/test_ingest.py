@@ -47,7 +47,7 @@ def test_rows_of_any_order_become_steps_in_the_order_of_time(
     assert (found.keys.tolist(), found.training_steps, found.training_accesses) == ([1, 5, 9, big], 2, 4)
 
 
-def test_logs_of_several_servers_are_one(tmp_path: Path) -> None:
+def test_logs_of_several_servers_are_merged_in_the_order_of_steps(tmp_path: Path) -> None:
     one = csv(tmp_path / "one.csv", f"{HEAD}1,1,4\n2,1,4\n1,2,4\n")
     two = csv(tmp_path / "two.csv", f"{HEAD}1,1,3\n2,1,5\n")
     assert keys_by_step(prepared(one, two)) == [[3, 4], [4], [4, 5]]
@@ -66,7 +66,9 @@ def test_training_sets_follow_one_another(tmp_path: Path) -> None:
     assert keys_by_step(prepared(one, two)) == [[1, 5], [2, 7], [2, 9]]
 
 
-def test_the_next_access_of_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_access_has_the_position_of_the_next_access_to_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("hotline_policies.log._CHUNK", 3)
     found = prepared(csv(tmp_path / "log.csv", f"{HEAD}1,1,1\n1,1,2\n2,1,2\n3,1,1\n3,1,3\n4,1,2\n"))
     never = 2**32 - 1
@@ -101,13 +103,13 @@ def test_an_error_names_its_place(tmp_path: Path, name: str, text: str, message:
     assert "\n" not in str(refused.value)
 
 
-def test_a_parquet_row_that_is_wrong(tmp_path: Path) -> None:
+def test_a_wrong_parquet_row_is_named_by_its_number(tmp_path: Path) -> None:
     log = tmp_path / "log.parquet"
     pl.DataFrame({"iteration": [1, 2], "worker": [1, -1], "key": [1, 2]}).write_parquet(log)
     with pytest.raises(DataError, match=mentions("row 2", "-1")):
         prepared(log)
 
 
-def test_a_log_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="No such file"):
         prepared(tmp_path / "gone.csv")

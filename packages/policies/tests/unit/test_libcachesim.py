@@ -68,7 +68,7 @@ def hits_of(path: Path, cache: Any) -> int:
 
 
 @pytest.mark.parametrize("name", ["movielens", "small", "large"])
-def test_hits_are_those_of_libcachesim(tmp_path: Path, name: str) -> None:
+def test_each_policy_has_as_many_hits_as_libcachesim(tmp_path: Path, name: str) -> None:
     log, path = traces(tmp_path, name)
     for policy, (make, theirs) in POLICIES.items():
         for size in SIZES[name]:
@@ -78,7 +78,7 @@ def test_hits_are_those_of_libcachesim(tmp_path: Path, name: str) -> None:
             assert int((levels == 0).sum()) == expected, (policy, size)
 
 
-def test_the_curve_is_that_of_libcachesim(tmp_path: Path) -> None:
+def test_the_miss_ratio_curve_equals_libcachesims_hits(tmp_path: Path) -> None:
     _, path = traces(tmp_path, "movielens")
     steps = read(tmp_path, path)
     (curve,) = miss_ratios(steps, None, lambda done, total: None).curves
@@ -87,7 +87,7 @@ def test_the_curve_is_that_of_libcachesim(tmp_path: Path) -> None:
         assert curve.at(size) == pytest.approx(1 - expected / len(steps.accesses))
 
 
-def test_hits_of_the_second_half_of_movielens(tmp_path: Path) -> None:
+def test_hits_of_the_second_half_of_movielens_equal_libcachesims(tmp_path: Path) -> None:
     """These are the numbers that libCacheSim gave when the log was first compared."""
     log, _ = traces(tmp_path, "movielens")
     levels = np.empty(len(log.accesses), np.uint8)

@@ -182,7 +182,7 @@ class RecordingRule:
 
 
 @pytest.mark.parametrize("name", CHOOSING)
-async def test_follow_has_the_rule_see_and_choose_what_the_replay_does(name: str) -> None:
+async def test_a_live_rule_sees_and_chooses_the_same_keys_as_in_the_replay(name: str) -> None:
     log, size, steps = random_log(500), 15, 20
     live, offline = RecordingRule(name), RecordingRule(name)
     replay(log, spec_of_follow(name, offline), (size,), steps)

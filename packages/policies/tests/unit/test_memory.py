@@ -45,7 +45,7 @@ def by_hand(size: int, dims: dict[int, int]) -> tuple[int, float]:
     return len(chosen), sum(halves[1][key] for key in chosen) / sum(halves[1].values())
 
 
-def test_shares_by_hand(log: Path) -> None:
+def test_shares_of_updates_by_memory_equal_sums_by_hand(log: Path) -> None:
     keys = {int(row.split(",")[3]) for row in rows_with_dims()}
     found = memory_shares(log, columns=("table=table,dim=n",), memory=SIZES)
     assert [each.values for each in found.dims] == [OWN, *map(str, COMPARED_DIMS)]
@@ -101,7 +101,7 @@ def test_the_tables_of_a_dlrm_have_their_rows_and_dims(tmp_path: Path) -> None:
     assert keys_per_step == pytest.approx(3_000, rel=0.05)
 
 
-def test_a_study_of_a_dlrm_has_its_dims_unless_options_say_others(tmp_path: Path) -> None:
+def test_a_study_of_a_dlrm_uses_its_dims_unless_options_give_dims(tmp_path: Path) -> None:
     def made(**options: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
         found = study(built_in="criteo", steps=40, policies=("top-k",), into=tmp_path / "into", **options)
         assert found.facts.tables == tuple(sorted(map(str, range(1, 27)), key=found.facts.tables.index))

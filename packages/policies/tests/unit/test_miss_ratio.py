@@ -42,7 +42,7 @@ def plain_histogram(accesses: Sequence[int], keys: int) -> list[int]:
 
 @settings(max_examples=examples(60))
 @given(st.lists(st.integers(0, 9), max_size=400), st.lists(st.integers(0, 2), min_size=10, max_size=10))
-def test_distances_are_those_of_a_list(keys: list[int], groups: list[int]) -> None:
+def test_reuse_distances_equal_the_distances_in_a_plain_list(keys: list[int], groups: list[int]) -> None:
     accesses, group_of = np.array(keys, np.uint32), np.array(groups, np.uint16)
     parts = [accesses[:7], accesses[7:]]
     for group, found in enumerate(reuse_histograms(parts, group_of, 3)):
@@ -50,7 +50,7 @@ def test_distances_are_those_of_a_list(keys: list[int], groups: list[int]) -> No
         assert found.tolist() == plain_histogram(inside, groups.count(group))
 
 
-def test_many_times_take_new_numbers() -> None:
+def test_reuse_distances_stay_exact_when_access_times_are_renumbered() -> None:
     random = np.random.default_rng(5)
     keys = (random.pareto(0.7, 30_000) * 5).astype(np.int64) % 900
     distinct, accesses = np.unique(keys, return_inverse=True)
@@ -61,7 +61,7 @@ def test_many_times_take_new_numbers() -> None:
     assert reuse._MIN_WORDS * 64 * 30_000 > 2 * 900  # they are used up many times
 
 
-def test_a_log_of_two_tables(tmp_path: Path) -> None:
+def test_a_log_of_two_tables_has_a_curve_of_each_table_and_of_all_keys(tmp_path: Path) -> None:
     report = json_of("policies", "miss-ratio", movielens(), "--batch", 1, "-o", tmp_path / "curve.csv")
     whole, users, items = report["curves"]
     assert [each["table"] for each in report["curves"]] == ["all", "user_id", "item_id"]
@@ -99,7 +99,7 @@ def test_a_sample_is_within_its_error(tmp_path: Path) -> None:
     assert says(printed, "10.00%", "95 %")
 
 
-def test_what_torchrec_and_hugectr_take(tmp_path: Path) -> None:
+def test_the_files_for_torchrec_and_hugectr_have_the_hit_rates_of_the_log(tmp_path: Path) -> None:
     torchrec, hugectr = tmp_path / "torchrec.json", tmp_path / "hugectr.json"
     invoke(
         "policies", "miss-ratio", movielens(), "--batch", 100, "--torchrec", torchrec, "--hugectr", hugectr
@@ -143,7 +143,7 @@ def test_torchrecs_planner_sees_the_misses(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(find_spec("torchrec") is None, reason="TorchRec is not installed")
-def test_torchrecs_own_class(tmp_path: Path) -> None:
+def test_torchrecs_class_computes_the_same_expected_miss_rates(tmp_path: Path) -> None:
     import torch  # type: ignore[import-not-found,unused-ignore]  # not in requirements.lock
     from torchrec.distributed.planner.shard_estimators import (  # type: ignore[import-not-found,unused-ignore]
         EmbeddingOffloadStats,

@@ -39,14 +39,14 @@ def best(log: PolicyLog, size: int) -> int:
     st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True), min_size=2, max_size=10),
     st.integers(1, 4),
 )
-def test_it_is_the_best_of_all_that_can_be_tried(steps: list[list[int]], size: int) -> None:
+def test_beladys_optimum_equals_an_exhaustive_search(steps: list[list[int]], size: int) -> None:
     log = make_log(steps)
     levels, _ = replayed(log, "belady", (size,), 99)
     assert int((levels == 0).sum()) == best(log, size)
 
 
 @pytest.mark.parametrize("seed", seeds(10))
-def test_no_policy_exceeds_it(seed: int) -> None:
+def test_no_policy_exceeds_beladys_optimum(seed: int) -> None:
     log = random_log(100 + seed)
     optimum, _ = replayed(log, "belady", SIZES, 5)
     for spec in POLICIES:
@@ -57,7 +57,7 @@ def test_no_policy_exceeds_it(seed: int) -> None:
             assert hits <= (optimum <= number).sum(), (spec.name, size)
 
 
-def test_many_words_of_times() -> None:
+def test_access_times_of_a_long_log_fill_several_tiers_of_bits() -> None:
     """Use a log so long that the times need four tiers of bits."""
     chance = np.random.default_rng(3)
     log = make_log(

@@ -47,7 +47,9 @@ def whole_study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[st
     return into, studied(write_log(folder), "--sizes", SIZES, "--period-s", 0.04, "--into", into)
 
 
-def test_all_of_it(whole_study: tuple[Path, dict[str, Any]]) -> None:
+def test_a_study_has_outcomes_of_all_policies_and_sizes_and_a_report(
+    whole_study: tuple[Path, dict[str, Any]],
+) -> None:
     into, report = whole_study
     assert {(each["policy"], each["size"]) for each in report["outcomes"]} == {
         (name, size) for name in BY_NAME for size in (5, 10, 50)
@@ -78,7 +80,7 @@ def test_all_of_it(whole_study: tuple[Path, dict[str, Any]]) -> None:
 
 
 @pytest.mark.usefixtures("no_page")
-def test_on_the_terminal(log: Path, tmp_path: Path) -> None:
+def test_the_terminal_has_a_line_for_each_policy_with_its_shares(log: Path, tmp_path: Path) -> None:
     asked = (log, "--sizes", SIZES, "--into", tmp_path / "out", "--only", "top-k,lru,belady,random")
     result = policies(*asked)
     assert result.exit_code == 0
@@ -111,7 +113,7 @@ def test_damaged_parts_of_a_study_are_computed_again(log: Path, tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("no_page")
-def test_the_answer_names_what_is_better_than_a_fixed_set(log: Path, tmp_path: Path) -> None:
+def test_the_answer_names_a_policy_that_is_better_than_a_fixed_set(log: Path, tmp_path: Path) -> None:
     asked = (log, "--sizes", 10, "--period-s", 0.04, "--only", "top-k,window")
     drifts = policies(*asked, "--into", tmp_path / "a")
     assert says(drifts.output, "here", "choice")
@@ -154,7 +156,7 @@ def test_keys_that_all_fit_need_no_policy(log: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_page")
-def test_a_period_has_two_steps_and_a_shorter_one_is_explained(tmp_path: Path) -> None:
+def test_a_period_has_two_steps_and_a_shorter_period_is_explained(tmp_path: Path) -> None:
     """In a period of one step, whose keys are distinct, *first come* has no hit by construction."""
     log = tmp_path / "log.csv"
     rows = [f"{step},1,{key}" for step in range(12) for key in range(8)]
@@ -208,7 +210,7 @@ def test_finished_work_is_not_repeated(log: Path, tmp_path: Path, monkeypatch: p
     assert done[3:] == ["belady", "top-k", "lru"]
 
 
-def test_what_a_control_plane_manages_is_what_was_measured() -> None:
+def test_the_default_rate_of_writes_is_the_published_rate() -> None:
     """The rate is that of a hot set in the kernel, as published."""
     kernel = published_table("performance").text_of("hot set written over gRPC, thousand/s", "kernel")
     assert float(kernel) * 1_000 == WRITES_PER_S
@@ -217,7 +219,9 @@ def test_what_a_control_plane_manages_is_what_was_measured() -> None:
     assert StudySettings().writes_per_s == WRITES_PER_S
 
 
-def test_a_generated_log(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_generated_log_is_studied_before_and_after_its_shift(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     given = ("--built-in", "r1", "--steps", 40, "--shift", "--sizes", "20000", "--only", "belady,top-k,lru")
     report = studied(*given, "--into", tmp_path / "out")
     assert report["facts"]["steps"] == 40 and report["facts"]["shift_at"] == 30
@@ -255,7 +259,9 @@ def test_a_generated_log(tmp_path: Path, request: pytest.FixtureRequest) -> None
         (("gone.csv",), 1, "gone.csv: cannot be read: No such file"),
     ],
 )
-def test_refusals(log: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
+def test_wrong_options_are_refused_and_write_no_output(
+    log: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, message: str
+) -> None:
     given = [str(log) if argument == "LOG" else argument for argument in arguments]
     result = policies(*given, "--into", tmp_path / "out")
     assert (result.exit_code, message in " ".join(result.output.split())) == (code, True), result.output

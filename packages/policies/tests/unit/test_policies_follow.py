@@ -36,7 +36,9 @@ async def followed(log: PolicyLog) -> list[float]:
 
 
 @pytest.mark.parametrize("half_life", [None, 1_000.0, 300.0])
-async def test_a_window_is_what_follow_does(tmp_path: Path, half_life: float | None) -> None:
+async def test_the_replayed_window_policy_predicts_the_hit_shares_of_follow(
+    tmp_path: Path, half_life: float | None
+) -> None:
     shape = Shape("small", 20_000, TOP_K, 0.5, 200, 4)
     parts = write_parts(LogSpec(shape, 1_000, half_life=half_life), tmp_path, lambda done, total: None)
     log = prepare(parts, tmp_path, 0.5, ReadOptions(), lambda done, total: None)

@@ -50,7 +50,7 @@ def made(folder: Path, logs: tuple[PublicLog, ...]) -> dict[str, LogTable]:
         return tables_of(logs, folder)
 
 
-def test_the_table_of_policies_is_that_of_studies(
+def test_the_table_of_policies_has_the_shares_of_studies(
     folder: Path, tmp_path: Path, made: dict[str, LogTable]
 ) -> None:
     table = made[POLICIES]
@@ -69,7 +69,7 @@ def test_the_table_of_policies_is_that_of_studies(
     assert shares @ updates / updates.sum() == pytest.approx(table.rows[0][1], abs=0.1)
 
 
-def test_the_table_of_memory_has_each_log_and_the_generated_one(
+def test_the_table_of_memory_has_each_public_log_and_the_generated_log(
     folder: Path, made: dict[str, LogTable]
 ) -> None:
     table = made[MEMORY]

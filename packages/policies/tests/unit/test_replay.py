@@ -58,7 +58,7 @@ def test_periods_end_by_steps(period: int) -> None:
     assert done.moves[INSTALLS].tolist() == [len(sampled)]
 
 
-def test_packets_are_those_of_the_packing() -> None:
+def test_packets_of_a_replay_equal_the_packing_of_agents() -> None:
     chance = np.random.default_rng(1)
     log = make_log([chance.choice(3_000, 200, replace=False).tolist() for _ in range(100)])
     sampled = sample_steps(log, np.ones(len(log.keys), np.int64))
@@ -82,7 +82,7 @@ def test_packets_are_those_of_the_packing() -> None:
     assert large.to_servers < small.to_servers
 
 
-def test_a_control_plane_follows_what_it_can_write() -> None:
+def test_a_control_plane_can_follow_up_to_its_rate_of_writes() -> None:
     assert can_follow(500, 10.0, False, 100.0) is True  # 1,000 table writes in 10 s
     assert can_follow(501, 10.0, False, 100.0) is False
     assert can_follow(10**9, 10.0, True, 100.0) is None

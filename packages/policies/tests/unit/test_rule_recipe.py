@@ -104,7 +104,7 @@ def counted(steps: Iterable[Sequence[int]]) -> dict[int, int]:
     return dict(zip(keys.tolist(), counts.tolist(), strict=True))
 
 
-def test_it_is_scored_on_a_log(rule: str, log: Path, tmp_path: Path) -> None:
+def test_the_recipes_rule_is_scored_on_a_log(rule: str, log: Path, tmp_path: Path) -> None:
     asked = (log, "--sizes", "10,40", "--period-s", 0.04, "--only", "top-k", "--rule", rule)
     report = json_of("policies", *asked, "--into", tmp_path / "out")
     rows = pl.read_parquet(log).group_by("iteration", maintain_order=True).agg("key")
@@ -121,7 +121,9 @@ def test_it_is_scored_on_a_log(rule: str, log: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_page")
-def test_its_results_are_reused_until_its_code_changes(rule: str, log: Path, tmp_path: Path) -> None:
+def test_results_of_the_recipes_rule_are_reused_until_its_code_changes(
+    rule: str, log: Path, tmp_path: Path
+) -> None:
     asked = ("policies", log, "--sizes", "10", "--only", "top-k", "--rule", rule, "--into", tmp_path / "out")
     first = json_of(*asked)
     assert json_of(*asked) == first
@@ -143,7 +145,7 @@ def choose_coldest(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("is_coldest", [False, True])
-def test_it_chooses_the_hot_set_of_a_simulated_run(
+def test_the_recipes_rule_chooses_the_hot_set_of_a_simulated_run(
     rule: str, log: Path, tmp_path: Path, is_coldest: bool
 ) -> None:
     if is_coldest:
@@ -205,7 +207,9 @@ class Recording:
 
 
 @live(favours=FIRST)
-async def test_follow_moves_its_keys_under_running_workers(net: LiveNet, rule: str) -> None:
+async def test_follow_moves_the_keys_of_the_recipes_rule_under_running_workers(
+    net: LiveNet, rule: str
+) -> None:
     """After each period the switch has the keys that the rule gives, and no update is lost."""
     recording = Recording(find_rule(rule))
 
@@ -231,7 +235,7 @@ async def operations_of_each_worker(net: LiveNet, number: int) -> None:
 
 
 @live(favours=FIRST)
-async def test_the_command_follow_takes_it(net: LiveNet, rule: str) -> None:
+async def test_the_command_follow_takes_the_recipes_rule(net: LiveNet, rule: str) -> None:
     await net.work(40)
     asked = ("follow", "--job", str(JOB), "--top-k", "20", "--rule", rule)
     code, output, errors = await hotline(net, *asked, "--period-s", "0.2", "--periods", "1", "--json")

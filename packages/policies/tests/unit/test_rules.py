@@ -77,7 +77,7 @@ def test_random_keys_are_as_many_as_are_kept_and_were_seen() -> None:
     assert {key for key, level in zip(scored, every, strict=True) if level == 0} == seen & set(scored)
 
 
-def test_random_keys_are_no_hotter_than_others() -> None:
+def test_randomly_chosen_keys_are_no_hotter_than_the_remaining_keys() -> None:
     """About a tenth of the keys selected from 1,000 are among the hottest 100."""
     log = make_log([[key for key in range(1_000) if step % (1 + key // 100) == 0] for step in range(40)])
     order = np.argsort(-log.counts, kind="stable")[:100]
@@ -106,7 +106,7 @@ def hits_of_library(cache: Any, keys: list[int]) -> list[bool]:
 
 
 @pytest.mark.parametrize("seed", seeds(10))
-def test_lru_and_lfu_are_cachetools(seed: int) -> None:
+def test_lru_and_lfu_have_the_hits_of_cachetools(seed: int) -> None:
     log = random_log(200 + seed)
     levels = np.empty(len(log.accesses), np.uint8)
     recency.make_lru(log, SIZES).serve(log.accesses, levels)

@@ -29,7 +29,7 @@ REPORTS = published_table("tofino-resources")
 
 
 @pytest.mark.parametrize("program", [row.name for row in REPORTS.rows])
-def test_the_count_is_what_the_compiler_reported(program: str) -> None:
+def test_the_counted_memory_equals_the_compilers_report(program: str) -> None:
     found = _COMPILED.fullmatch(program)
     assert found is not None
     chip, lanes, slots = (int(number.replace(",", "")) for number in found.groups())
@@ -53,7 +53,7 @@ def test_counts_of_a_push_by_hand() -> None:
 
 
 @pytest.mark.parametrize("count", list(program_counts()), ids=lambda count: count.program)
-def test_what_is_counted_fits(count: ProgramCount) -> None:
+def test_the_counted_memory_fits_into_a_stage(count: ProgramCount) -> None:
     assert count.fullest_stage_map_rams <= STAGE_MAP_RAMS
     assert count.fullest_stage_map_rams + 4 * VALUES_OF_STAGE <= STAGE_SRAMS
 

@@ -29,7 +29,7 @@ def test_containers_of_a_tofino_2_count(tmp_path: Path) -> None:
     assert use_of(tmp_path / "out").phv_bits == 1_912
 
 
-def test_stages_after_the_last_one_in_use_do_not_count(tmp_path: Path) -> None:
+def test_unused_stages_at_the_end_do_not_count(tmp_path: Path) -> None:
     shutil.copytree(REPORTS, tmp_path / "out")
     log = tmp_path / "out" / "pipe" / "logs" / "mau.resources.log"
     lines = log.read_text().splitlines()

@@ -149,7 +149,7 @@ def test_integers_of_several_jobs_add_up_exactly(
             assert all(result.tolist() == total(vectors[job]) for result in results)
 
 
-def test_jobs_with_the_same_cells_get_others() -> None:
+def test_jobs_that_collide_in_the_same_cells_move_to_separate_cells() -> None:
     network = Network({1: 2, 2: 2}, window=2, places=2, reordering=0.5, check=True)
     ones = {job: [np.ones(SIZE, np.int32)] * 2 for job in (1, 2)}
     found = []
@@ -196,7 +196,7 @@ packets = st.builds(
 @pytest.mark.parametrize("check", [False, True], ids=["published", "check"])
 @settings(max_examples=examples(200))
 @given(taken=st.lists(packets, max_size=40))
-def test_a_server_is_the_model(check: bool, taken: list[AtpPacket]) -> None:
+def test_a_server_answers_like_its_model(check: bool, taken: list[AtpPacket]) -> None:
     state: Any = make_server(0, 1, KeySpace(2 * VALUES), [13])
     state.job_states.check = check
     model = ServerModel(tuple(state.spare_cells[0].tolist()), check)
@@ -209,7 +209,9 @@ def test_a_server_is_the_model(check: bool, taken: list[AtpPacket]) -> None:
     seed=st.integers(0, 2**32), window=st.integers(1, 5), sizes=st.lists(st.integers(1, SIZE), max_size=4),
     adaptive=st.booleans(),
 )  # fmt: skip
-def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[int], adaptive: bool) -> None:
+def test_a_worker_sends_the_packets_of_the_model_of_a_window(
+    seed: int, window: int, sizes: list[int], adaptive: bool
+) -> None:
     """Acknowledgements come in any order, doubled, marked, with other cells, and of other all-reduces."""
     random = Random(seed)
     client = AtpClient(Caller(3, 2, 1), 1, KeySpace(SIZE), lambda: 0, window)
@@ -245,7 +247,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
 
 
 @pytest.mark.parametrize("faults", [0.0, 0.3])
-def test_the_plain_twin_leaves_the_same(faults: float) -> None:
+def test_plain_python_leaves_the_same_state_as_compiled_code(faults: float) -> None:
     networks = [
         Network({1: 2}, 5, window=2, faults=faults, check=True, machine=machine)
         for machine in (COMPILED, plain_machine())
@@ -288,7 +290,7 @@ def test_published_timers_resend_the_first_packet_after_silence() -> None:
     assert sent() == [(2, True)] and client.deadline() == now + 400_000
 
 
-def test_who_waits_in_vain_says_so() -> None:
+def test_a_worker_without_answers_reports_a_stall() -> None:
     now = 0
     client = AtpClient(Caller(3, 1, 1), 1, KeySpace(SIZE), lambda: now, 4)
     client.all_reduce(np.ones(100, np.float32), 2)
@@ -314,7 +316,7 @@ def test_who_waits_in_vain_says_so() -> None:
         (np.array([1, -MAX_SUM // 2 - 1], np.int32), 2, "value 1: expected an integer from -1073741823 to"),
     ],
 )
-def test_vectors_that_cannot_be_added(vector: Any, workers: int, told: str) -> None:
+def test_vectors_that_cannot_be_added_are_refused(vector: Any, workers: int, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         Network({1: 2}).clients[1][0].all_reduce(vector, workers)
 

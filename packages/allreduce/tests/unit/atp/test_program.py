@@ -94,7 +94,7 @@ def hold(program: SwitchUnderTest, model: AtpSwitchModel, taken: Sequence[Step])
 @pytest.mark.parametrize("check", [False, True], ids=["published", "check"])
 @settings(max_examples=examples(300))
 @given(data=st.data(), workers=st.sampled_from([2, 3, 5, 32]))
-def test_the_program_is_the_model(check: bool, data: Any, workers: int) -> None:
+def test_the_program_answers_like_the_model(check: bool, data: Any, workers: int) -> None:
     taken = data.draw(steps(workers))
     arms = [arm_with(check, job=job) for job in JOBS]
     hold(SwitchUnderTest(workers, arms), AtpSwitchModel(CELLS, check), taken)
@@ -115,7 +115,7 @@ def rounds(workers: int, job: int = 13) -> list[Step]:
     return found
 
 
-def test_the_interpreted_program_is_the_model() -> None:
+def test_the_interpreted_program_answers_like_the_model() -> None:
     """So mutants, which are interpreted, differ from it by what is broken in them alone."""
     arms = [arm_with(job=job) for job in JOBS]
     hold(SwitchUnderTest(3, arms, described(DESIGN)), AtpSwitchModel(CELLS), rounds(3))
@@ -168,7 +168,7 @@ def outcomes(program: SwitchUnderTest) -> list[int]:
     ]
 
 
-def test_packets_of_each_kind_byte_for_byte() -> None:
+def test_packets_of_each_kind_have_the_expected_bytes() -> None:
     program = SwitchUnderTest(2)
     assert len(A) == 316 and round(316 / 62, 2) == 5.10  # frame bytes a value
     assert program.send(0, A) == [] and program.send(0, A) == []  # consumed, and ignored
@@ -209,7 +209,7 @@ def test_a_long_queue_marks_packets() -> None:
     assert program.send(1, B) == [(SERVER, expected)]
 
 
-def test_a_datagram_is_what_it_says() -> None:
+def test_a_packet_is_parsed_into_its_fields_and_built_again() -> None:
     found = parse(A[42:])
     assert found == AtpPacket(1, 2, 13, 2, 5_000, tuple(range(62)), 7, 124)
     assert found.build() == A[42:]
@@ -256,7 +256,7 @@ def test_jobs_have_separate_rows_and_groups() -> None:
 
 
 @pytest.mark.parametrize(("check", "total"), [(False, 1 << 2 | 1 << 6), (True, 0)])
-def test_a_lost_acknowledgement_makes_a_sum_wrong_and_the_check_mends_it(check: bool, total: int) -> None:
+def test_a_lost_acknowledgement_makes_a_sum_wrong_unless_the_check_is_on(check: bool, total: int) -> None:
     """The shortest schedule of lost acknowledgements: A1.1, B1.1, B2.1, resent A1.1."""
     program = SwitchUnderTest(2, [arm_with(check)])
     sent = [
@@ -296,7 +296,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("where", BROKEN.values(), ids=list(BROKEN))
-def test_a_broken_program_is_not_the_model(where: tuple[Any, ...]) -> None:
+def test_a_broken_program_differs_from_the_model(where: tuple[Any, ...]) -> None:
     arms = [arm_with(job=job) for job in JOBS]
     program = SwitchUnderTest(3, arms, description=broken(DESIGN, *where))
     with pytest.raises(AssertionError):

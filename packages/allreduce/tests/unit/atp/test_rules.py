@@ -47,7 +47,7 @@ def test_a_cell_adds_up_once_and_is_freed_by_the_acknowledgement() -> None:
     assert switch.take(packet(0, 3, sequence=2)) is None and switch.memory[0].values[0] == 3
 
 
-def test_a_taken_cell_passes_on_and_an_acknowledgement_frees_only_its_own() -> None:
+def test_a_taken_cell_passes_packets_on_and_an_acknowledgement_frees_only_its_own_cell() -> None:
     switch = AtpSwitchModel(1)
     switch.take(packet(0, 5))
     for other in (packet(1, 7, sequence=2), packet(1, 7, app=2)):
@@ -98,7 +98,7 @@ def test_sums_stop_at_the_ends(held: int, value: int, total: int) -> None:
     assert add(held, value) == total
 
 
-def test_a_server_adds_up_what_is_partial_and_names_another_cell() -> None:
+def test_a_server_adds_up_partial_sums_and_names_another_cell() -> None:
     server = ServerModel(spare_cells=(3, 0, 8))
     assert server.take(packet(0, 5, cell=3, flags=COLLISION)) is None
     assert server.take(packet(0, 5, cell=3, flags=RESEND)) is None  # counted once
@@ -156,7 +156,7 @@ def test_a_window_is_halved_by_congestion() -> None:
     assert window.window == 2 and window.end_of_window == 6
 
 
-def test_cells_are_those_of_the_published_hash() -> None:
+def test_cells_are_chosen_by_the_published_hash() -> None:
     """Computed with a bit by bit CRC."""
 
     def crc(octets: bytes) -> int:

@@ -43,7 +43,7 @@ def test_sums_are_equal_or_a_stall_is_reported(
     check_verdicts(subject, fault, first, schedules, may_be(fault, subject))
 
 
-def test_faults_do_happen() -> None:
+def test_schedules_meet_wrong_sums_and_stalls() -> None:
     """The published rules meet wrong sums by loss alone, and deaths stall some."""
     assert count_verdicts("loss", PUBLISHED, 0, 100).counts[AllReduceVerdict.WRONG]
     assert count_verdicts("late copies", PUBLISHED, 0, 20).counts[AllReduceVerdict.WRONG]

@@ -140,12 +140,12 @@ def test_the_order_of_addends_and_their_distribution_do_not_matter(
         [ONE, word(2.0**-50)], [word(3e-39)] * 7, [TINY, TINY | SIGN],
     ],
 )  # fmt: skip
-def test_what_is_not_cut_off_is_certain(words: list[int]) -> None:
+def test_a_sum_without_truncated_bits_is_certain(words: list[int]) -> None:
     """Zeros, cancellation and ties, too, of which an interval that is not empty would have a boundary."""
     assert check(words)
 
 
-def test_what_is_not_certain() -> None:
+def test_a_sum_next_to_a_rounding_boundary_with_truncated_bits_is_uncertain() -> None:
     tail = word(2.0**-60)
     assert not check([ONE, HALF_UNIT, tail])  # next to a tie
     assert not check([ONE, ONE | SIGN, tail])  # next to zero
@@ -195,7 +195,7 @@ def test_lanes_of_all_addends_fit() -> None:
 
 @settings(max_examples=examples(500))
 @given(st.integers(0, 2**61), st.integers(-210, 110))
-def test_rounding_is_that_of_rationals(magnitude: int, power: int) -> None:
+def test_rounding_agrees_with_exact_rationals(magnitude: int, power: int) -> None:
     assume(magnitude == 0 or power + magnitude.bit_length() < 300)
     assert rounded(magnitude, power) == word(float(round_to_float32(magnitude * Fraction(2) ** power)))
 

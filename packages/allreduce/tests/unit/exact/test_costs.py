@@ -30,7 +30,7 @@ def registers(path: Path) -> dict[str, int]:
     }
 
 
-def test_costs_are_those_of_program_and_packets() -> None:
+def test_the_published_costs_follow_from_the_programs_and_the_packet_format() -> None:
     programs = registers(DESIGN.program), registers(SWITCHML.program)
     alus = [
         -(-sum("value_" in name for name in program) // 2) + sum("value_" not in name for name in program)

@@ -54,7 +54,7 @@ def test_groups_add_up_vectors_longer_than_an_operation() -> None:
             groups[0].all_reduce(np.ones((2, 2)))  # type: ignore[arg-type]  # what the error is about
 
 
-def test_a_group_whose_switch_does_not_answer() -> None:
+def test_a_group_whose_switch_does_not_answer_reports_a_stall() -> None:
     worker, switch = free_addresses(2)
     with pytest.raises(ValueError, match=mentions("rank", 0, 1, 2)):
         ExactGroup(2, WORKERS, address=worker, switch=switch)

@@ -37,7 +37,7 @@ def awaited_packets(played: PlayedSchedule, w: int) -> set[int]:
 
 
 @pytest.mark.parametrize("fault", RESTARTS)
-def test_after_a_restart_a_stalled_worker_waits_for_what_another_has(fault: str) -> None:
+def test_after_a_restart_stalled_workers_wait_for_different_packets(fault: str) -> None:
     """If all waited for the same packets, sending them again would be enough."""
     count = 0
     for seed in range(60):
@@ -50,7 +50,7 @@ def test_after_a_restart_a_stalled_worker_waits_for_what_another_has(fault: str)
 
 
 @pytest.mark.parametrize("fault", DEATHS)
-def test_only_who_needs_a_dead_worker_stalls(fault: str) -> None:
+def test_only_all_reduces_that_need_a_dead_worker_stall(fault: str) -> None:
     outcomes = set()
     for seed in range(60):
         played = play(SUBJECT, draw_all_reduces(RANGE, fault, seed))
@@ -60,7 +60,7 @@ def test_only_who_needs_a_dead_worker_stalls(fault: str) -> None:
     assert {(AllReduceVerdict.STALLED, True), (AllReduceVerdict.EQUAL, False)} <= outcomes
 
 
-def test_faults_and_second_passes_do_happen() -> None:
+def test_schedules_meet_faults_and_second_passes() -> None:
     for fault in MAY_STALL:
         assert count_verdicts(fault, SUBJECT, 0, 30).counts[AllReduceVerdict.STALLED]
     shares = []

@@ -28,7 +28,7 @@ def test_the_bits_are_the_same_with_any_number_of_workers(steps: int) -> None:
         assert {row.cells[1] for row in published} == {round(100 * repeated[0], 2)}
 
 
-def test_float32_sums_of_the_same_shards_have_other_bits() -> None:
+def test_float32_sums_of_the_same_shards_have_different_bits() -> None:
     """So the equal bits come from the sums, and not from data for which any order will do."""
     model = ShardedModel()
     gradients = [model.gradient(0, shard) for shard in range(SHARDS)]
@@ -41,12 +41,12 @@ def test_float32_sums_of_the_same_shards_have_other_bits() -> None:
     assert (in_order != of_halves).any()
 
 
-def test_shards_that_cannot_be_dealt_out() -> None:
+def test_a_worker_count_that_does_not_divide_the_shards_is_refused() -> None:
     with pytest.raises(ValueError, match=mentions("workers", 32, 3)):
         train(3, 1)
 
 
-def test_the_table_of_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_prints_the_same_bits_for_each_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "WORKER_COUNTS", (1, 2))
     run = CliRunner().invoke(training.main, ["--steps", "2"])
     assert run.exit_code == 0
@@ -56,7 +56,7 @@ def test_the_table_of_bits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("distribution", accuracy.DISTRIBUTIONS)
 @pytest.mark.parametrize("workers", [8, pytest.param(32, marks=pytest.mark.soak)])
-def test_the_published_errors(distribution: str, workers: int) -> None:
+def test_measured_errors_equal_the_published_errors(distribution: str, workers: int) -> None:
     row = accuracy.measure_errors(distribution, workers, 20_000)
     shares = [*list(row.wrong.values())[:2], row.orders_differ, row.wrong["SwitchML"]]
     assert published("exact-wrong-sums", row) == [
@@ -83,7 +83,7 @@ def test_the_published_tables_are_complete(name: str) -> None:
     assert {row.names for row in published_table(name).rows} == expected
 
 
-def test_errors_of_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_exact_sums_have_no_wrong_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accuracy, "WORKER_COUNTS", (4,))
     rows = [accuracy.measure_errors(name, 4, 600) for name in accuracy.DISTRIBUTIONS]
     for row in rows:

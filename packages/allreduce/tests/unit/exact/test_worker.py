@@ -80,7 +80,7 @@ def test_every_worker_has_the_correctly_rounded_sums(
     seed=st.integers(0, 2**32), workers=st.sampled_from([1, 2, 4, 8]), shards=st.sampled_from([8, 32]),
     n=st.integers(1, FLOATS_A_CHUNK),
 )  # fmt: skip
-def test_shards_have_the_same_sum_at_whatever_worker_they_are(
+def test_a_sum_does_not_depend_on_which_worker_holds_a_shard(
     seed: int, workers: int, shards: int, n: int
 ) -> None:
     vectors = drawn(seed, (shards, n))
@@ -88,7 +88,7 @@ def test_shards_have_the_same_sum_at_whatever_worker_they_are(
     assert all(words_of(result) == expected_words(vectors) for result in results)
 
 
-def test_a_second_pass_is_taken_by_what_is_uncertain_only() -> None:
+def test_only_uncertain_values_take_a_second_pass() -> None:
     """Value 40 is next to a tie, and the infinity takes its chunk along."""
     testbed, n = ExactTestbed(3), 3 * FLOATS_A_CHUNK
     vectors = np.ones((3, n), np.float32)
@@ -106,7 +106,7 @@ def test_a_second_pass_is_taken_by_what_is_uncertain_only() -> None:
     assert testbed.clients[0].repeated_share == (2 + FLOATS_A_CHUNK) / (2 * n)
 
 
-def test_the_sign_of_zero_infinities_and_nans() -> None:
+def test_sums_of_zeros_infinities_and_nans_follow_ieee_754() -> None:
     zero, largest, negative = 0, 0x7F7FFFFF, SIGN
     columns = {
         (NEGATIVE_ZERO, NEGATIVE_ZERO): NEGATIVE_ZERO,
@@ -126,7 +126,7 @@ def test_the_sign_of_zero_infinities_and_nans() -> None:
             assert words_of(result) == list(columns.values())
 
 
-def test_the_plain_twin_leaves_the_same() -> None:
+def test_plain_python_leaves_the_same_state_as_compiled_code() -> None:
     beds = [ExactTestbed(2, 5, 2, machine, loss=0.2) for machine in (COMPILED, plain_machine())]
     for testbed in beds:
         testbed.all_reduce(list(drawn(3, (2, 150))))
@@ -149,7 +149,7 @@ def test_the_plain_twin_leaves_the_same() -> None:
         (np.ones((2, 3), np.float32), 33, "workers, got 33"),
     ],
 )
-def test_shards_that_cannot_be_added(shards: Any, workers: int, reported: str) -> None:
+def test_shards_that_cannot_be_added_are_refused(shards: Any, workers: int, reported: str) -> None:
     client = ExactTestbed(1).clients[0]
     assert isinstance(client, ExactClient)
     with pytest.raises(ValueError, match=reported):

@@ -23,7 +23,7 @@ def shortest(
     return {violation: [", ".join(state.steps) for state in states] for violation, states in found.items()}
 
 
-def test_late_copies_that_switchml_gets_wrong() -> None:
+def test_late_copies_of_packets_make_switchml_sums_wrong() -> None:
     """A's copy of chunk 0 comes after A1 and clears A's bit in the other set, where B1 or A1 is the last."""
     found = shortest(PUBLISHED, SPRAYING, 7)
     assert found.pop(Violation.WRONG) == [
@@ -45,7 +45,7 @@ def test_the_check_mends_switchml(protocol: SwitchMLDescription) -> None:
     assert shortest(protocol, SPRAYING | {PacketFault.LOST, PacketFault.KILLED}, 8) == {}
 
 
-def test_three_workers() -> None:
+def test_three_workers_have_wrong_sums_only_without_the_check() -> None:
     assert len(shortest(SwitchMLDescription(workers=3), SPRAYING, 7)[Violation.WRONG][0].split(", ")) == 7
     assert shortest(SwitchMLDescription(workers=3, check=True), SPRAYING, 7) == {}
 
@@ -105,7 +105,7 @@ SOAKED = {
 @pytest.mark.parametrize(
     "name", [pytest.param(each, marks=[pytest.mark.soak] * (each in SOAKED)) for each in ATP_SCHEDULES]
 )
-def test_what_atp_gets_wrong(name: str) -> None:
+def test_the_shortest_wrong_schedules_of_atp_are_found(name: str) -> None:
     protocol, faults = ATP_SEARCHES[name]
     found = shortest(protocol, frozenset(faults), 6)
     assert {kind: schedules[0] for kind, schedules in found.items()} == ATP_SCHEDULES[name]
@@ -170,7 +170,7 @@ def test_planted_bugs_are_found(broken: BrokenDescription) -> None:
     assert shortest(CHECKED, faults, 4) == {}
 
 
-def test_random_play_meets_what_the_search_finds() -> None:
+def test_random_schedules_meet_the_violations_that_the_search_finds() -> None:
     ends = [Judge(PUBLISHED, SPRAYING).play(seed, 30) for seed in range(40)]
     judge = Judge(PUBLISHED, SPRAYING)
     assert {violation for end in ends for violation in judge.violations(end.system)} >= {Violation.WRONG}

@@ -36,11 +36,11 @@ CELLS = [(protocol, column) for protocol in PROTOCOLS for column in COLUMNS]
     ("protocol", "column"),
     [pytest.param(*cell, marks=[pytest.mark.soak] * (cell in SOAKED)) for cell in CELLS],
 )
-def test_the_published_verdicts(protocol: str, column: str) -> None:
+def test_verdicts_equal_the_published_verdicts(protocol: str, column: str) -> None:
     assert published_table("verdicts").cell(protocol, column) == str(judge_protocol(protocol, column))
 
 
-def test_the_documented_page_is_what_the_judge_finds() -> None:
+def test_the_documented_counterexample_is_the_page_that_the_judge_writes() -> None:
     judge = Judge(PUBLISHED, frozenset({PacketFault.COPIED}))
     page = page_of(judge, Violation.WRONG, judge.search(5)[Violation.WRONG][1].steps)
     assert (DOCS / "switchml-late-copy.html").read_text() == page

@@ -73,7 +73,7 @@ class Model:
 
 @settings(max_examples=examples(300))
 @given(st.data(), st.sampled_from([1, 2, 3, 32]))
-def test_a_server_is_the_model(data: Any, workers: int) -> None:
+def test_a_server_answers_like_its_model(data: Any, workers: int) -> None:
     """Workers begin a round when they have the sums of the last; what they have sent before comes again."""
     state, model = server(), Model(workers)
     chunks = (1, 3, 5)
@@ -107,7 +107,7 @@ def test_a_chunk_is_complete_when_all_have_pushed_and_is_sent_to_each_once() -> 
     assert (state.jobs[0].rpcs, state.jobs[0].duplicates) == (3, 2)
 
 
-def test_what_is_late_by_two_rounds_is_dropped() -> None:
+def test_a_push_that_is_two_rounds_late_is_dropped() -> None:
     state = server()
     for number in (1, 2, 3):
         for worker in (0, 1):
@@ -149,7 +149,7 @@ def test_an_unexpected_push_changes_nothing(packet: DensePacket, counter: str) -
 
 
 @pytest.mark.parametrize("cut", [0, 15, 17])
-def test_what_is_cut_is_malformed(cut: int) -> None:
+def test_a_truncated_push_is_malformed(cut: int) -> None:
     state = server()
     assert take(state, push(0).build()[:cut]) == [] and state.header.malformed == 1
 
@@ -162,7 +162,7 @@ def test_a_push_unlike_the_first_is_not_added(other: dict[str, Any]) -> None:
     assert len(take(state, push(1).build())) == 2
 
 
-def test_bytes_by_hand() -> None:
+def test_pushes_and_answers_have_the_bytes_worked_out_by_hand() -> None:
     """Kind, form, worker, workers; job, size; round; chunk; values."""
     state = server()
     for sent, received in (

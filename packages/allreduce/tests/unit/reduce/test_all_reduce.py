@@ -79,7 +79,7 @@ def test_sums_of_the_largest_floats_do_not_overflow(design: Design, workers: int
 
 
 @DESIGNS
-def test_pushes_add_to_every_workers_model_and_pulls_read_it(design: Design) -> None:
+def test_pushes_add_to_the_model_of_every_worker_and_pulls_read_that_model(design: Design) -> None:
     testbed = DenseTestbed(design, 3, faults=0.2)
     positions, answered = np.array([5, 0, 299]), [np.zeros(3, np.bool_) for _ in testbed.clients]
     for client in testbed.clients:
@@ -101,7 +101,7 @@ def test_pushes_add_to_every_workers_model_and_pulls_read_it(design: Design) -> 
 
 
 @DESIGNS
-def test_the_plain_twin_leaves_the_same(design: Design) -> None:
+def test_plain_python_leaves_the_same_state_as_compiled_code(design: Design) -> None:
     beds = [
         DenseTestbed(design, 3, seed=5, faults=0.2, machine=machine)
         for machine in (COMPILED, plain_machine())
@@ -117,7 +117,9 @@ def test_the_plain_twin_leaves_the_same(design: Design) -> None:
 @DESIGNS
 @pytest.mark.parametrize("workers", [2, 3, 4])
 @pytest.mark.parametrize("chunk_size", [64, 256])
-def test_octets_of_every_link_without_loss(design: Design, workers: int, chunk_size: int) -> None:
+def test_without_loss_every_link_carries_the_octets_of_the_formula(
+    design: Design, workers: int, chunk_size: int
+) -> None:
     """Counted packets equal the formula for 1,536 values, which parts and chunks divide evenly."""
     n, servers = 1536, 2
     testbed = DenseTestbed(design, workers, servers, values=n, chunk_size=chunk_size, window=64)
@@ -164,13 +166,15 @@ def test_a_wait_without_an_answer_is_an_error(design: Design) -> None:
         (np.array([1, 2, -(2.0**126)], np.float32), 2, r"value 2: expected .*, got -8\.5"),
     ],
 )
-def test_vectors_that_cannot_be_added(design: Design, vector: Any, workers: int, reported: str) -> None:
+def test_vectors_that_cannot_be_added_are_refused(
+    design: Design, vector: Any, workers: int, reported: str
+) -> None:
     with pytest.raises(ValueError, match=reported):
         DenseTestbed(design, 1).clients[0].all_reduce(vector, workers)
 
 
 @DESIGNS
-def test_a_client_that_cannot_be(design: Design) -> None:
+def test_chunk_sizes_and_windows_out_of_range_are_refused(design: Design) -> None:
     client = DenseTestbed(design, 1).clients[0]
     for size in (63, MAX_SIZE + 1):
         with pytest.raises(ValueError, match=mentions(64, 360, size)):

@@ -32,7 +32,7 @@ VALUES = 100
 
 
 @pytest.mark.parametrize("design", [psdense.DESIGN, ring.DESIGN], ids=lambda design: design.name)
-def test_a_pull_sends_nothing_whatever_was_pushed_before(design: Design) -> None:
+def test_a_pull_sends_nothing_before_and_after_pushes(design: Design) -> None:
     testbed = DenseTestbed(design, 2, values=VALUES)
     positions, deltas = np.arange(VALUES), np.ones(VALUES, np.uint32)
     for client in testbed.clients:
@@ -74,7 +74,7 @@ class _Idle:
     fd = -1
 
 
-def test_a_worker_that_has_ended_acknowledges_what_comes_again(
+def test_a_worker_that_has_ended_acknowledges_retransmitted_chunks(
     pair: list[tuple[DenseClient, JobSocket, Any]],
 ) -> None:
     """Its log has no room then, as behind a block: nothing is written there."""

@@ -55,7 +55,7 @@ def simulate(design: str, folder: Path) -> tuple[Path, dict[str, Any]]:
         ("exact", 8.0, 0.0),
     ],
 )
-def test_it_trains_and_every_worker_has_what_all_have_pushed(
+def test_a_run_trains_and_every_worker_has_the_sum_of_all_pushes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, design: str, rpcs: float, ps_packets: float
 ) -> None:
     spoilt: list[Accounting] = []

@@ -44,7 +44,7 @@ def test_octets_and_limit_of_a_ring() -> None:
     assert (found.retransmissions, found.dropped) == (0, 0)
 
 
-def test_chunks_of_64_values() -> None:
+def test_chunks_of_64_values_add_a_header_to_each_64_values() -> None:
     found = measure(PSDENSE, 2, 2, N, TEN_GBIT, chunk_size=64)
     assert found.worker_up == (TAKEN + 4 * 64) / 64 == 4.90625
 
@@ -54,7 +54,9 @@ def test_chunks_of_64_values() -> None:
     [(PSDENSE, 4, 4), (PSDENSE, 8, 2), (RING, 2, 1), (RING, 8, 1)],
     ids=lambda each: each.arm.name if isinstance(each, Subject) else str(each),
 )
-def test_long_vectors_take_what_links_need(subject: Subject, workers: int, servers: int) -> None:
+def test_long_vectors_take_at_most_4_percent_longer_than_the_links_allow(
+    subject: Subject, workers: int, servers: int
+) -> None:
     found = of(subject, workers, servers, 100_000)
     assert found.payload_limit_s < found.limit_s < found.seconds < 1.04 * found.limit_s
     assert found.values_per_s == 100_000 / found.seconds

@@ -28,7 +28,7 @@ def test_sums_are_equal_at_every_worker(subject: Subject, fault: str, first: int
 
 
 @SUBJECTS
-def test_faults_do_happen(subject: Subject) -> None:
+def test_schedules_retransmit_lose_duplicate_and_delay_packets(subject: Subject) -> None:
     assert count_verdicts("worker killed", subject, 0, 20).counts[AllReduceVerdict.STALLED]
     again = lost = doubled = late = 0
     for seed in range(5):
@@ -75,7 +75,7 @@ def test_wrong_sums_are_found() -> None:
 
 
 @pytest.mark.parametrize("subject", [PSDENSE, SWITCHML], ids=lambda subject: subject.arm.name)
-def test_a_silent_stall_differs_from_a_reported_one(subject: Subject) -> None:
+def test_a_silent_stall_differs_from_a_reported_stall(subject: Subject) -> None:
     """A stall that is reported late, or never, is silent."""
     played = play(subject, AllReduceSchedule("worker killed", 7, killed_us=5))
     header = played.testbed.network.clients[1].state.header

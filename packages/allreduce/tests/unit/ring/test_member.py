@@ -45,7 +45,7 @@ def steps_of(vectors: list[NDArray[np.int32]]) -> list[list[list[int]]]:
     seed=st.integers(0, 2**32), workers=st.integers(2, 5), n=st.integers(1, 300),
     faults=st.sampled_from([0.0, 0.2]), window=st.sampled_from([1, 2, 64]),
 )  # fmt: skip
-def test_what_is_sent_is_that_of_the_textbook(
+def test_a_member_sends_the_chunks_of_the_textbook_algorithm(
     seed: int, workers: int, n: int, faults: float, window: int
 ) -> None:
     testbed = DenseTestbed(DESIGN, workers, seed=seed, window=window, faults=faults)
@@ -82,7 +82,7 @@ def chunk(number: int = 1, at: int = 0, value: int = 5, **other: Any) -> DensePa
     return DensePacket(ADDEND, 0, 0, 3, RING.job, SIZE, number, at, (value,) * 64)._replace(**other)
 
 
-def test_a_chunk_leaves_when_that_of_the_step_before_has_come() -> None:
+def test_a_chunk_is_sent_when_the_chunk_of_the_step_before_has_arrived() -> None:
     client = alone()
     [(to, first)] = outgoing(client)
     assert (to, first.chunk, first.values) == (3, 0, (1,) * 64)  # peer 0 is the server
@@ -94,7 +94,7 @@ def test_a_chunk_leaves_when_that_of_the_step_before_has_come() -> None:
     assert found == [(ACK, 0, ()), (ADDEND, 1, (6,)), (ADDEND, 2, (6,))]
 
 
-def test_a_chunk_that_comes_again_is_acknowledged_again_and_not_added() -> None:
+def test_a_retransmitted_chunk_is_acknowledged_again_and_not_added() -> None:
     client = alone()
     outgoing(client)
     for _ in range(3):
@@ -104,7 +104,7 @@ def test_a_chunk_that_comes_again_is_acknowledged_again_and_not_added() -> None:
     assert found[-1][1].values == (6,) * 64
 
 
-def test_a_finished_worker_still_acknowledges() -> None:
+def test_a_finished_worker_still_acknowledges_chunks() -> None:
     testbed = DenseTestbed(DESIGN, 3)
     testbed.all_reduce([np.ones(192, np.int32)] * 3)
     while testbed.wire:

@@ -28,7 +28,7 @@ def published_rate(table: str, row: FairRow, gbit: float) -> str:
     return published_table(RESULTS[table]).text_of(f"`{name}`, {size}, {row.window}", f"{gbit:g} Gbit/s")
 
 
-def test_the_rows_of_each_table() -> None:
+def test_each_table_has_rows_of_the_stated_windows_or_bytes_in_flight() -> None:
     tables = {
         title: [(row.scheme.name, row.scheme.subject.chunk_size, row.window) for row in rows]
         for title, rows in fair_tables().items()
@@ -51,13 +51,13 @@ def test_the_rows_of_each_table() -> None:
             assert 0.96 * size <= row.bytes_in_flight <= size
 
 
-def test_the_published_tables_have_these_rows() -> None:
+def test_the_published_tables_have_a_row_for_each_scheme() -> None:
     assert set(RESULTS) == set(fair_tables())
     for title, rows in fair_tables().items():
         assert len(published_table(RESULTS[title]).rows) == len(rows)
 
 
-def test_what_the_readme_says_of_equal_packets() -> None:
+def test_switchml_with_equal_packets_is_as_fast_as_servers_within_the_readmes_2_percent() -> None:
     """SwitchML is at least as fast as servers, but for 2 % at 10 Gbit/s with 65,536 bytes in flight."""
     ratios = {}
     for size in EQUAL_BYTES:
@@ -83,7 +83,7 @@ SIMULATED_HERE = ("16,384 bytes in flight", "switchml, 256 values")
         for index, row in enumerate(rows)
     ],
 )
-def test_the_results_are_those_of_the_simulation(table: str, index: int) -> None:
+def test_the_published_rates_equal_the_simulated_rates(table: str, index: int) -> None:
     row = fair_tables()[table][index]
     for gbit, point in fair_points(FULL, row).items():
         assert f"{1e-6 * point.run().values_per_s:,.0f}" == published_rate(table, row, gbit)

@@ -101,7 +101,7 @@ def write_first_figure(figures: Sequence[Figure], folder: Path) -> list[Path]:
 # -- numbers
 
 
-def test_goodput_is_of_a_worker_and_of_several_seeds_the_median() -> None:
+def test_goodput_is_counted_per_worker_and_is_the_median_of_several_seeds() -> None:
     found = numbers()
     line = next(each for each in found.goodput_by_workers if (each.scheme, each.gbit) == ("switchml", 10))
     # 100,000 values of 32 bits at 10 Gbit/s take 0.32 ms, and the fake delays half as long again.
@@ -153,7 +153,7 @@ def test_training_is_compared_with_the_best_loss() -> None:
         assert each.waits == (each.arm not in ("none", "offload"))
 
 
-def test_jobs_beside_each_other() -> None:
+def test_jobs_that_share_a_switch_have_their_goodput_share_and_fairness_on_the_page() -> None:
     found = {(each.question, each.scheme, each.slots): each for each in numbers().jobs}
     atp = found["the switch's memory", "atp", 2_000]
     assert (atp.jobs, atp.goodput, atp.in_switch) == ([1, 2], [3e6, 1e6], [0.1, 0.05])
@@ -205,7 +205,7 @@ def test_the_page_has_the_numbers_of_the_json(tmp_path: Path, monkeypatch: pytes
     assert ["ring", "wait", "9,876", "1,234", "55,443", "321", "12", "0.5150", "19.0"] in trained
 
 
-def test_figures_have_what_tables_have() -> None:
+def test_figures_have_the_numbers_of_the_tables() -> None:
     found = numbers()
     drawn: dict[str, Figure] = {figure.name: figure for figure in figures_of(found)}
     assert set(drawn) == {
@@ -252,7 +252,7 @@ def test_finished_work_is_not_repeated(
 
 
 @pytest.mark.parametrize("write", [write_first_figure, pytest.param(write_figures, marks=pytest.mark.soak)])
-def test_the_command(
+def test_the_command_writes_the_report_the_json_and_the_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[StudyPoint], write: WriteFigures
 ) -> None:
     monkeypatch.setattr("analysis.page.study.write_figures", write)
@@ -277,7 +277,7 @@ def test_the_command(
         (["ring"], 2, "unexpected extra argument (ring)"),
     ],
 )
-def test_refusals(
+def test_wrong_options_are_refused_and_write_no_report(
     options: list[str], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -287,7 +287,7 @@ def test_refusals(
     assert not Path("runs/allreduce/report.html").exists()
 
 
-def test_ctrl_c_keeps_what_is_done(
+def test_ctrl_c_keeps_the_finished_points(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[StudyPoint]
 ) -> None:
     def interrupted(count: int, total: int, name: str) -> None:
@@ -301,7 +301,7 @@ def test_ctrl_c_keeps_what_is_done(
     assert len(done) == len(points_of(SMALL))
 
 
-def test_the_plans_are_what_docs_say() -> None:
+def test_the_plans_have_the_documented_workers_values_and_points() -> None:
     assert (FULL.workers, FULL.values) == ((2, 4, 8, 16, 32), 500_000)
     assert (QUICK.workers, QUICK.values, QUICK.model) == ((2, 8, 32), 100_000, None)
     assert (len(points_of(FULL)), len(points_of(QUICK))) == (451, 271)

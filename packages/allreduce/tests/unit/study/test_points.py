@@ -49,7 +49,7 @@ def with_few_workers(
     return points, {part: point.run() for part, point in points.items()}
 
 
-def test_octets_and_goodput_of_switchml() -> None:
+def test_octets_and_goodput_of_switchml_equal_a_calculation_by_hand() -> None:
     """Each packet goes up once and its sum comes down once; cables and switch have no delay."""
     found = of("switchml", has_latency=False).run()
     packets = CHUNKS + BATCH
@@ -68,7 +68,7 @@ def test_a_check_costs_no_byte_and_no_time() -> None:
     assert of("switchml").run() == of("switchml-checked").run()
 
 
-def test_what_finds_no_cell_goes_to_the_server() -> None:
+def test_packets_that_find_no_free_cell_go_to_the_server() -> None:
     """104 packets of 62 values go up once; the server gets each sum, or each packet of both workers."""
     free, full = (of("atp", occupied=share).run() for share in (0.0, 1.0))
     assert free.worker_up == free.server_down == free.server_up == 104 * 316 / free.values
@@ -91,14 +91,14 @@ def test_parts_add_up_to_the_whole(name: str) -> None:
     assert found["hosts"] > 100e-6 / 4
 
 
-def test_the_window_is_what_is_left_of_latency() -> None:
+def test_latency_that_a_full_window_cannot_hide_is_attributed_to_the_window() -> None:
     """At 100 Gbit/s, 64 packets of 64 values leave in less than a round trip, so the sender waits."""
     points, runs = with_few_workers("switchml", 100.0, 2)
     found = parts_of(points["latency"], runs)
     assert found["the window"] > 1e-6
 
 
-def test_servers_follow_workers() -> None:
+def test_the_number_of_servers_follows_from_the_number_of_workers() -> None:
     [one] = [each for each in SCHEMES if each.workers_per_server == 4]
     assert [one.server_count(workers) for workers in (2, 4, 5, 32)] == [1, 1, 2, 8]
     assert [scheme_of("psdense").server_count(workers) for workers in (2, 32)] == [2, 32]
@@ -107,14 +107,14 @@ def test_servers_follow_workers() -> None:
         scheme_of("rong")
 
 
-def test_packets_are_as_large_as_a_design_takes_them() -> None:
+def test_packet_sizes_are_the_sizes_that_a_design_accepts() -> None:
     sizes = {each.name: [point.chunk_size for point in points_by_size(FULL, each, 10.0)] for each in SCHEMES}
     assert sizes["switchml"] == [64] and sizes["ring"] == [64, 128, 256, 360]
     with pytest.raises(ValueError, match=mentions(64, 256)):
         of("switchml", chunk_size=256).run()
 
 
-def test_memory_is_that_of_the_compiled_programs() -> None:
+def test_memory_is_counted_from_the_registers_of_the_compiled_programs() -> None:
     found = {each.arm: each for each in memories()}
     published, checked, hot = (found[name] for name in ("switchml", "switchml-checked", "offload"))
     # 8,192 slots in two sets; of each a byte that counts, two of exponents, and of a slot 8 of bits.

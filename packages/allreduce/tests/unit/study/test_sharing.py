@@ -31,7 +31,7 @@ def test_the_window_of_switchml_is_its_part_of_the_slots() -> None:
     assert windows("switchml", 0) == [0] * 4
 
 
-def test_jains_index() -> None:
+def test_fairness_is_jains_index() -> None:
     assert SharingResult(in_switch=1, goodputs=[5.0, 5.0, 5.0, 5.0]).fairness == pytest.approx(1)
     assert SharingResult(in_switch=1, goodputs=[5.0, 0.0, 0.0, 0.0]).fairness == pytest.approx(1 / 4)
 
@@ -76,7 +76,7 @@ def test_one_uplink_is_shared_by_all_workers() -> None:
                 assert found.in_switch == (point.scheme in ("switchml", "atp")) or point.scheme == "atp"
 
 
-def test_the_published_shares_of_hot_sets_are_those_of_the_simulation() -> None:
+def test_the_published_shares_of_hot_sets_equal_the_simulated_shares() -> None:
     published, values = published_table("allreduce-hotset-jobs"), FULL.shared_values // VECTOR_FACTOR
     for jobs, column in ((1, "1 job"), (8, "8 jobs")):
         found = share_hot_set(jobs, SHARING_WORKERS, values, NETWORK, 2_000).in_switch

@@ -37,7 +37,7 @@ def trained(arm: str, **changes: object) -> AllReduceTrainingResult:
     return train(job(arm, **changes), make_network(10.0), IDEAL, SHAPE)
 
 
-def test_all_arms_are_there() -> None:
+def test_training_has_an_arm_for_each_synchronous_design() -> None:
     assert set(ARMS) == {"none", "offload", *SYNCHRONOUS_ARMS}
     lockstep_arms = {name for name, arm in ARMS.items() if design(arm.design).is_lockstep}
     assert lockstep_arms == set(SYNCHRONOUS_ARMS)
@@ -88,7 +88,7 @@ def test_a_dense_step_is_an_all_reduce_of_the_whole_model() -> None:
     assert found.steps_per_s == pytest.approx(3 * 1e6 / found.step_us, rel=0.01)
 
 
-def test_servers_see_nothing_of_what_is_in_the_switch() -> None:
+def test_servers_get_no_packets_for_values_in_the_switch() -> None:
     hot, none = trained("offload"), trained("none")
     assert hot.server_packets_per_step == 0 < none.server_packets_per_step
     assert hot.keys_per_step == none.keys_per_step < 60

@@ -118,7 +118,7 @@ CUTS = st.integers(0, MASK)
 )
 @settings(max_examples=examples(300))
 @given(data=st.data(), workers=st.sampled_from([1, 2, 3, 5, 32]))
-def test_the_program_is_the_model(
+def test_the_program_answers_like_the_model(
     check: bool, slot_timeout_us: int, design: Design, cuts: st.SearchStrategy[int] | None, data: Any,
     workers: int,
 ) -> None:  # fmt: skip
@@ -140,7 +140,7 @@ def rounds(workers: int, chunks: int) -> list[Step]:
     ]
 
 
-def test_the_interpreted_program_is_the_model() -> None:
+def test_the_interpreted_program_answers_like_the_model() -> None:
     """So mutants, which are interpreted, differ from it by what is broken in them alone."""
     hold(SwitchUnderTest(3, description=described(DESIGN)), SwitchMLSwitchModel(3, SLOTS), rounds(3, 4))
 
@@ -178,7 +178,7 @@ RESULTS = [
 ]  # fmt: skip
 
 
-def test_packets_of_each_kind_byte_for_byte() -> None:
+def test_packets_of_each_kind_have_the_expected_bytes() -> None:
     program = SwitchUnderTest(2)
     assert len(REQUEST_OF_A) == 308 and 308 / 64 == 4.8125  # frame bytes a value
     assert program.send(0, REQUEST_OF_A) == []  # consumed
@@ -189,7 +189,7 @@ def test_packets_of_each_kind_byte_for_byte() -> None:
     assert [cell.packets for cell in counted] == [1, 1, 1, 1, 0]
 
 
-def test_a_datagram_is_what_it_says() -> None:
+def test_a_packet_is_parsed_into_its_fields_and_built_again() -> None:
     found = parse(REQUEST_OF_A[42:])
     assert found == SwitchMLPacket(7, 3, 1, tuple(range(64)), (-2, 0), job=5)
     assert found.build() == REQUEST_OF_A[42:]
@@ -225,7 +225,7 @@ def test_jobs_have_separate_rows_and_groups() -> None:
 
 
 @pytest.mark.parametrize(("check", "total"), [(False, 1 << 10), (True, 1 << 2 | 1 << 10)])
-def test_a_late_copy_makes_a_sum_wrong_and_the_check_mends_it(check: bool, total: int) -> None:
+def test_a_late_copy_makes_a_sum_wrong_unless_the_check_is_on(check: bool, total: int) -> None:
     """The shortest schedule that the model finds: A0, B0, A1, late A0, B1."""
     program, window = SwitchUnderTest(2, arm_with(check)), SwitchMLWindowModel(0, 3, 1)
 
@@ -257,7 +257,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("where", BROKEN.values(), ids=list(BROKEN))
-def test_a_broken_program_is_not_the_model(where: tuple[str, str, tuple[str, str]]) -> None:
+def test_a_broken_program_differs_from_the_model(where: tuple[str, str, tuple[str, str]]) -> None:
     program, model = SwitchUnderTest(3, description=broken(DESIGN, *where)), SwitchMLSwitchModel(3, SLOTS)
     with pytest.raises(AssertionError):
         hold(program, model, rounds(3, 4))

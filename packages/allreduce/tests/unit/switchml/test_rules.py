@@ -53,7 +53,7 @@ def test_short_vectors_of_floats_can_stall_by_a_single_loss() -> None:
     assert switch.sets[0][0].missing_workers == 1
 
 
-def test_who_is_late_is_out_for_everybody() -> None:
+def test_a_worker_that_misses_the_slot_timeout_is_left_out_of_every_workers_sum() -> None:
     switch = SwitchMLSwitchModel(3, 1, check=True, slot_timeout_us=100)
     switch.take(0, packet(1), 0)
     switch.take(1, packet(10), 50)

@@ -43,7 +43,7 @@ def test_sums_are_equal_or_a_stall_is_reported(
     check_verdicts(subject, fault, first, schedules, may_be(fault, subject))
 
 
-def test_faults_do_happen() -> None:
+def test_schedules_meet_wrong_sums_and_stalls() -> None:
     """The published rules meet each outcome, and deaths and restarts stall some."""
     reordered = count_verdicts("late copies", PUBLISHED, 0, 60)
     assert reordered.counts[AllReduceVerdict.WRONG] and reordered.counts[AllReduceVerdict.EQUAL]
@@ -103,7 +103,7 @@ def test_a_stall_is_reported_when_the_slot_timeout_ends_and_not_at_the_next_even
         assert me.stalled and 0 <= me.stalled_at - me.last_arrival - me.stall_timeout < 10_000
 
 
-def test_the_table_as_text_and_as_json() -> None:
+def test_the_table_has_the_same_counts_as_text_and_as_json() -> None:
     found = [VerdictCounts(fault, subject) for fault in ALL_REDUCE_FAULTS for subject in SUBJECTS]
     found[0].counts[AllReduceVerdict.WRONG] = 1_234
     head, rule, *rows = table_lines(found)

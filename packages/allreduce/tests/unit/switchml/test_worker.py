@@ -92,7 +92,9 @@ def test_sums_of_the_largest_floats_do_not_overflow() -> None:
 @given(
     seed=st.integers(0, 2**32), window=st.integers(1, 5), sizes=st.lists(st.integers(1, SIZE), max_size=4)
 )  # fmt: skip
-def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[int]) -> None:
+def test_a_worker_sends_the_packets_of_the_model_of_a_window(
+    seed: int, window: int, sizes: list[int]
+) -> None:
     """Results come in any order, doubled, and of other chunks and all-reduces."""
     random, now, first = Random(seed), 0, 0
     client = SwitchMLClient(Caller(3, 1, 1), 1, KeySpace(SIZE), lambda: now, window)
@@ -122,7 +124,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.3])
-def test_the_plain_twin_leaves_the_same(loss: float) -> None:
+def test_plain_python_leaves_the_same_state_as_compiled_code(loss: float) -> None:
     beds = [SwitchMLTestbed(2, 5, 2, machine, loss) for machine in (COMPILED, plain_machine())]
     for testbed in beds:
         vectors = [np.linspace(-3, 7, 150, dtype=np.float32) * (w + 1) for w in range(2)]
@@ -172,6 +174,6 @@ def test_the_published_timeout_is_constant() -> None:
         (np.array([1, 2, -(2.0**127)], np.float32), 2, r"value 2: expected .*, got -1\.7"),
     ],
 )
-def test_vectors_that_cannot_be_added(vector: Any, workers: int, reported: str) -> None:
+def test_vectors_that_cannot_be_added_are_refused(vector: Any, workers: int, reported: str) -> None:
     with pytest.raises(ValueError, match=reported):
         SwitchMLTestbed(1).clients[0].all_reduce(vector, workers)
