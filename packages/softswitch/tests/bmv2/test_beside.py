@@ -15,7 +15,7 @@ pytestmark = pytest.mark.bmv2
 
 
 @pytest.mark.parametrize("name", ["copies", "invalid_keys", "lookups"])
-def test_programs_are_alike(name: str) -> None:
+def test_programs_give_the_same_output_on_bmv2_and_softswitch(name: str) -> None:
     assert compare(PROGRAMS / name, frames=50, seed=1).startswith("alike: 50 frames")
 
 

@@ -92,7 +92,7 @@ def run(construct: Construct, one_shots: bool = False) -> None:
 
 
 @pytest.mark.parametrize("name", CONSTRUCTS)
-def test_bmv2_agrees(name: str) -> None:
+def test_bmv2_sends_the_same_frames_as_softswitch_for_each_construct(name: str) -> None:
     run(replace(CONSTRUCTS[name], prepare=no_state) if name == "value_sets" else CONSTRUCTS[name])
 
 

@@ -16,7 +16,7 @@ from switch_harness import PROGRAMS
 pytestmark = pytest.mark.bmv2
 
 
-def test_there_is_no_config_until_one_is_set_and_generated_p4info_is_one() -> None:
+def test_bmv2_has_no_config_before_the_first_and_takes_generated_p4info() -> None:
     with processes.bmv2() as switch, grpc.insecure_channel(switch.address) as channel:
         get = p4r.GetForwardingPipelineConfigRequest(device_id=1)
         with pytest.raises(grpc.RpcError) as error:

@@ -30,7 +30,7 @@ def both() -> Iterator[Twins]:
         yield started
 
 
-def test_bmv2_agrees(both: Twins) -> None:
+def test_bmv2_matches_entries_of_each_kind_as_softswitch_does(both: Twins) -> None:
     random = Random(7)
     entries = [entry for kind in KINDS for entry in random_entries(random, kind, 40)]
     for entry in entries:
@@ -49,7 +49,7 @@ def test_bmv2_agrees(both: Twins) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_bmv2_refuses_the_same(both: Twins, kind: str) -> None:
+def test_bmv2_refuses_the_same_malformed_entries_as_softswitch(both: Twins, kind: str) -> None:
     (entry,) = random_entries(Random(1), kind, 1)
     update = p4r.Update.FromString(ENCODER.update(entry).SerializeToString())
     for change in (Change.MODIFY, Change.DELETE):

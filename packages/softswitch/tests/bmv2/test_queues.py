@@ -91,7 +91,7 @@ def run(both: Both, firsts: list[bytes], burst: list[bytes]) -> list[ecn.Probe]:
     return probes
 
 
-def test_a_burst_into_a_small_queue(both: Both) -> None:
+def test_a_burst_beyond_a_small_queue_is_dropped_by_bmv2_as_by_softswitch(both: Both) -> None:
     probes = run(both, [ecn.frame(0)], [ecn.frame(number) for number in range(1, 8)])
     assert [probe.number for probe in probes] == [0, 1, 2, 3, 4]
     for k, probe in enumerate(probes):

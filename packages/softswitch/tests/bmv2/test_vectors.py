@@ -17,7 +17,7 @@ pytestmark = pytest.mark.bmv2
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.vectors.stem)
-def test_vectors(pair: Pair) -> None:
+def test_vectors_pass_on_bmv2(pair: Pair) -> None:
     assert run(TARGETS["bmv2"], *pair) == Verdict(*pair, Outcome.PASS)
 
 
@@ -37,7 +37,7 @@ def test_registers_are_refused_by_name(tmp_path: Path) -> None:
     assert says(verdict.reason, "P4Runtime", "Keep.narrow")
 
 
-def test_what_bmv2_refuses_fails_in_its_own_words(tmp_path: Path) -> None:
+def test_an_update_that_bmv2_refuses_fails_with_bmv2s_own_message(tmp_path: Path) -> None:
     vectors = tmp_path / "twice.stf"
     vectors.write_text("add lpm_table exact_part:1 lpm_hit(value:1)\n" * 2)
     verdict = run(TARGETS["bmv2"], MATCH_KINDS.with_suffix(".json"), vectors)

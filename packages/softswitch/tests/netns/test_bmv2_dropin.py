@@ -81,7 +81,7 @@ def frames_of(pcap: Path) -> list[bytes]:
     return found
 
 
-def test_the_calls_of_the_tutorials(stack: ExitStack, tmp_path: Path) -> None:
+def test_the_calls_of_the_p4_tutorials_work_with_softswitch(stack: ExitStack, tmp_path: Path) -> None:
     """run_exercise.py's start of a switch, its controller's messages, and a congested link of TCLink's."""
     net = Net(stack, range(1, 3))
     for words in (

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.netns
 FORWARD, TO = "ControlIngress.forward", "ControlIngress.forward_to"
 
 
-def test_a_port_that_comes_and_goes(stack: ExitStack) -> None:
+def test_a_port_added_by_a_command_forwards_until_the_port_is_removed(stack: ExitStack) -> None:
     net = Net(stack, range(1, 4))
     names = {number: name for number, name in net.names.items() if number != 3}
     frame = (9).to_bytes(6, "big") + bytes(60)

@@ -106,7 +106,9 @@ FORWARDING = {"wire": lambda _: None, "l2": forwards_to_2}
 
 @BOTH
 @pytest.mark.parametrize("name", FORWARDING)
-def test_vlan_tags_are_kept_whatever_the_program_reads(wire: Callable[..., Wire], name: str) -> None:
+def test_vlan_tags_are_kept_by_programs_that_read_the_ethernet_type_or_not(
+    wire: Callable[..., Wire], name: str
+) -> None:
     """None of an Ethernet header's bytes, or those alone: the tag is then in the payload."""
     switch = wire(compiled(name), FORWARDING[name])
     frames = [tagged(frame(number, 60), TAGS[:number]) for number in range(4)]
@@ -137,7 +139,9 @@ def test_programs_see_vlan_tags(wire: Callable[..., Wire], name: str) -> None:
 
 @BOTH
 @pytest.mark.parametrize("mtu", [1500, 9000])
-def test_frames_up_to_the_mtu_cross_and_larger_ones_are_counted(wire: Callable[..., Wire], mtu: int) -> None:
+def test_frames_up_to_the_mtu_cross_and_larger_frames_are_counted(
+    wire: Callable[..., Wire], mtu: int
+) -> None:
     """The way out has the smaller MTU. A tag is not counted as part of a frame's size."""
     switch = wire(compiled("l2"), forwards_to_2, mtu=mtu)
     for end in ("s2", "h2"):
@@ -198,7 +202,7 @@ def test_tcp_segments_in_one_frame_below_the_mtu_are_dropped_too(wire: Callable[
 
 
 @BOTH
-def test_what_a_shaped_link_does_not_take_is_dropped_and_counted(wire: Callable[..., Wire]) -> None:
+def test_frames_beyond_the_rate_of_a_shaped_link_are_dropped_and_counted(wire: Callable[..., Wire]) -> None:
     """The link is like Mininet's TCLink: htb, whose queue has a limit. Not every kernel has its netem."""
     switch = wire(compiled("l2"), forwards_to_2)
     for words in (

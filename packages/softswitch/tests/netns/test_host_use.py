@@ -69,7 +69,7 @@ def make_use(use: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", USES)
-def test_what_an_interface_is_used_for(stack: ExitStack, name: str) -> None:
+def test_a_use_of_an_interface_by_the_machine_is_found(stack: ExitStack, name: str) -> None:
     net = Net(stack, range(1, 3))
     commands, use = USES[name]
     make_use(commands)
@@ -78,7 +78,7 @@ def test_what_an_interface_is_used_for(stack: ExitStack, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing", "IPv4 address"])
-def test_an_interface_in_use_is_the_sockets(stack: ExitStack, name: str) -> None:
+def test_an_interface_in_use_gets_the_sockets_datapath(stack: ExitStack, name: str) -> None:
     """Where the kernel is requested, it is refused; the hook does not matter."""
     net = Net(stack, range(1, 3))
     commands, use = USES[name]
@@ -95,7 +95,7 @@ def test_an_interface_in_use_is_the_sockets(stack: ExitStack, name: str) -> None
             assert says_in_one_line(str(refused.value), "datapath", reason)
 
 
-def test_the_loopback_stays_the_machines(stack: ExitStack) -> None:
+def test_the_loopback_gets_the_sockets_datapath(stack: ExitStack) -> None:
     """By the command line that students pass to simple_switch_grpc; the switch's own gRPC goes on."""
     ip("link", "set", "lo", "up")
     options = [str(PROGRAMS / "wire.json")]
@@ -123,7 +123,7 @@ def refuse_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("how", ["added", "used later", "not added", "removed"])
-def test_the_next_program_is_the_sockets_if_a_port_is_in_use_by_then(
+def test_the_next_program_gets_the_sockets_if_a_port_has_come_into_use(
     stack: ExitStack, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """The sockets run a program that the kernel refuses; then ports change, or an address is added."""

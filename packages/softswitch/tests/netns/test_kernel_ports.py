@@ -27,7 +27,7 @@ PROJECT = Path(__file__).parents[2]
 PROGRAM = PROGRAMS / "l2.json"
 
 
-def test_constructs_that_copy(stack: ExitStack) -> None:
+def test_clones_multicast_and_recirculation_in_the_kernel_equal_the_interpreter(stack: ExitStack) -> None:
     """Clones, multicast, truncation, resubmission and recirculation, with digests and logs beside them."""
     for name in ("replication", "resubmit_recirculate", "traffic", "digests_logs"):
         construct, program, random = CONSTRUCTS[name], compiled(name), Random(2)
@@ -54,7 +54,7 @@ def test_constructs_that_copy(stack: ExitStack) -> None:
             subprocess.run(["ip", "link", "del", f"s{number}"], check=True)
 
 
-def test_a_driver_without_xdp(stack: ExitStack) -> None:
+def test_a_driver_without_xdp_is_refused_with_a_hint_to_the_generic_hook(stack: ExitStack) -> None:
     subprocess.run(["ip", "link", "add", "s1", "type", "bridge"], check=True)
     message = (
         r"port 1 \(s1\): attach a BPF program to interface \d+: Operation not supported;"

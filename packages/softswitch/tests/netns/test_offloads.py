@@ -127,7 +127,7 @@ PAYLOADS = [os.urandom(length) for length in [*range(1, 90), *range(1400, 1411)]
 
 @BOTH
 @FAMILIES
-def test_datagrams_cross(
+def test_datagrams_without_a_checksum_cross_the_switch(
     stack: ExitStack, hosts: Hosts, datapath: Datapath, family: socket.AddressFamily
 ) -> None:
     """Of every length, even and odd, from a socket that leaves the checksum to its interface."""
@@ -137,7 +137,7 @@ def test_datagrams_cross(
 
 
 @FAMILIES
-def test_datagrams_cross_although_nothing_can_be_turned_off(
+def test_datagrams_cross_although_offloads_cannot_be_turned_off(
     stack: ExitStack, hosts: Hosts, family: socket.AddressFamily, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As without CAP_NET_ADMIN: the sockets finish the checksums, and auto takes the sockets."""
@@ -152,7 +152,7 @@ def test_datagrams_cross_although_nothing_can_be_turned_off(
 
 @BOTH
 @FAMILIES
-def test_a_tcp_stream_crosses(
+def test_a_tcp_stream_crosses_the_switch(
     stack: ExitStack, hosts: Hosts, datapath: Datapath, family: socket.AddressFamily
 ) -> None:
     """Its segments come one by one, or the switch would drop them as too large."""
@@ -217,7 +217,7 @@ def test_a_translation_that_forgets_the_checksum_shows(
 # -- what is turned off, and on again
 
 
-def test_offloads_are_restored(stack: ExitStack, hosts: Hosts) -> None:
+def test_offloads_of_interfaces_are_restored_at_the_end(stack: ExitStack, hosts: Hosts) -> None:
     command = ["ip", "netns", "exec", hosts.names[2], "ethtool", "-K", "e0", "tx", "off"]
     subprocess.run(command, check=True, capture_output=True)
     with closing(Offloads()) as offloads:

@@ -171,7 +171,9 @@ def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_
 PROGRAM = PROGRAMS / "l2.json"
 
 
-def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path) -> None:
+def test_a_pinned_program_without_a_control_plane_is_resumed_by_the_next_switch(
+    stack: ExitStack, tmp_path: Path
+) -> None:
     Net(stack, range(1, 3))
     folder = tmp_path / "pins"
     stack.callback(unpin, folder)

@@ -44,7 +44,7 @@ def switch(net: Net, shapes: Mapping[int, Shape], threshold: int) -> Iterator[Sw
         ports.stop()
 
 
-def test_a_burst_through_a_slow_port(stack: ExitStack) -> None:
+def test_frames_of_a_burst_leave_a_slow_port_spaced_by_their_lengths_and_marked(stack: ExitStack) -> None:
     """Frames leave one transmission time apart; a frame that found two waiting is marked."""
     net = Net(stack, range(1, 3))
     lengths = [500, 1_000, 100, 1_500, 800, 68, 1_200]
@@ -66,7 +66,7 @@ def test_a_burst_through_a_slow_port(stack: ExitStack) -> None:
         wait_for(lambda: ports.counters().ports[2].tx == len(frames))
 
 
-def test_a_queue_that_is_full_for_good(stack: ExitStack) -> None:
+def test_a_full_queue_that_does_not_drain_drops_further_frames(stack: ExitStack) -> None:
     """At 1 bit/s the second frame would go in ten minutes."""
     net = Net(stack, range(1, 3))
     with switch(net, shaped(["*=1bit"], ["2=5"]), 1) as ports:
@@ -79,7 +79,9 @@ def test_a_queue_that_is_full_for_good(stack: ExitStack) -> None:
         assert counters[1].rx == counters[2].tx + counters[2].queue_dropped == 20
 
 
-def test_the_command(stack: ExitStack, tmp_path: Path) -> None:
+def test_the_command_takes_port_rates_and_queues_and_counts_queue_drops(
+    stack: ExitStack, tmp_path: Path
+) -> None:
     net = Net(stack, range(1, 3))
     reported = tmp_path / "counters.json"
     options = (ECN, "--port-rate", "2=100pps", "--port-queue", "*=3", "--counters", str(reported))
@@ -96,7 +98,7 @@ def test_the_command(stack: ExitStack, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [f"{number}{unit}" for unit in BYTE_UNITS for number in (1, 3)])
-def test_sizes_are_tcs(stack: ExitStack, text: str) -> None:
+def test_sizes_of_queues_have_the_units_of_tc(stack: ExitStack, text: str) -> None:
     """It equals what tc makes of the same text for a queue of bytes."""
     Net(stack, range(1, 2))
     tc("qdisc", "add", "dev", "s1", "root", "bfifo", "limit", text)
@@ -105,7 +107,7 @@ def test_sizes_are_tcs(stack: ExitStack, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [f"{n}{unit}" for unit in RATE_UNITS if unit != "pps" for n in (8, 24)])
-def test_rates_are_tcs(stack: ExitStack, text: str) -> None:
+def test_rates_have_the_units_of_tc(stack: ExitStack, text: str) -> None:
     Net(stack, range(1, 2))
     tc("qdisc", "add", "dev", "s1", "root", "tbf", "rate", text, "burst", "10mb", "latency", "1ms")
     [qdisc] = json.loads(tc("-json", "qdisc", "show", "dev", "s1"))

@@ -91,7 +91,7 @@ def test_frames_larger_than_the_ring_allows_are_named(
     assert says(record.getMessage(), "port 1", "s1", 9014)
 
 
-def test_jumbo_frames_cross_where_the_mtu_allows_them(stack: ExitStack) -> None:
+def test_jumbo_frames_cross_if_the_mtu_allows_9000_bytes(stack: ExitStack) -> None:
     net = Net(stack, range(1, 3), mtu=9000)
     loop = stack.enter_context(PortLoop(net.names))
     loop.start(Wires({1: [2], 2: [1]}))
@@ -103,7 +103,7 @@ def test_jumbo_frames_cross_where_the_mtu_allows_them(stack: ExitStack) -> None:
     wait_for(lambda: loop.counters().ports[2].tx_oversize == 1)
 
 
-def test_a_dead_port_stalls_no_other_and_comes_back(stack: ExitStack) -> None:
+def test_a_dead_port_stalls_no_other_port_and_comes_back(stack: ExitStack) -> None:
     net = Net(stack, range(1, 4))
     loop = stack.enter_context(PortLoop(net.names))
     loop.start(Wires({1: [3, 2]}))
@@ -122,7 +122,7 @@ def test_a_dead_port_stalls_no_other_and_comes_back(stack: ExitStack) -> None:
     assert net.hosts[3].recv(2000) == frame(100)
 
 
-def test_a_port_whose_interface_is_deleted_stalls_no_other(stack: ExitStack) -> None:
+def test_a_port_whose_interface_is_deleted_stalls_no_other_port(stack: ExitStack) -> None:
     net = Net(stack, range(1, 4))
     loop = stack.enter_context(PortLoop(net.names))
     loop.start(Wires({1: [3, 2]}))
@@ -133,7 +133,7 @@ def test_a_port_whose_interface_is_deleted_stalls_no_other(stack: ExitStack) -> 
     wait_for(lambda: loop.counters().ports[3].tx_dropped == 100)
 
 
-def test_a_slow_port_drops_and_stalls_no_other(stack: ExitStack) -> None:
+def test_a_slow_port_drops_frames_and_stalls_no_other_port(stack: ExitStack) -> None:
     net = Net(stack, range(1, 4))
     shaping = "root tbf rate 8kbit burst 2000 limit 10000000"
     subprocess.run(["tc", "qdisc", "add", "dev", "s3", *shaping.split()], check=True)
@@ -186,7 +186,7 @@ def test_impairments_work_in_both_directions(stack: ExitStack) -> None:
     assert received != sorted(received)
 
 
-def test_every_one_of_64_ports_reaches_every_other(stack: ExitStack) -> None:
+def test_each_of_64_ports_reaches_every_other_port(stack: ExitStack) -> None:
     ports = range(1, 65)
     net = Net(stack, ports)
     loop = stack.enter_context(PortLoop(net.names, PortOptions(CPU)))

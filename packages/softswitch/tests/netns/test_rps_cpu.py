@@ -112,7 +112,7 @@ def test_the_program_runs_on_its_cpu_and_else_on_its_senders(stack: ExitStack) -
     assert masks(net) == [0, 0]
 
 
-def test_what_is_pinned_stays_steered_until_the_next_switch_wants_otherwise(
+def test_a_pinned_pipeline_stays_steered_until_the_next_switch_changes_the_cpu(
     stack: ExitStack, tmp_path: Path
 ) -> None:
     net = Net(stack, range(1, 3))

@@ -37,11 +37,11 @@ CASES: dict[str, Callable[[], tuple[Setup, Workload]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_frame_leaves_by_the_port_that_it_names_with_its_stamp(case: str) -> None:
+def test_every_frame_leaves_by_the_port_in_its_header_with_its_stamp(case: str) -> None:
     check_frames(*CASES[case](), 14)
 
 
-def test_routes_are_as_many_as_asked_for_and_all_match() -> None:
+def test_routes_have_the_requested_number_and_all_match() -> None:
     setup, prefixes = plain.routes(1000)
     assert len(setup.updates) == len(set(prefixes.tolist())) == 1000
     pipeline = install_program(setup)
@@ -67,7 +67,7 @@ def test_ratios_are_of_pairs_and_goals_of_medians() -> None:
 # ---- what the lines of the table are of
 
 
-def test_latency_is_reported_with_the_rate_at_which_it_was_measured() -> None:
+def test_latency_is_reported_with_the_rate_of_its_measurement() -> None:
     results = {result.what: result for result in forwarding(model_stage(SOFTSWITCH))}
     l3 = "L3 forwarding, 128 B"
     rate = results[l3].value(SOFTSWITCH)
@@ -127,7 +127,7 @@ def test_a_switch_that_carries_nothing_any_more_is_reported_with_its_rate() -> N
         test.highest_loss_free_rate()
 
 
-def test_a_load_uses_what_was_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_load_measurement_names_the_cache_that_the_switch_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """A switch's n-th start takes n seconds, and half of them from the JSON; a cache that it had is named."""
     seen: dict[str, list[str]] = {}
 
@@ -153,7 +153,7 @@ def test_a_load_uses_what_was_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (given.unit, given.value(KERNEL), given.goals) == ("s", 1.0, (at_most(2),))
 
 
-def test_bench_has_the_bmv2_that_is_named(
+def test_the_bench_runs_the_bmv2_of_the_environment_variable_or_of_the_path(
     fake_bmv2: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cores = Cores(0, 0, (0,))
@@ -166,7 +166,7 @@ def test_bench_has_the_bmv2_that_is_named(
     assert "BMv2" not in switches.switches()
 
 
-def test_the_bench_runs_alone() -> None:
+def test_the_bench_runs_without_the_tests_on_the_path() -> None:
     """In its folder, without anything of tests on the path."""
     command = [sys.executable, "-m", "switch_bench", "--help"]
     done = subprocess.run(command, cwd=BENCH, capture_output=True, text=True)

@@ -24,7 +24,7 @@ def version(path: Path, **environment: str) -> str:
     return done.stdout
 
 
-def test_what_is_installed_runs_softswitch_from_anywhere(
+def test_installed_programs_run_softswitch_from_any_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "deep" / "bin"
@@ -66,7 +66,7 @@ def test_a_bmv2_is_not_overwritten(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["simple_switch"]
 
 
-def test_a_folder_that_cannot_be_had(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SystemExit) as ended:
         install.main([str(tmp_path / "file")])

@@ -35,7 +35,7 @@ def say_all() -> None:
     ("level", "letters"),
     [("trace", "DIWE"), ("debug", "DIWE"), ("info", "IWE"), ("warn", "WE"), ("error", "E"), ("off", "")],
 )
-def test_levels(tmp_path: Path, level: str, letters: str) -> None:
+def test_each_log_level_writes_its_own_and_higher_levels(tmp_path: Path, level: str, letters: str) -> None:
     file = tmp_path / "log"
     logs.configure(level, False, file)
     say_all()
@@ -55,7 +55,7 @@ def test_the_console_is_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert (len(reported.out.splitlines()), reported.err) == (3, "")
 
 
-def test_files_are_rotated(tmp_path: Path) -> None:
+def test_log_files_are_rotated(tmp_path: Path) -> None:
     logs.configure("info", False, tmp_path / "log", max_bytes=200, max_files=2)
     for _ in range(5):
         say_all()

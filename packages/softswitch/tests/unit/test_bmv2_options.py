@@ -23,7 +23,7 @@ def asked(*words: str, program: str = GRPC) -> tuple[Settings, list[str]]:
     return settings_of(program, values), values.warnings
 
 
-def test_a_command_line_of_the_tutorials(tmp_path: Path) -> None:
+def test_a_command_line_of_the_p4_tutorials_is_parsed(tmp_path: Path) -> None:
     words = (
         f"-i 1@s1-eth1 -i 2@s1-eth2 --pcap {tmp_path} --nanolog ipc:///tmp/bm-0-log.ipc --device-id 0 "
         f"{PROGRAM} --log-console --thrift-port 9091 "
@@ -43,7 +43,7 @@ def test_a_command_line_of_the_tutorials(tmp_path: Path) -> None:
     assert [line.partition(":")[0] for line in warnings] == ["--nanolog", "--thrift-port 9091"]
 
 
-def test_what_bmv2_has_by_itself() -> None:
+def test_the_defaults_are_bmv2s_defaults() -> None:
     grpc, warnings = asked("--no-p4")
     assert (grpc.program, grpc.device_id, grpc.addresses) == (None, 0, ("0.0.0.0:9559",))
     assert (grpc.cpu_port, grpc.priority_queues, grpc.pcap, warnings) == (None, 1, None, [])
@@ -51,7 +51,9 @@ def test_what_bmv2_has_by_itself() -> None:
     assert (thrift.addresses, warnings) == (("127.0.0.1:9090",), [])
 
 
-def test_forms_of_options_that_boost_reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_options_are_parsed_in_all_forms_that_boost_reads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert asked(PROGRAM, "--pcap")[0].pcap == Path()
     assert asked("--device-id=7", f"--pcap={tmp_path}", PROGRAM)[0].device_id == 7
@@ -61,7 +63,7 @@ def test_forms_of_options_that_boost_reads(monkeypatch: pytest.MonkeyPatch, tmp_
     assert asked(PROGRAM, "--", "--priority-queues", "64")[0].priority_queues == 8
 
 
-def test_each_option_of_bmv2_is_taken_and_what_is_without_effect_says_so() -> None:
+def test_each_option_of_bmv2_is_accepted_and_options_without_effect_warn() -> None:
     for program, target in TARGET_OPTIONS.items():
         for option, behind in [*((o, False) for o in GENERAL_OPTIONS), *((o, True) for o in target)]:
             value = "511" if option.names[-1] == "--drop-port" else "1"
@@ -81,7 +83,7 @@ def test_the_datapath_that_errors_of_commands_ask_for_is_an_option_of_the_target
             assert (settings.datapath, warnings) == (datapath, [])
 
 
-def test_frames_come_over_what_bmv2_takes(tmp_path: Path) -> None:
+def test_frames_come_over_grpc_nanomsg_or_pcap_files_as_with_bmv2(tmp_path: Path) -> None:
     words = (
         "-i",
         "1@a",
@@ -126,14 +128,14 @@ def test_frames_come_over_what_bmv2_takes(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_refused(words: list[str], error: str) -> None:
+def test_wrong_command_lines_are_refused_with_the_reason(words: list[str], error: str) -> None:
     with pytest.raises(SwitchError) as refused:
         asked(*words)
     assert str(refused.value) == error
 
 
 @pytest.mark.parametrize("words", [["-L", "loud", PROGRAM], ["--device-id", "one", PROGRAM]])
-def test_values_that_are_none_are_named(words: list[str]) -> None:
+def test_invalid_values_of_options_are_named(words: list[str]) -> None:
     with pytest.raises(SwitchError, match=words[1]):
         asked(*words)
 
@@ -150,7 +152,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, *words: str) -> str | int | None:
     return end.value.code
 
 
-def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_errors_of_the_command_line_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     log = tmp_path / "no" / "log"
     assert (
         ended(monkeypatch, "bmv2")
@@ -164,7 +166,9 @@ def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     )
 
 
-def test_versions_and_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_and_the_help_are_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     command.main([GRPC, "--version"])
     assert capsys.readouterr().out.split()[0] == command.VERSION
     command.main([GRPC, "--json-version"])

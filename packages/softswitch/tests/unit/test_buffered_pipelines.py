@@ -78,7 +78,9 @@ class Both:
 @pytest.mark.parametrize("name", CONSTRUCTS)
 @settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False), steps=st.integers(1, 80))
-def test_interpreter_and_machine_code_agree(name: str, random: Random, steps: int) -> None:
+def test_interpreter_and_machine_code_agree_on_packets_that_wait_in_queues(
+    name: str, random: Random, steps: int
+) -> None:
     both, now = Both(CONSTRUCTS[name]), random.choice([1, (1 << 32) - 5_000])
     for _ in range(steps):
         now += random.choice([0, 1, 10, 1_000, 100_000])
@@ -90,7 +92,7 @@ def test_interpreter_and_machine_code_agree(name: str, random: Random, steps: in
     assert cells(both.oracle) == cells(both.fast)
 
 
-def test_the_programs_cover_what_can_happen_between_the_passes() -> None:
+def test_the_programs_cover_copies_priorities_and_second_waits_between_the_passes() -> None:
     """Copies, priorities and packets that wait a second time are among what the test above draws."""
     seen = set()
     for name in ("replication", "traffic"):

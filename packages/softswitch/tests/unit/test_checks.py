@@ -112,7 +112,7 @@ def test_a_profile_has_its_declared_size(make: Make) -> None:
 
 
 @both
-def test_members_and_groups_may_be_removed_that_are_not_there(make: Make) -> None:
+def test_removing_missing_members_and_groups_is_accepted(make: Make) -> None:
     pipeline = make(PROFILES)
     pipeline.profiles.write_member(PATHS, 1, None)
     pipeline.profiles.write_group(PATHS, 1, None)
@@ -129,7 +129,7 @@ def test_a_member_has_an_action_of_its_profile(make: Make) -> None:
 
 
 @both
-def test_what_is_referred_to_has_to_be_there(make: Make) -> None:
+def test_groups_and_entries_that_refer_to_missing_members_are_refused(make: Make) -> None:
     pipeline = make(PROFILES)
     pipeline.profiles.write_member(PATHS, 1, MEMBER)
     with pytest.raises(StateError, match=f"action profile {PATHS} has no member 2"):
@@ -148,7 +148,7 @@ def test_what_is_referred_to_has_to_be_there(make: Make) -> None:
 
 
 @both
-def test_an_entry_names_an_action_or_what_its_profile_has(make: Make) -> None:
+def test_an_entry_names_an_action_or_else_a_member_or_group_of_its_profile(make: Make) -> None:
     pipeline = make(PROFILES)
     plain = insert("Choose.plain", Masked(0, 0), UseMember(1))
     with pytest.raises(StateError, match=mentions("Choose.plain", "action")):
@@ -163,7 +163,7 @@ def test_an_entry_names_an_action_or_what_its_profile_has(make: Make) -> None:
 
 
 @both
-def test_a_constant_default_stays(make: Make) -> None:
+def test_a_constant_default_cannot_be_changed(make: Make) -> None:
     pipeline = make(compiled("lookups"))
     [table] = [table for table in pipeline.program.tables.values() if table.default_is_const and table.key][
         :1

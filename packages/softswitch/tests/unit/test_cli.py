@@ -52,12 +52,14 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str | int | None:
     return ended.value.code
 
 
-def test_a_hook_is_the_kernels(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hook_is_refused_without_the_kernel_datapath(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(monkeypatch, str(PROGRAM), "--datapath", "sockets", "--hook", "xdp") == 2
     assert says(capsys.readouterr().err, "--hook", "--datapath")
 
 
-def test_the_hooks_that_are_offered_are_the_kernels() -> None:
+def test_the_command_offers_the_hooks_of_the_kernel_datapath() -> None:
     assert [each.value for each in Hook] == list(HOOKS)
 
 
@@ -155,7 +157,9 @@ def next_line(switch: subprocess.Popen[str]) -> str:
         (["--no-p4", "--grpc-server-addr", "999"], "cannot listen on '999': expected HOST:PORT"),
     ],
 )
-def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, arguments: list[str], error: str) -> None:
+def test_errors_of_the_command_are_one_line(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], error: str
+) -> None:
     assert run(monkeypatch, *arguments) == f"softswitch: error: {error}"
 
 
@@ -194,19 +198,19 @@ def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, arguments: list[st
         ),
     ],
 )
-def test_usage_errors(
+def test_usage_errors_are_reported_with_exit_status_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
 ) -> None:
     assert run(monkeypatch, *arguments) == 2
     assert capsys.readouterr().err.endswith(f"\nError: {error}\n")
 
 
-def test_a_taken_port(monkeypatch: pytest.MonkeyPatch, taken: str) -> None:
+def test_a_taken_grpc_port_is_one_error(monkeypatch: pytest.MonkeyPatch, taken: str) -> None:
     error = f"softswitch: error: cannot listen on {taken}: Address already in use"
     assert run(monkeypatch, "--no-p4", "--grpc-server-addr", taken) == error
 
 
-def test_p4info_that_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_empty_or_unreadable_p4info_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     p4info = tmp_path / "p4info.txtpb"
     p4info.write_text("")
     assert says_in_one_line(
@@ -261,7 +265,7 @@ def test_the_counters_of_the_ports_come_by_signal_and_at_the_end(tmp_path: Path)
     assert json.loads(file.read_bytes()) == written
 
 
-def test_what_was_lost_is_among_what_the_signal_prints(
+def test_counters_printed_by_signal_include_lost_messages(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "counters.json"
@@ -376,7 +380,7 @@ def test_an_interrupt_during_imports_ends_without_a_traceback(monkeypatch: pytes
 
 
 @asynchronous
-async def test_a_machine_follows_interfaces_when_they_change() -> None:
+async def test_a_machine_follows_changes_of_interfaces() -> None:
     changes, kernel = socket.socketpair()
     followed = asyncio.Event()
     machine, ports = object.__new__(Machine), object.__new__(SwitchPorts)
@@ -390,7 +394,7 @@ async def test_a_machine_follows_interfaces_when_they_change() -> None:
 
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
-def test_a_signal_ends_it_quietly(number: int) -> None:
+def test_a_signal_ends_the_switch_without_output(number: int) -> None:
     with running() as switch:
         assert says(next_line(switch), "softswitch", "datapath")
         assert says(lines(switch).readline(), "softswitch", "ready", 0, "P4Runtime", "127.0.0.1")
@@ -400,7 +404,7 @@ def test_a_signal_ends_it_quietly(number: int) -> None:
 
 
 @pytest.mark.soak
-def test_set_up_compiles_what_the_first_start_needs(tmp_path: Path) -> None:
+def test_set_up_compiles_all_code_that_the_first_start_needs(tmp_path: Path) -> None:
     """A copy of the package that was warmed starts without compiling anything of its own."""
     package = Path(softswitch.__file__).parent
     shutil.copytree(package, tmp_path / "softswitch", ignore=shutil.ignore_patterns("__pycache__"))

@@ -67,7 +67,7 @@ EVENTS = st.lists(
 
 @settings(max_examples=examples(100), deadline=None)
 @given(EVENTS)
-def test_a_frame_arrives_when_it_did_whatever_the_unix_clock_says(events: list[tuple[str, int]]) -> None:
+def test_arrival_times_of_frames_do_not_follow_steps_of_the_unix_clock(events: list[tuple[str, int]]) -> None:
     """A frame that a step overtook arrives later, but not after it is read; a port's frames are in order."""
     rings = Rings()
     waiting: tuple[list[int], list[int]] = [], []  # true arrivals in µs, by port
@@ -194,5 +194,5 @@ READS_UNIX_TIME = {
 }
 
 
-def test_only_these_modules_read_the_unix_clock() -> None:
+def test_only_listed_modules_read_the_unix_clock() -> None:
     assert readers_of_unix_time(*SOURCES.iterdir()) == set(READS_UNIX_TIME)

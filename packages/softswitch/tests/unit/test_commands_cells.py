@@ -40,7 +40,7 @@ def test_packets_and_commands_share_counters(control: ShellSwitch) -> None:
     assert set(control.pipeline.cells.read_counter("ControlIngress.drops", 0, 16)) == {CounterValue(0, 0)}
 
 
-def test_counters_of_entries(control: ShellSwitch) -> None:
+def test_counters_of_entries_are_read_and_reset_by_commands(control: ShellSwitch) -> None:
     control.does("table_add forward forward_to 0 => 1", "table_add forward forward_to 1 => 1")
     control.pipeline.process(1, bytes(64), 0, 0)
     direct = "this is the direct counter for table ControlIngress.forward"
@@ -51,7 +51,7 @@ def test_counters_of_entries(control: ShellSwitch) -> None:
     assert [entry.counter for entry in control.pipeline.tables.read("ControlIngress.forward")] == [(0, 0)] * 2
 
 
-def test_meters_colour_packets(entities: ShellSwitch) -> None:
+def test_meters_set_by_commands_colour_packets(entities: ShellSwitch) -> None:
     """The first cell's colour is in the first register."""
     entities.does("meter_set_rates rates 0 0.0000005:1 0.000001:2")
     assert entities.does("meter_get_rates rates 0") == [
@@ -70,7 +70,7 @@ def test_meters_colour_packets(entities: ShellSwitch) -> None:
     assert len(others) == 7
 
 
-def test_meters_of_entries(entities: ShellSwitch) -> None:
+def test_meters_of_entries_are_set_and_read_by_commands(entities: ShellSwitch) -> None:
     entities.does("table_add metered forward_metered 0&&&0 => 3 1")
     entities.does("meter_array_set_rates entry_rates 0.0000005:1 0.000001:2")
     assert entities.does("meter_get_rates entry_rates 0")[0] == "0: info rate = 5e-07, burst size = 1"
@@ -98,7 +98,7 @@ def test_value_sets_decide_where_packets_go(entities: ShellSwitch) -> None:
     )
 
 
-def test_parts_of_a_value_set_are_one_behind_the_other() -> None:
+def test_the_parts_of_a_value_set_member_are_joined_in_order() -> None:
     with ShellSwitch(PROGRAMS / "value_sets") as switch:
         switch.does("pvs_add pairs 0xabcd")
         first, second = switch.pipeline.program.value_sets[1].widths
@@ -126,7 +126,7 @@ def test_parts_of_a_value_set_are_one_behind_the_other() -> None:
         ("pvs_get nowhere", "Error: Invalid parser value set name (nowhere)"),
     ],
 )
-def test_mistakes(entities: ShellSwitch, line: str, error: str) -> None:
+def test_mistakes_on_cells_are_refused_as_in_bmv2(entities: ShellSwitch, line: str, error: str) -> None:
     assert entities.refuses(line).startswith(error)
 
 

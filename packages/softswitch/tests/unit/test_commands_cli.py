@@ -89,7 +89,9 @@ GREETING = ["Obtaining JSON from switch...", "Done", "Control utility for runtim
 GOOD = "table_add forward forward_to {} => 2\n"
 
 
-def test_a_file_is_done(address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_of_a_file_are_executed(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "commands.txt"
     file.write_text(f"# entries\n\n{GOOD.format(1)}{GOOD.format(2)}table_num_entries forward")
     assert run("--grpc", address, str(file)) == 0
@@ -166,7 +168,7 @@ def test_a_switch_is_found_by_its_thrift_port(
         assert capsys.readouterr().out.splitlines() == [GREETING[-1], "RuntimeCmd: 0", "RuntimeCmd: "]
 
 
-def test_without_an_address_it_is_where_one_listens(
+def test_without_an_address_the_command_finds_the_switch_at_a_default_port(
     address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nowhere = "127.0.0.1:1"
@@ -178,21 +180,21 @@ def test_without_an_address_it_is_where_one_listens(
         assert "RuntimeCmd: 0\n" in capsys.readouterr().out
 
 
-def test_a_switch_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_switch_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("softswitch.runtime.client.CONNECT_TIMEOUT_S", 0.1)
     assert run("--grpc", "127.0.0.1:1") == (
         "softswitch: error: no switch answers at 127.0.0.1:1: use --grpc HOST:PORT"
     )
 
 
-def test_a_switch_that_is_slow_is_not_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_switch_is_not_reported_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("softswitch.runtime.client.CONNECT_TIMEOUT_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         assert says(run("--grpc", address), address, "accepts connections", "0.1 s", "load")
 
 
-def test_commands_beside_a_primary_controller() -> None:
+def test_commands_and_a_primary_controller_read_the_writes_of_each_other() -> None:
     """Commands work beside a primary controller, and each reads what the other writes."""
     with serving() as address:
         asyncio.run(_beside(address))
@@ -218,7 +220,7 @@ def _add(address: str) -> int:
         )
 
 
-def test_the_service_by_itself(address: str) -> None:
+def test_the_runtime_service_answers_json_and_its_errors_name_the_call(address: str) -> None:
     """Requests and answers are JSON; an error names the call."""
     with grpc.insecure_channel(address) as channel:
 

@@ -19,7 +19,7 @@ from switch_harness.wording import says
 switch = shells(CONTROL)
 
 
-def test_programs_are_swapped(switch: ShellSwitch) -> None:
+def test_a_new_program_replaces_the_running_program(switch: ShellSwitch) -> None:
     switch.does("table_add forward forward_to 1 => 2")
     assert says(switch.refuses("swap_configs"), "NO_ONGOING_SWAP", "operation")
     assert switch.does(f"load_new_config_file {ENTITIES}.json") == ["Loading new Json config"]
@@ -44,7 +44,7 @@ def test_an_invalid_swap_is_refused(switch: ShellSwitch, tmp_path: Path) -> None
     ("form", "loaded_by"),
     [("plain", "switch"), ("comment", "switch"), ("wrapped", "switch"), ("comment", "command")],
 )
-def test_commands_read_what_the_switch_runs(form: str, loaded_by: str, tmp_path: Path) -> None:
+def test_commands_read_the_program_that_the_switch_runs(form: str, loaded_by: str, tmp_path: Path) -> None:
     """Also a program that is not UTF-8, as BMv2 takes it, and one in the message of the tutorials."""
     data = CONTROL.with_suffix(".json").read_bytes()
     if form == "comment":
@@ -65,7 +65,7 @@ def test_commands_read_what_the_switch_runs(form: str, loaded_by: str, tmp_path:
 
 
 @pytest.mark.parametrize("p4info", [False, True])
-def test_state_is_reset(p4info: bool) -> None:
+def test_reset_state_clears_entries_registers_and_groups(p4info: bool) -> None:
     with ShellSwitch(CONTROL, p4info) as switch:
         switch.does("table_add forward forward_to 1 => 2", "register_write cells 0 5", "mc_mgrp_create 1")
         switch.does("mc_node_create 0 1", "reset_state")
@@ -75,7 +75,7 @@ def test_state_is_reset(p4info: bool) -> None:
         assert (switch.pipelines.running is not None) == p4info
 
 
-def test_files_of_the_program_and_of_the_state(switch: ShellSwitch, tmp_path: Path) -> None:
+def test_the_program_and_the_state_are_written_to_files(switch: ShellSwitch, tmp_path: Path) -> None:
     switch.does(f"write_config_to_file {tmp_path}/config.json")
     assert json.loads((tmp_path / "config.json").read_text()) == json.loads(
         CONTROL.with_suffix(".json").read_text()
@@ -87,7 +87,7 @@ def test_files_of_the_program_and_of_the_state(switch: ShellSwitch, tmp_path: Pa
     assert switch.refuses("serialize_state /nowhere/x") == "Error: /nowhere/x: No such file or directory"
 
 
-def test_ports(switch: ShellSwitch) -> None:
+def test_ports_are_shown_added_and_removed_by_commands(switch: ShellSwitch) -> None:
     assert switch.does("show_ports")[2:] == [
         "    1           s1-eth1           UP    ",
         "    2           s1-eth2          DOWN   ",
@@ -101,24 +101,24 @@ def test_ports(switch: ShellSwitch) -> None:
     assert switch.refuses("port_add x 9 file.pcap") == "Error: a pcap_path is not supported"
 
 
-def test_queues(switch: ShellSwitch) -> None:
+def test_rates_and_depths_of_queues_are_set_by_commands(switch: ShellSwitch) -> None:
     switch.does("set_queue_rate 100", "set_queue_rate 50 1", "set_queue_depth 8 2 0")
     assert switch.ports.calls == [(None, None, 100, None), (1, None, 50, None), (2, 0, None, 8)]
     assert switch.refuses("set_queue_rate 1 9") == "Error: there is no port 9"
     assert switch.refuses("set_queue_rate x") == "Error: Bad format for rate_pps, expected integer"
 
 
-def test_time(switch: ShellSwitch) -> None:
+def test_the_elapsed_and_the_unix_time_are_printed(switch: ShellSwitch) -> None:
     switch.ports.now.now = 1234
     assert switch.does("get_time_elapsed") == ["1234"]
     assert int(switch.does("get_time_since_epoch")[0]) > 1_700_000_000_000_000
 
 
-def test_switch_info(switch: ShellSwitch) -> None:
+def test_switch_info_prints_the_device_id(switch: ShellSwitch) -> None:
     assert switch.does("switch_info")[0] == "device_id     : 1"
 
 
-def test_crc_parameters() -> None:
+def test_crc_parameters_are_changed_by_commands() -> None:
     with ShellSwitch(PROGRAMS / "hashes") as switch:
         name = next(name for name, width in switch.shell.program.crcs.items() if width == 16)
         switch.does(f"set_crc16_parameters {name} 0x1021 0xffff 0x1 false 0")
@@ -149,7 +149,7 @@ def test_commands_that_cannot_be_journalled_are_refused(switch: ShellSwitch, tmp
     journal.close()
 
 
-def test_help_and_comments(switch: ShellSwitch) -> None:
+def test_help_is_printed_and_comments_are_ignored(switch: ShellSwitch) -> None:
     assert switch.does("help table_add") == [
         "Add entry to a match table: table_add <table name> <action name> <match fields> => "
         "<action parameters> [priority]"
@@ -159,7 +159,7 @@ def test_help_and_comments(switch: ShellSwitch) -> None:
     assert switch.shell.run("EOF")
 
 
-def test_all_commands_of_bmv2_are_there(switch: ShellSwitch) -> None:
+def test_all_commands_of_bmv2_exist(switch: ShellSwitch) -> None:
     """Expect the commands of runtime_CLI.py and sswitch_CLI.py, but for `set_toeplitz_hash_key`."""
     names = {name.removeprefix("do_") for name in dir(switch.shell) if name.startswith("do_")}
     bmv2 = [
@@ -255,7 +255,7 @@ def test_all_commands_of_bmv2_are_there(switch: ShellSwitch) -> None:
     assert all(getattr(switch.shell, f"do_{name}").__doc__ for name in bmv2)
 
 
-def test_names_are_completed(switch: ShellSwitch) -> None:
+def test_names_of_tables_and_registers_are_completed(switch: ShellSwitch) -> None:
     def completed(line: str) -> list[str]:
         text = line[line.rindex(" ") + 1 :]
         return switch.shell.completedefault(text, line, len(line) - len(text), len(line))

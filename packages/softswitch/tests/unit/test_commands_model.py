@@ -89,7 +89,7 @@ COMMANDS = st.lists(
 
 @settings(max_examples=examples(40), deadline=None)
 @given(COMMANDS)
-def test_an_exact_table(commands: list[tuple[str, int, int, int]]) -> None:
+def test_random_commands_on_an_exact_table_equal_the_model(commands: list[tuple[str, int, int, int]]) -> None:
     with ShellSwitch(CONTROL) as switch:
         model = Table()
         for command, number, port, version in commands:
@@ -109,7 +109,9 @@ def test_an_exact_table(commands: list[tuple[str, int, int, int]]) -> None:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(COMMANDS)
-def test_a_ternary_table(commands: list[tuple[str, int, int, int]]) -> None:
+def test_random_commands_on_a_ternary_table_equal_the_model(
+    commands: list[tuple[str, int, int, int]],
+) -> None:
     """Entries that differ in their priority alone are two; what the mask hides does not count."""
     with ShellSwitch(ENTITIES) as switch:
         model = Table()

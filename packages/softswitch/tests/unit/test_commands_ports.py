@@ -37,7 +37,7 @@ def queues(ports: SwitchPorts) -> Any:
     return ports._sockets._queues
 
 
-def test_a_switch_gets_queues_while_it_runs(ports: SwitchPorts) -> None:
+def test_a_running_switch_gets_queues(ports: SwitchPorts) -> None:
     pipeline = running(ports, "registers")
     pipeline.cells.write_register(pipeline.program.registers[0].name, 3, 5)
     assert pipeline.queue_record_bytes == 0
@@ -64,7 +64,7 @@ def test_a_later_program_has_queues_too(ports: SwitchPorts) -> None:
     assert running(ports, "control").queue_record_bytes > 0
 
 
-def test_a_packet_waits_in_a_queue_that_came_later(ports: SwitchPorts) -> None:
+def test_a_packet_waits_in_a_queue_that_was_added_later(ports: SwitchPorts) -> None:
     pipeline = running(ports, "control")
     ports.set_queues(None, None, None, 1)
     assert tuple(queues(ports).queues[0, 0])[:2] == packet_depth(1)
@@ -81,7 +81,7 @@ def test_a_packet_waits_in_a_queue_that_came_later(ports: SwitchPorts) -> None:
         ((None, None, None, 0), "Error: depth: expected 1 to 65536 packets, got 0"),
     ],
 )
-def test_queues_that_cannot_be(
+def test_impossible_queues_are_refused(
     ports: SwitchPorts, queue: tuple[int | None, int | None, int | None, int | None], error: str
 ) -> None:
     with pytest.raises(SwitchError) as refused:
@@ -89,7 +89,7 @@ def test_queues_that_cannot_be(
     assert str(refused.value) == error
 
 
-def test_a_custom_crc_is_computed_from_now_on(ports: SwitchPorts) -> None:
+def test_a_changed_crc_is_computed_for_all_later_packets(ports: SwitchPorts) -> None:
     pipeline = running(ports, "hashes")
     (name,) = [each.name for each in pipeline.program.calculations if each.algorithm == "crc16_custom"]
     frame = bytes(range(1, 200))
@@ -111,7 +111,7 @@ def test_two_ports_of_one_interface_are_refused_in_each_datapath(datapath: Datap
         SwitchPorts(Settings(ports={1: "lo", 2: "lo"}, datapath=datapath))
 
 
-def test_an_interface_that_is_not_there(ports: SwitchPorts) -> None:
+def test_a_missing_interface_is_refused_and_the_program_runs_on(ports: SwitchPorts) -> None:
     pipeline = running(ports, "registers")
     with pytest.raises(SwitchError, match=mentions("nowhere", "interface")):
         ports.add(3, "nowhere")

@@ -16,7 +16,7 @@ def ports_of(switch: ShellSwitch, address: int) -> list[int]:
     return switch.ports_of(address.to_bytes(6, "big") + bytes(54))
 
 
-def test_entries_do_what_their_member_does(switch: ShellSwitch) -> None:
+def test_entries_execute_the_action_of_their_member(switch: ShellSwitch) -> None:
     assert switch.does("act_prof_create_member nexthops forward_to 2") == [
         "Member has been created with handle 0"
     ]
@@ -37,7 +37,7 @@ def test_entries_do_what_their_member_does(switch: ShellSwitch) -> None:
     assert says(switch.refuses("act_prof_delete_member nexthops 0"), "INVALID_MBR_HANDLE", "operation")
 
 
-def test_groups(switch: ShellSwitch) -> None:
+def test_groups_of_members_are_created_used_and_deleted_by_commands(switch: ShellSwitch) -> None:
     for line in (
         "act_prof_create_group paths",
         "act_prof_create_member paths forward_to 5",
@@ -82,7 +82,7 @@ def test_groups(switch: ShellSwitch) -> None:
     assert switch.does("act_prof_create_group paths") == ["Group has been created with handle 0"]
 
 
-def test_p4runtime_reads_them_by_ids(switch: ShellSwitch) -> None:
+def test_p4runtime_reads_members_and_groups_by_ids(switch: ShellSwitch) -> None:
     switch.does("act_prof_create_member paths drop", "act_prof_create_group paths")
     switch.does("act_prof_add_member_to_group paths 0 0")
     (member,) = read(switch.control, p4r.Entity(action_profile_member=p4r.ActionProfileMember()))
@@ -91,7 +91,7 @@ def test_p4runtime_reads_them_by_ids(switch: ShellSwitch) -> None:
     assert [each.member_id for each in group.action_profile_group.members] == [1]
 
 
-def test_the_older_commands_name_a_table(switch: ShellSwitch) -> None:
+def test_the_older_commands_name_a_table_instead_of_a_profile(switch: ShellSwitch) -> None:
     for line in (
         "table_indirect_create_group balanced",
         "table_indirect_create_member balanced forward_to 5",
@@ -111,7 +111,7 @@ def test_the_older_commands_name_a_table(switch: ShellSwitch) -> None:
     assert switch.does("act_prof_dump paths")[-2:] == ["=" * 10, "GROUPS"]
 
 
-def test_defaults_of_such_tables(switch: ShellSwitch) -> None:
+def test_default_entries_of_indirect_tables_are_members_or_groups(switch: ShellSwitch) -> None:
     switch.does("act_prof_create_member nexthops forward_to 4", "table_indirect_set_default routed 0")
     assert ports_of(switch, 1) == [4]
     assert switch.does("table_dump routed")[-2] == "Index: member(0)"
@@ -124,7 +124,7 @@ def test_defaults_of_such_tables(switch: ShellSwitch) -> None:
     assert ports_of(switch, 1) == [8]
 
 
-def test_what_a_profile_does_not_take(switch: ShellSwitch) -> None:
+def test_commands_that_do_not_fit_a_profile_are_refused(switch: ShellSwitch) -> None:
     for line, error in (
         (
             "act_prof_create_group nexthops",

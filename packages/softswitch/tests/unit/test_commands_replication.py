@@ -77,7 +77,7 @@ def test_a_node_sends_to_one_port_of_a_lag(switch: ShellSwitch) -> None:
     ]
 
 
-def test_what_p4runtime_writes_becomes_nodes(switch: ShellSwitch) -> None:
+def test_multicast_groups_written_by_p4runtime_become_nodes(switch: ShellSwitch) -> None:
     group = p4r.MulticastGroupEntry(
         multicast_group_id=7,
         replicas=[p4r.Replica(egress_port=port, instance=rid) for port, rid in ((4, 1), (2, 1), (9, 2))],
@@ -100,7 +100,7 @@ def test_what_p4runtime_writes_becomes_nodes(switch: ShellSwitch) -> None:
     assert switch.ports_of(frame(2, group=8)) == [10]
 
 
-def test_mirroring(switch: ShellSwitch) -> None:
+def test_mirroring_sessions_are_added_read_and_deleted_by_commands(switch: ShellSwitch) -> None:
     assert says(switch.refuses("mirroring_get 5"), "SESSION_NOT_FOUND", "mirroring")
     assert sorted(switch.ports_of(frame(1, session=5))) == [9]
     switch.does("mirroring_add 5 7")
@@ -136,7 +136,9 @@ def test_a_session_follows_its_multicast_group(switch: ShellSwitch) -> None:
         ("mirroring_add 1 x", "Error: Bad format for egress_port, expected integer"),
     ],
 )
-def test_mistakes(switch: ShellSwitch, line: str, error: str) -> None:
+def test_mistakes_on_groups_and_sessions_are_refused_as_in_bmv2(
+    switch: ShellSwitch, line: str, error: str
+) -> None:
     assert switch.refuses(line).startswith(error)
 
 
@@ -164,7 +166,7 @@ def test_a_node_is_in_one_group(switch: ShellSwitch) -> None:
         ("mirroring_add_mc 7 1", 4),
     ],
 )
-def test_a_refused_change_changes_nothing(
+def test_a_refused_change_of_a_group_changes_nothing(
     switch: ShellSwitch, monkeypatch: pytest.MonkeyPatch, line: str, room: int
 ) -> None:
     switch.does("mc_mgrp_create 1", "mc_node_create 5 1 2 | 1", "mc_node_create 6 3", "mc_node_associate 1 0")

@@ -49,7 +49,7 @@ def entries(switch: ShellSwitch) -> list[p4r.TableEntry]:
     return [e.table_entry for e in read(switch.control, p4r.Entity(table_entry=p4r.TableEntry()))]
 
 
-def test_handles_are_those_of_bmv2(control: ShellSwitch) -> None:
+def test_handles_are_numbered_as_in_bmv2(control: ShellSwitch) -> None:
     """The lowest free number, with a version for each reuse; a cleared table begins anew."""
     for address in range(3):
         assert control.does(f"table_add forward punt {address} =>")[-1] == ADDED.format(address)
@@ -62,7 +62,7 @@ def test_handles_are_those_of_bmv2(control: ShellSwitch) -> None:
     assert control.does("table_add forward punt 9 =>")[-1] == ADDED.format(0)
 
 
-def test_handles_follow_what_p4runtime_writes() -> None:
+def test_handles_are_given_to_entries_written_by_p4runtime() -> None:
     with ShellSwitch(CONTROL, p4info=True) as switch:
         switch.does("table_add forward punt 1 =>", "table_add forward punt 2 =>")
         write(switch.control, update(forward(1), p4r.Update.DELETE), update(forward(5)), update(forward(6)))
@@ -77,7 +77,7 @@ def test_handles_follow_what_p4runtime_writes() -> None:
         ]
 
 
-def test_a_modified_entry_does_something_else(control: ShellSwitch) -> None:
+def test_a_modified_entry_executes_its_new_action(control: ShellSwitch) -> None:
     control.does("table_add forward forward_to 5 => 3")
     for line, port in (
         ("table_modify forward forward_to 0 4", 4),
@@ -87,14 +87,14 @@ def test_a_modified_entry_does_something_else(control: ShellSwitch) -> None:
         assert control.ports_of(to(5)) == [port]
 
 
-def test_entries_are_deleted(control: ShellSwitch) -> None:
+def test_deleted_entries_match_no_packets(control: ShellSwitch) -> None:
     control.does("table_add forward forward_to 5 => 3", "table_add forward forward_to 6 => 3")
     assert control.does("table_delete forward 0") == ["Deleting entry 0 from forward"]
     assert control.does("table_delete_match forward 0x6") == ["Deleting entry 1 from forward"]
     assert (control.ports_of(to(5)), control.ports_of(to(6))) == ([], [])
 
 
-def test_defaults(control: ShellSwitch) -> None:
+def test_defaults_are_set_by_commands_unless_constant(control: ShellSwitch) -> None:
     assert control.does("table_set_default forward forward_to 5") == [
         "Setting default action of forward",
         "action:              forward_to",
@@ -115,7 +115,7 @@ def test_defaults(control: ShellSwitch) -> None:
     assert says(refused, "DEFAULT_ACTION_IS_CONST", "operation")
 
 
-def test_what_there_is(entities: ShellSwitch) -> None:
+def test_commands_list_tables_and_actions(entities: ShellSwitch) -> None:
     assert entities.does("show_tables")[1:3] == [
         "Entities.metered               [implementation=None, mk=ethernet.ether_type(ternary, 16)]",
         "Entities.routed                [implementation=Entities.nexthops, mk=ethernet.dst_addr(exact, 48)]",
@@ -126,7 +126,7 @@ def test_what_there_is(entities: ShellSwitch) -> None:
     assert set(actions) < set(entities.does("show_actions"))
 
 
-def test_priorities_are_bmv2s(entities: ShellSwitch) -> None:
+def test_the_entry_with_the_smallest_priority_wins_as_in_bmv2(entities: ShellSwitch) -> None:
     """The smallest wins; P4Runtime, where the largest does, reads what PI gives it."""
     entities.does("table_add metered forward_metered 0x0800&&&0xff00 => 3 10")
     entities.does("table_add metered forward_metered 0&&&0 => 4 2")
@@ -142,7 +142,7 @@ def test_priorities_are_bmv2s(entities: ShellSwitch) -> None:
     )
 
 
-def test_every_kind_of_match() -> None:
+def test_entries_of_every_match_kind_are_added() -> None:
     with ShellSwitch(PROGRAMS / "match_kinds") as switch:
         switch.does("table_add lpm_table lpm_hit 1 10.1.2.3/8 => 5")
         assert switch.does("table_dump_entry lpm_table 0")[2:4] == [
@@ -166,7 +166,7 @@ def key(switch: ShellSwitch, field: int, low: int, high: int) -> str:
     return " -> ".join(value.to_bytes((width + 7) // 8, "big").hex(":") for value in (low, high))
 
 
-def test_idle_timeouts(entities: ShellSwitch) -> None:
+def test_idle_timeouts_are_set_and_shown_by_commands(entities: ShellSwitch) -> None:
     entities.does("table_add seen NoAction aa:bb:cc:dd:ee:ff =>")
     assert entities.does("table_set_timeout seen 0 1500") == ["Setting a 1500 ms timeout for entry 0"]
     entities.ports.now.now = 2_000_000
@@ -229,11 +229,11 @@ def test_mistakes_name_the_word(control: ShellSwitch, line: str, error: str, wor
         ("table_indirect_add seen 1 => 0", "Error: Cannot run this command on non-indirect table"),
     ],
 )
-def test_what_a_table_does_not_take(entities: ShellSwitch, line: str, error: str) -> None:
+def test_commands_that_do_not_fit_a_table_are_refused(entities: ShellSwitch, line: str, error: str) -> None:
     assert entities.refuses(line).startswith(error)
 
 
-def test_a_full_table_and_one_entry_twice(control: ShellSwitch) -> None:
+def test_a_full_table_and_a_duplicate_entry_are_refused(control: ShellSwitch) -> None:
     for address in range(4):
         control.does(f"table_add pairs NoAction {address} 0 =>")
     assert control.refuses("table_add pairs NoAction 1 0 =>") == (
@@ -242,7 +242,7 @@ def test_a_full_table_and_one_entry_twice(control: ShellSwitch) -> None:
     assert says(control.refuses("table_add pairs NoAction 9 0 =>"), "TABLE_FULL", "operation")
 
 
-def test_names_by_unique_suffix(control: ShellSwitch) -> None:
+def test_tables_and_actions_are_named_by_a_unique_suffix(control: ShellSwitch) -> None:
     for name in ("ControlIngress.forward", "forward"):
         assert control.does(f"table_num_entries {name}") == ["0"]
     assert control.refuses("table_num_entries ward") == "Error: Invalid table name (ward)"

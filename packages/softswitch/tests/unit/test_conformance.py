@@ -115,7 +115,7 @@ def drive(text: str) -> list[object]:
         "wait",
     ],
 )
-def test_passes(text: str) -> None:
+def test_vectors_whose_expectations_hold_pass(text: str) -> None:
     drive(text)
 
 
@@ -160,7 +160,7 @@ def test_passes(text: str) -> None:
         ("add lpm_table lpm_hit(value:1)\nadd lpm_table lpm_hit(value:1)", "line 2: it is there"),
     ],
 )
-def test_fails(text: str, message: str) -> None:
+def test_vectors_whose_expectations_do_not_hold_fail_with_the_difference(text: str, message: str) -> None:
     with pytest.raises(Mismatch) as error:
         drive(text)
     assert str(error.value) == message
@@ -197,7 +197,7 @@ def entry(table: str, priority: int, *key: Match) -> EntryWrite:
         ("range_table 1", entry("range_table", 2, RangeMatch(0, 65535), Masked(0, 0), RangeMatch(0, WIDE))),
     ],
 )
-def test_entries(text: str, expected: EntryWrite) -> None:
+def test_added_entries_have_the_parsed_keys_and_priorities(text: str, expected: EntryWrite) -> None:
     action = expected.table.removeprefix("Pick.").partition("_")[0] + "_hit"
     assert drive(f"add {text} {action}(value:7)") == [expected]
 
@@ -252,20 +252,20 @@ def test_entries(text: str, expected: EntryWrite) -> None:
         ("mirroring_add_mc 5 1", "there is no multicast group 1"),
     ],
 )
-def test_what_the_program_does_not_have(text: str, message: str) -> None:
+def test_names_that_the_program_does_not_have_are_errors(text: str, message: str) -> None:
     with pytest.raises(StfError) as error:
         drive(text)
     last = text.count("\n") + 1
     assert str(error.value).startswith(f"line {last}: {message}")
 
 
-def test_remove_all_deletes_what_was_added() -> None:
+def test_remove_all_deletes_all_added_entries() -> None:
     added, deleted = drive("add lpm_table exact_part:3 lpm_hit(value:7)\nremove all\nremove all")
     assert added == entry("lpm_table", 0, 3, Masked(0, 0))
     assert deleted == entry("lpm_table", 0, 3, Masked(0, 0))._replace(change=Change.DELETE, action=None)
 
 
-def test_default_and_arrays() -> None:
+def test_defaults_counters_registers_and_meters_are_written() -> None:
     assert drive(
         "setdefault lpm_table lpm_hit(value:7)\n"
         "counter_write array1 0 2 128\n"
@@ -286,7 +286,7 @@ def test_default_and_arrays() -> None:
     ]
 
 
-def test_nodes_groups_and_sessions() -> None:
+def test_multicast_nodes_groups_and_mirroring_sessions_are_written() -> None:
     first, second = (Replica(6, 400),), (Replica(7, 401), Replica(8, 401))
     assert drive(
         "mc_mgrp_create 3\nmc_node_create 400 6\nmc_node_create 401 7 8\n"
@@ -307,7 +307,7 @@ def test_nodes_groups_and_sessions() -> None:
     ]
 
 
-def test_checks_pass() -> None:
+def test_checks_of_counters_pass_if_the_comparison_holds() -> None:
     drive(
         "packet 1 0102\n"
         "check_counter array1(0) packets == 1\ncheck_counter array1(0) bytes > 1\n"
@@ -346,7 +346,7 @@ def crashing(_config: p4r.ForwardingPipelineConfig) -> Iterator[ConformanceTarge
     yield Crashing()
 
 
-def test_verdicts(tmp_path: Path) -> None:
+def test_verdicts_are_pass_fail_or_refused(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.stf", tmp_path / "bad.stf"
     good.write_text("packet 1 01\nexpect 2 01\n")
     bad.write_text("packet 1\n")
@@ -360,7 +360,7 @@ def test_verdicts(tmp_path: Path) -> None:
     assert missing.outcome is Outcome.FAIL and says(missing.reason, "none.p4info.txtpb", "file")
 
 
-def test_pairs_by_name(tmp_path: Path) -> None:
+def test_programs_and_vectors_are_paired_by_name(tmp_path: Path) -> None:
     programs, vectors = tmp_path / "out", tmp_path / "p4_16"
     programs.mkdir()
     vectors.mkdir()
@@ -380,7 +380,7 @@ def test_pairs_by_name(tmp_path: Path) -> None:
         pairs_in([tmp_path / "none"], [vectors])
 
 
-def test_command_line(
+def test_the_command_prints_a_verdict_per_vector_and_sets_the_exit_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good, bad = tmp_path / "good.stf", tmp_path / "bad.stf"

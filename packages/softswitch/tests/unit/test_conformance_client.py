@@ -98,7 +98,7 @@ def test_parameters_have_the_ids_of_p4info() -> None:
     assert [(param.param_id, param.value) for param in call.params] == [(1, b"\1"), (7, b"\2")]
 
 
-def test_what_is_written_is_read(client: P4RuntimeClient) -> None:
+def test_written_entries_are_read_back(client: P4RuntimeClient) -> None:
     query = p4r.Entity(table_entry=entry(1).entity.table_entry)
     query.table_entry.ClearField("match")
     query.table_entry.ClearField("action")

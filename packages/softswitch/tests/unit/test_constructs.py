@@ -23,7 +23,7 @@ def machine_code(name: str) -> MachineCode:
 
 
 @pytest.mark.parametrize("name", CONSTRUCTS)
-def test_they_agree_on_many_frames(name: str) -> None:
+def test_interpreter_and_machine_code_agree_on_many_frames_without_writes(name: str) -> None:
     """No writes between frames: long enough for every path of a program."""
     construct, program = CONSTRUCTS[name], compiled(name)
     oracle, fast = InterpretedPipeline(program), CompiledPipeline(program, machine_code(name))
@@ -43,7 +43,9 @@ def test_they_agree_on_many_frames(name: str) -> None:
 @pytest.mark.parametrize("name", CONSTRUCTS)
 @settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False), prepared=st.booleans(), steps=st.integers(1, 60))
-def test_interpreter_and_machine_code_agree(name: str, random: Random, prepared: bool, steps: int) -> None:
+def test_interpreter_and_machine_code_agree_with_writes_between_frames(
+    name: str, random: Random, prepared: bool, steps: int
+) -> None:
     construct, program = CONSTRUCTS[name], compiled(name)
     oracle, fast = InterpretedPipeline(program), CompiledPipeline(program, machine_code(name))
     if prepared:
@@ -63,7 +65,7 @@ def test_interpreter_and_machine_code_agree(name: str, random: Random, prepared:
     assert cells(oracle, drawer.entries) == cells(fast, drawer.entries)
 
 
-def test_no_entry_is_drawn_with_the_priority_of_a_prepared_one() -> None:
+def test_no_entry_is_drawn_with_the_priority_of_a_prepared_entry() -> None:
     """Which of two entries with one priority wins is not defined, so that pipelines may differ."""
     prepared = InterpretedPipeline(compiled("profiles"))
     CONSTRUCTS["profiles"].prepare(prepared)

@@ -42,7 +42,7 @@ def test_a_copy_that_is_copied_back_drops(make: Pipelines, ops: tuple[int, int])
 
 @pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])
 @pytest.mark.parametrize("ops", SENDS.values(), ids=SENDS)
-def test_another_copy_does_not_drop(make: Pipelines, ops: tuple[int, int]) -> None:
+def test_a_copy_of_another_header_does_not_drop(make: Pipelines, ops: tuple[int, int]) -> None:
     assert [out.port for out in make(compiled("copies")).process(1, frame(*ops), 0, 0)] == [PORT]
 
 

@@ -28,6 +28,6 @@ def test_all_primitives_are_drawn() -> None:
 
 @pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="needs p4c-bm2-ss on the PATH")
 @pytest.mark.parametrize("seed", range(1, 4))
-def test_p4c_and_softswitch_accept_them(seed: int, tmp_path: Path) -> None:
+def test_p4c_and_softswitch_accept_random_programs(seed: int, tmp_path: Path) -> None:
     program = compile_drawn(seed, tmp_path)
     load_program(program.with_suffix(".json").read_bytes())

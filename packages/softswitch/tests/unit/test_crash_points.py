@@ -100,7 +100,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_old_or_new_files_remain(tmp_path: Path, name: str) -> None:
+def test_a_killed_or_failed_write_leaves_the_old_or_the_new_file(tmp_path: Path, name: str) -> None:
     prepare, command, read = COMMANDS[name]
     writing = WritingCommand(
         prepare, command, read, errors=(SwitchError, Refusal, OSError), leaves_files=False

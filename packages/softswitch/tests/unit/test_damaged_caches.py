@@ -48,7 +48,9 @@ def test_every_cached_file_may_be_damaged_in_any_way(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", DAMAGES)
 @pytest.mark.parametrize("content", [b"", b"a", bytes(range(256)) * 40])
-def test_a_damaged_entry_is_none_and_can_be_written_again(tmp_path: Path, way: str, content: bytes) -> None:
+def test_a_damaged_cache_entry_is_ignored_and_can_be_written_again(
+    tmp_path: Path, way: str, content: bytes
+) -> None:
     entry, other = tmp_path / "entry", tmp_path / "other"
     write_entry(entry, content)
     write_entry(other, content)
@@ -66,7 +68,7 @@ def test_an_entry_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
     assert read_entry(tmp_path / "file" / "entry") is None
 
 
-def test_what_is_cached_is_read_by_the_functions_that_check_it() -> None:
+def test_cached_files_are_read_only_by_functions_that_verify_their_content() -> None:
     """No other module looks for the cache's folders, and none uses numba's own cache."""
     sources = {
         str(file.relative_to(PROJECT / "src")): file.read_text() for file in (PROJECT / "src").rglob("*.py")

@@ -24,27 +24,27 @@ def config(data: bytes, reassign: bool = True, extras: bytes = b"") -> bytes:
     return (b"\x08\x01" if reassign else b"") + (field(2, extras) if extras else b"") + field(3, data)
 
 
-def test_the_tutorials_message() -> None:
+def test_the_program_is_extracted_from_the_message_of_the_p4_tutorials() -> None:
     assert extract_program(config(PROGRAM)) == PROGRAM
     extras = field(1, field(1, b"port") + field(2, b"9090"))
     assert extract_program(config(PROGRAM, reassign=False, extras=extras)) == PROGRAM
 
 
 @given(st.binary(min_size=1))
-def test_whatever_is_inside(data: bytes) -> None:
+def test_any_program_is_extracted_from_its_message(data: bytes) -> None:
     assert extract_program(config(data)) == data
 
 
 @pytest.mark.parametrize("space", [b"", b"\n", b"\r\n\t ", b"// p4c\n", b"\n/* p4c */", b"\xef\xbb\xbf"])
-def test_plain_json_stays_as_it_is(space: bytes) -> None:
+def test_plain_json_stays_unchanged(space: bytes) -> None:
     assert extract_program(space + PROGRAM) == space + PROGRAM
 
 
-def test_neither_of_them_is_refused_as_json() -> None:
+def test_data_that_is_neither_message_nor_json_is_refused_as_json() -> None:
     with pytest.raises(ProgramError, match="not JSON"):
         load_program(extract_program(b"\xff\xff\xff"))
 
 
-def test_a_message_without_a_program() -> None:
+def test_a_message_without_a_program_is_refused() -> None:
     with pytest.raises(ProgramError, match="device_data"):
         extract_program(b"\x08\x01")

@@ -41,7 +41,7 @@ def record(seconds: int, us: int, data: bytes, whole: int | None = None) -> byte
 HEAD = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
 
 
-def test_the_page_shows_what_is_printed(
+def test_the_page_shows_the_printed_trace(
     commands: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Terminal codes are left out if stdout is no terminal."""
@@ -63,7 +63,7 @@ def test_json_is_a_line_for_each_event(commands: str, capsys: Captured) -> None:
     assert (lines[-1]["port"], lines[-1]["data"]) == (2, FRAME.hex())
 
 
-def test_packets_find_what_those_before_them_have_left(capsys: Captured) -> None:
+def test_packets_read_the_registers_that_earlier_packets_wrote(capsys: Captured) -> None:
     packets = ["--packet", FRAME.hex()] * 2
     assert run(PROGRAM, *packets, "--json", "--filter", "extern=cells", "--filter", "kind=register") == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -92,7 +92,9 @@ def test_packets_find_what_those_before_them_have_left(capsys: Captured) -> None
         (["part=ingress", "kind=enter"], ["enter"]),
     ],
 )
-def test_filters(filters: list[str], kinds: list[str], capsys: Captured) -> None:
+def test_filters_choose_events_by_kind_table_and_field(
+    filters: list[str], kinds: list[str], capsys: Captured
+) -> None:
     """The frame is dropped: the program's tables are empty."""
     options = [option for each in filters for option in ("--filter", each)]
     assert run(PROGRAM, "--port", "7", "--packet", FRAME.hex(), "--json", *options) == 0
@@ -115,7 +117,7 @@ def test_filters(filters: list[str], kinds: list[str], capsys: Captured) -> None
         (["--pcap", PROGRAM], ["control.json", "7b0a2020", "pcap is expected"]),
     ],
 )
-def test_errors_are_one_line(arguments: list[str], parts: list[str], capsys: Captured) -> None:
+def test_errors_of_explain_are_one_line(arguments: list[str], parts: list[str], capsys: Captured) -> None:
     error = run(PROGRAM, *arguments)
     assert isinstance(error, str) and error.startswith("softswitch: error: ") and "\n" not in error
     assert [part for part in parts if part not in error] == []
@@ -141,7 +143,7 @@ def test_an_invalid_program_is_refused(text: str, part: str, tmp_path: Path) -> 
         [PROGRAM, "--packet", "00", "--port", "512"],
     ],
 )
-def test_usage_errors(arguments: list[str]) -> None:
+def test_usage_errors_exit_with_status_2(arguments: list[str]) -> None:
     assert run(*arguments) == 2
 
 
@@ -173,7 +175,9 @@ def test_a_capture_has_times_since_its_first_frame(tmp_path: Path) -> None:
         (HEAD + struct.pack("<4I", 0, 0, 1 << 20, 1 << 20), ["frame 1", "1048576", "65535"]),
     ],
 )
-def test_a_capture_that_is_none_or_cut_off(content: bytes, parts: list[str], tmp_path: Path) -> None:
+def test_an_invalid_or_truncated_capture_is_one_error(
+    content: bytes, parts: list[str], tmp_path: Path
+) -> None:
     """What came before is explained."""
     file = tmp_path / "in.pcap"
     file.write_bytes(content)
@@ -182,7 +186,7 @@ def test_a_capture_that_is_none_or_cut_off(content: bytes, parts: list[str], tmp
     assert [part for part in parts if part not in error] == []
 
 
-def test_ctrl_c_ends_it_with_what_was_done(
+def test_ctrl_c_ends_explain_with_the_number_of_explained_packets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     file = tmp_path / "in.pcap"
@@ -202,7 +206,7 @@ def test_ctrl_c_ends_it_with_what_was_done(
 # -- trees
 
 
-def test_a_tree_leaves_out_what_did_nothing_unless_asked(capsys: Captured) -> None:
+def test_a_tree_leaves_out_statements_without_effect_unless_requested(capsys: Captured) -> None:
     printed = []
     for more in ([], ["--all"]):
         assert run(PROGRAM, "--packet", FRAME.hex(), *more) == 0

@@ -22,7 +22,7 @@ def apply(program: str, tmp_path: Path, *lines: str) -> InterpretedPipeline:
     return run_commands((PROGRAMS / f"{program}.json").read_bytes(), InterpretedPipeline, file)
 
 
-def test_entries_and_registers(tmp_path: Path) -> None:
+def test_entries_defaults_and_registers_are_set_by_commands(tmp_path: Path) -> None:
     pipeline = apply(
         "control",
         tmp_path,
@@ -38,7 +38,7 @@ def test_entries_and_registers(tmp_path: Path) -> None:
     assert pipeline.process(1, frame, 0, 0) == [(3, frame)]
 
 
-def test_groups_and_sessions(tmp_path: Path) -> None:
+def test_multicast_groups_and_clone_sessions_are_set_by_commands(tmp_path: Path) -> None:
     """The first byte asks for a copy to group 1, or a clone to session 5 (tests/programs/replication.p4)."""
     by_hand = InterpretedPipeline(compiled("replication"))
     by_hand.replication.write_multicast_group(1, [Replica(1, 7), Replica(2, 7), Replica(3, 8)])
@@ -67,7 +67,7 @@ KINDS = {
 }
 
 
-def test_every_kind_of_key(tmp_path: Path) -> None:
+def test_entries_with_every_kind_of_key_are_added(tmp_path: Path) -> None:
     program = compiled("match_kinds")
     for table in program.tables.values():
         if not table.key or table.profile is not None or table.is_immutable:

@@ -39,7 +39,7 @@ def test_the_page_has_all_kinds_with_their_fields() -> None:
     }
 
 
-def test_the_page_has_the_context() -> None:
+def test_the_page_has_the_context_of_events() -> None:
     assert list(rows("| field | |")) == ["kind", *ev.Context._fields]
 
 
@@ -124,7 +124,7 @@ EXACTLY: list[Line] = [
 
 
 @pytest.mark.parametrize("event", EXACTLY, ids=[str(event["kind"]) for event in EXACTLY])
-def test_an_event_is_exactly_this(event: Line) -> None:
+def test_events_have_exactly_the_expected_fields(event: Line) -> None:
     frame = DROPPED if event["kind"] == "drop" else CONTROL
     assert event in traced("control", (1, frame))
 
@@ -148,12 +148,12 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
 """Kind -> a program that produces it, and what its fields are."""
 
 
-def test_each_kind_has_a_test() -> None:
+def test_each_kind_of_event_has_a_test() -> None:
     assert {event["kind"] for event in EXACTLY} | set(SHAPES) == set(ev.KINDS)
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-def test_an_event_comes_of_a_program(kind: str) -> None:
+def test_each_kind_of_event_is_produced_by_a_program(kind: str) -> None:
     name, shape = SHAPES[kind]
     events = traced(name, (1, CONTROL)) if name == "control" else drawn(name)
     found = [event for event in events if event["kind"] == kind]
@@ -178,14 +178,14 @@ ORIGINS = {
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
-def test_a_packet_that_is_made_of_another_has_a_number(origin: str) -> None:
+def test_a_packet_made_from_another_packet_has_a_copy_number_and_a_parent(origin: str) -> None:
     events = drawn(ORIGINS[origin])
     found = [event for event in events if event["kind"] == "begin" and event["origin"] == origin]
     assert found
     assert all(0 <= event["parent"] < event["copy"] for event in found)
 
 
-def test_a_wrong_checksum_and_a_cell_that_is_not_there() -> None:
+def test_a_wrong_checksum_and_a_missing_cell_are_marked_in_events() -> None:
     sums = [event for event in drawn("hashes") if event["kind"] == "checksum"]
     assert {(e["right"], e["value"] == e["expected"]) for e in sums} == {(True, True), (False, False)}
     outside = bytes([3, 255]) + bytes(36)

@@ -49,7 +49,7 @@ def lines(file: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["digests_logs", "replication"])
-def test_the_ports_send_what_the_trace_says(name: str, file: Path, trace: Trace) -> None:
+def test_the_ports_send_the_frames_of_the_trace(name: str, file: Path, trace: Trace) -> None:
     construct, program = CONSTRUCTS[name], compiled(name)
     live, alone = TracedPipeline(program, trace), InterpretedPipeline(program)
     random = Random(3)
@@ -124,7 +124,9 @@ def test_a_filter_chooses_events(file: Path) -> None:
     assert [(e["kind"], e["packet"]) for e in lines(file)] == [("begin", 1), ("begin", 2)]
 
 
-def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_trace_file_that_cannot_be_written_is_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """At the start it is an error; later the switch continues without a trace and prints one warning."""
     with pytest.raises(SwitchError, match="nowhere"):
         Trace(tmp_path / "nowhere" / "trace.jsonl")
@@ -147,7 +149,7 @@ def test_without_a_trace_the_ports_run_machine_code_alone(trace: Trace) -> None:
         assert (ports.datapath, ports.sockets_reason) == (Datapath.SOCKETS, "packets are traced")
 
 
-def test_a_traced_switch_says_so(file: Path) -> None:
+def test_a_traced_switch_announces_the_trace_at_the_start(file: Path) -> None:
     options = ["--grpc-server-addr", "127.0.0.1:0", "--trace", str(file), "--trace-filter", "table=forward"]
     command = [sys.executable, "-m", "softswitch", str(PROGRAMS / "control.json"), *options]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:

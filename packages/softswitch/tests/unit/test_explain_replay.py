@@ -33,7 +33,9 @@ def test_a_trace_reports_all_and_changes_nothing(name: str, random: Random, step
 @pytest.mark.parametrize("name", CONSTRUCTS)
 @LIMITS
 @given(random=st.randoms(use_true_random=False), steps=st.integers(1, 30))
-def test_nothing_changes_whatever_the_control_plane_writes(name: str, random: Random, steps: int) -> None:
+def test_a_trace_changes_nothing_for_any_writes_of_the_control_plane(
+    name: str, random: Random, steps: int
+) -> None:
     construct = CONSTRUCTS[name]
     pair, now = ObservedPair(compiled(name), construct.prepare), 0
     drawer = StateDrawer(pair.alone, random)

@@ -42,7 +42,9 @@ async def explain(*arguments: str) -> str | int | None:
 
 
 @asynchronous
-async def test_all_state_is_had(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_explained_state_has_all_entries_and_cells_of_the_switch(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def copied() -> list[p4r.Entity]:
         fresh = controlled(ENTITIES, ModelPipeline)
         with SwitchReader(running.address, DEVICE) as switch:
@@ -84,7 +86,7 @@ async def test_a_packet_meets_the_entries_of_the_switch(capsys: pytest.CaptureFi
 
 
 @asynchronous
-async def test_a_switch_without_a_program() -> None:
+async def test_a_switch_without_a_program_is_one_error() -> None:
     async with rig() as switch:
         error = await explain("--from", switch.address, "--device-id", str(DEVICE))
         assert isinstance(error, str) and "no program" in error

@@ -55,7 +55,7 @@ def entities() -> Iterator[str]:
         yield found
 
 
-def test_finsy(address: str) -> None:
+def test_finsy_writes_entries_and_receives_packets(address: str) -> None:
     wanted = fy.P4TableEntry(
         "forward",
         match=fy.Match(dst_addr=0x020000000107),

@@ -118,7 +118,7 @@ def test_digests_and_log_records_reach_the_controller() -> None:
         assert [made.decode_notice(ports.notice_socket.recv(1000)) for _ in notices] == notices
 
 
-def test_what_needs_interfaces_is_refused() -> None:
+def test_commands_that_need_interfaces_are_refused() -> None:
     with FramePorts(Queue()) as ports:
         calls: list[Callable[[], None]] = [
             lambda: ports.add(1, "veth0"),
@@ -178,7 +178,7 @@ def test_streams_are_refused_before_a_program_and_beside_a_client(
     assert list(first) == []
 
 
-def test_a_client_that_leaves_makes_room_for_another(stream: tuple[FramePorts, grpc.Channel]) -> None:
+def test_a_client_that_leaves_makes_room_for_the_next_client(stream: tuple[FramePorts, grpc.Channel]) -> None:
     ports, channel = stream
     ports.start(pipeline("wire"))
     requests: SimpleQueue[Any] = SimpleQueue()
@@ -277,7 +277,7 @@ def test_an_address_in_use_is_named(stream: tuple[FramePorts, grpc.Channel]) -> 
 # -- nanomsg
 
 
-def test_frames_over_nanomsg(tmp_path: Path) -> None:
+def test_frames_cross_the_switch_over_nanomsg(tmp_path: Path) -> None:
     pynng = pytest.importorskip("pynng")  # an extra, which `pip install ./packages/softswitch` leaves out
     address = f"ipc://{tmp_path}/frames.ipc"
     with (
@@ -324,7 +324,7 @@ def test_files_are_merged_by_time(tmp_path: Path) -> None:
     assert (tmp_path / "a_out.pcap").read_bytes() == file_header()
 
 
-def test_pipes_are_read_as_they_are_written(tmp_path: Path) -> None:
+def test_pipes_are_read_while_the_writer_writes(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a_in.pcap")
     files = PcapFiles({2: "a"}, folder=tmp_path)
     with FramePorts(files) as ports:
@@ -339,7 +339,9 @@ def test_pipes_are_read_as_they_are_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize(("magic", "unit"), [(0xA1B2C3D4, 1000), (0xA1B23C4D, 1)])
-def test_pcap_files_of_every_form(tmp_path: Path, order: str, magic: int, unit: int) -> None:
+def test_pcap_files_of_every_byte_order_and_time_unit_are_read(
+    tmp_path: Path, order: str, magic: int, unit: int
+) -> None:
     header = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 65535, 1)
     (tmp_path / "file").write_bytes(header + struct.pack(order + "IIII", 5, 7, 2, 2) + b"ab")
     with (tmp_path / "file").open("rb") as file:
@@ -363,6 +365,6 @@ def test_an_invalid_capture_is_refused(tmp_path: Path, content: bytes, words: li
     assert all(word in str(refused.value) for word in ["file: ", *words])
 
 
-def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(SwitchError, match=mentions("a_in.pcap", "file")):
         FramePorts(PcapFiles({1: "a"}, folder=tmp_path))

@@ -37,5 +37,5 @@ def switch() -> Iterator[Opener]:
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.vectors.stem)
-def test_vectors(switch: Opener, pair: Pair) -> None:
+def test_vectors_pass_on_a_switch_with_frames_over_grpc(switch: Opener, pair: Pair) -> None:
     assert run(switch, *pair) == Verdict(*pair, Outcome.PASS)

@@ -48,7 +48,7 @@ def _describe(info: p4i.P4Info, table_names: set[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_generated_p4info_says_what_p4c_says(name: str) -> None:
+def test_generated_p4info_equals_the_p4info_of_p4c(name: str) -> None:
     data = (PROGRAMS / f"{name}.json").read_bytes()
     generated = generate_config(data, load_program(data)).p4info
     printed = read_p4info(PROGRAMS / f"{name}.p4info.txtpb")
@@ -59,7 +59,7 @@ def test_generated_p4info_says_what_p4c_says(name: str) -> None:
 
 
 @asynchronous
-async def test_controllers_get_the_generated_p4info_and_can_write_by_it() -> None:
+async def test_controllers_get_the_generated_p4info_and_write_entries_with_its_ids() -> None:
     program = CONTROL.with_suffix(".json")
     async with rig() as switch:
         controller = switch.controller()

@@ -40,7 +40,7 @@ HASH_EX = {b"": 0x5902879E, bytes.fromhex("80ff007f"): 0xAD70AB39, b"\xff": 0x7E
 
 
 @pytest.mark.parametrize("name", CHECK)
-def test_check_values(name: str) -> None:
+def test_hashes_have_the_published_check_values(name: str) -> None:
     assert ALGORITHMS[name](b"123456789") == CHECK[name]
 
 
@@ -77,6 +77,8 @@ def _bound(function: Callable[[bytes, int], int], engine: binding.ExecutionEngin
 
 
 @given(data=st.binary(max_size=200))
-def test_machine_code_is_the_same(machine_code: dict[str, Callable[[bytes, int], int]], data: bytes) -> None:
+def test_hashes_in_machine_code_equal_the_python_functions(
+    machine_code: dict[str, Callable[[bytes, int], int]], data: bytes
+) -> None:
     for name, algorithm in ALGORITHMS.items():
         assert machine_code[name](data, len(data)) == algorithm(data), name

@@ -74,7 +74,7 @@ def expected(g: dict[str, int]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_every_operator(seed: int) -> None:
+def test_every_operator_follows_the_p4_16_rules(seed: int) -> None:
     pipeline = InterpretedPipeline(PROGRAM)
     given, result = header(PROGRAM, "given"), header(PROGRAM, "result")
     size = sum(width for _, width in given) // 8

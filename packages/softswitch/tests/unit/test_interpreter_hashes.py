@@ -64,7 +64,7 @@ def results(frame: bytes) -> list[int]:
     return numbers
 
 
-def test_every_algorithm() -> None:
+def test_every_hash_algorithm_computes_the_expected_value() -> None:
     by_crc16, by_crc32, by_csum16, by_xor16, by_identity, custom16, custom32, _, nested = results(packet(0))
     assert by_crc16 == crc16(b"\xab\xcd" + WIDE)
     # wide, op 0, three bits of 0xa, padded at the end
@@ -106,20 +106,20 @@ def test_inputs_of_invalid_headers_are_left_out() -> None:
     assert sums(removed, optional=optional)[0] == csum16(WIDE + bytes([removed]))
 
 
-def test_the_payload_is_what_the_parser_did_not_take() -> None:
+def test_the_payload_is_the_part_that_the_parser_did_not_extract() -> None:
     rest = ((int.from_bytes(WIDE, "big") << 12 | 0xBCD) << 4).to_bytes(7, "big")
     assert sums(REMOVE_RESULTS, body=b"payload")[1] == csum16(rest + b"payload")
     assert sums(REMOVE_RESULTS | CRC, body=b"payload")[3] == zlib.crc32(b"\xa0payload")
 
 
-def test_the_payload_is_cut_where_the_packet_is() -> None:
+def test_a_hash_over_the_payload_ends_at_the_truncation_of_the_packet() -> None:
     op = REMOVE_RESULTS | CUT | CRC
     frame = answer(packet(op, body=b"x" * 40))
     assert len(frame) == 24
     assert frame[13 + 6 : 13 + 10] == zlib.crc32(b"\xa0" + b"x" * 24).to_bytes(4, "big")
 
 
-def test_conditions_and_order() -> None:
+def test_checksums_are_updated_in_order_if_their_conditions_hold() -> None:
     optional = bytes(4)
     plain, payload, conditional, _, after = sums(OPTIONAL | CONDITIONAL, optional=optional)
     assert conditional == plain ^ payload
@@ -138,18 +138,18 @@ def test_conditions_and_order() -> None:
         (VERIFY, 0, 0),  # the header of the checksum is invalid
     ],
 )
-def test_verification(op: int, checksum: int, wrong: int) -> None:
+def test_a_wrong_checksum_is_found_if_its_header_is_valid(op: int, checksum: int, wrong: int) -> None:
     optional = b"\xe0\x01" + checksum.to_bytes(2, "big") if op & OPTIONAL else b""
     assert answer(packet(op, optional=optional))[12] == wrong
 
 
-def test_verification_with_payload() -> None:
+def test_a_checksum_over_the_payload_is_verified() -> None:
     right = csum16(WIDE + b"\xa0payload")
     for checksum, wrong in ((right, 0), (right ^ 1, 1)):
         stored = bytes(2) + checksum.to_bytes(2, "big") + bytes(8)
         assert answer(packet(VERIFY_PAYLOAD, sums=stored, body=b"payload"))[12] == wrong
 
 
-def test_the_tests_own_crc16() -> None:
+def test_the_crc16_of_the_tests_has_the_published_check_value() -> None:
     assert crc16(b"123456789") == 0xBB3D
     assert binascii.crc32(b"123456789") == 0xCBF43926

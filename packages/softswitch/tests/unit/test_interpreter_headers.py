@@ -50,7 +50,7 @@ SHORT, LONG = "01 aaaa", "02 bbbbbbbb cc"
         (f"0a 00 00 00 00 {LONG} 00", f"0a 00 01 00 0c {LONG} {LONG} 00"),
     ],
 )
-def test_unions(frame: str, expected: str) -> None:
+def test_header_unions_are_parsed_changed_and_emitted_as_in_bmv2(frame: str, expected: str) -> None:
     assert answer("header_unions", frame) == without_blanks(expected)
 
 
@@ -79,7 +79,7 @@ ONE, TWO, THREE = "1111", "1222", "1333"
         (f"0c 00 00 00 0000 0000 {ONE}{TWO} 0000", f"0c 00 00 01 0010 0000 {TWO}{TWO} 0000"),
     ],
 )  # fmt: skip
-def test_stacks(frame: str, expected: str) -> None:
+def test_header_stacks_are_pushed_popped_and_emitted_as_in_bmv2(frame: str, expected: str) -> None:
     assert answer("stacks", frame) == without_blanks(expected)
 
 
@@ -102,7 +102,7 @@ def test_stacks(frame: str, expected: str) -> None:
         ("88 00 0000 0000 00 bbbb 01 01 aa 02 00 ddee", "88 00 0010 {} 00 bbbb 02 00 ddee 02 00 ddee"),
     ],
 )
-def test_fields_of_variable_length(frame: str, expected: str) -> None:
+def test_fields_of_variable_length_are_parsed_and_emitted_as_in_bmv2(frame: str, expected: str) -> None:
     got = answer("varbit", frame)
     assert got == without_blanks(expected.format(got[8:12]))
 

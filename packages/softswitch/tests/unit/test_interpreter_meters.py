@@ -36,12 +36,12 @@ def send(
     return tuple(output.frame[3:7])
 
 
-def test_a_meter_is_green_until_it_is_configured(pipeline: InterpretedPipeline) -> None:
+def test_an_unconfigured_meter_is_green(pipeline: InterpretedPipeline) -> None:
     assert all(send(pipeline, 0, index=0) == (GREEN, GREEN, 0, 0) for _ in range(10))
     assert send(pipeline, 0) == (NONE, NONE, 0, 0)
 
 
-def test_two_buckets_of_packets(pipeline: InterpretedPipeline) -> None:
+def test_packets_are_coloured_by_two_token_buckets(pipeline: InterpretedPipeline) -> None:
     pipeline.cells.write_meter("Measure.packets", 1, MeterConfig(1, 2, 2, 4))
 
     def colours(now: int, count: int) -> list[int]:
@@ -56,13 +56,15 @@ def test_two_buckets_of_packets(pipeline: InterpretedPipeline) -> None:
     assert send(pipeline, 100 * SECOND, index=0)[0] == GREEN
 
 
-def test_bytes_are_those_of_the_frame(pipeline: InterpretedPipeline) -> None:
+def test_a_byte_meter_counts_the_length_of_the_frame(pipeline: InterpretedPipeline) -> None:
     pipeline.cells.write_meter("Measure.octets", 2, MeterConfig(1, 25, 1, 60))
     sizes = (20, 10, 30, 10, 7)
     assert [send(pipeline, 0, index=2, size=size)[1] for size in sizes] == [GREEN, YELLOW, YELLOW, RED, RED]
 
 
-def test_a_new_configuration_fills_the_buckets_and_none_is_green(pipeline: InterpretedPipeline) -> None:
+def test_a_new_configuration_fills_the_buckets_and_a_removed_one_makes_packets_green(
+    pipeline: InterpretedPipeline,
+) -> None:
     config = MeterConfig(1, 1, 1, 1)
     pipeline.cells.write_meter("Measure.packets", 0, config)
     assert [send(pipeline, 0, index=0)[0] for _ in range(2)] == [GREEN, RED]

@@ -32,7 +32,7 @@ def send(
     return [(output.port, int.from_bytes(output.frame[6:8], "big")) for output in outputs]
 
 
-def test_a_digest_has_bit_patterns_and_replaces_an_earlier_one(pipeline: InterpretedPipeline) -> None:
+def test_a_digest_has_bit_patterns_and_replaces_an_earlier_digest(pipeline: InterpretedPipeline) -> None:
     send(pipeline, LEARN, signed=-2)
     send(pipeline, LEARN | ALARM)
     assert pipeline.take_notices() == [
@@ -48,7 +48,7 @@ def test_a_resubmitted_packet_has_a_digest_in_each_pass(pipeline: InterpretedPip
     assert pipeline.take_notices() == [DigestMessage(ALARMED, (op ^ 1,)), DigestMessage(ALARMED, (op ^ 2,))]
 
 
-def test_log_messages(pipeline: InterpretedPipeline) -> None:
+def test_log_messages_have_the_values_of_their_fields(pipeline: InterpretedPipeline) -> None:
     send(pipeline, LOG, signed=-7)
     assert pipeline.take_notices() == [
         LogRecord(f"op {LOG} of {ADDRESS}, signed -7"),
@@ -66,7 +66,9 @@ def test_log_messages(pipeline: InterpretedPipeline) -> None:
         ("{} {}", [6], "6 {}"),
     ],
 )
-def test_placeholders(message: str, values: list[int], text: str) -> None:
+def test_placeholders_in_log_messages_are_replaced_by_values(
+    message: str, values: list[int], text: str
+) -> None:
     assert format_message(message, values) == text
 
 

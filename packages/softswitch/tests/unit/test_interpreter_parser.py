@@ -28,7 +28,7 @@ STACKS, VALUE_SETS = compiled("stacks"), compiled("value_sets")
         ("00 00 00 00 0000 0000 4000 78 0000", "00 00 07 00 000f 0000 78 0000"),
     ],
 )
-def test_operations_and_errors(frame: str, expected: str) -> None:
+def test_parser_operations_and_errors_are_as_in_bmv2(frame: str, expected: str) -> None:
     outputs = InterpretedPipeline(STACKS).process(1, bytes.fromhex(frame), 0, 0)
     # Skipped bytes are dropped: they are neither in a header nor in the payload.
     assert outputs == [Output(1, bytes.fromhex(expected))]
@@ -61,7 +61,7 @@ def visit(pipeline: InterpretedPipeline, kind: int, narrow: int, wide: int, inne
         (9, 1, 2, 0, 1, 0),
     ],
 )
-def test_value_sets(
+def test_value_sets_decide_the_next_parser_state(
     sets: InterpretedPipeline, kind: int, narrow: int, wide: int, inner: int, port: int, path: int
 ) -> None:
     assert visit(sets, kind, narrow, wide, inner) == (port, path)

@@ -48,7 +48,7 @@ def send(
     return numbers[0], numbers[1], numbers[2], output.frame[10]
 
 
-def test_members(filled: InterpretedPipeline) -> None:
+def test_entries_execute_the_action_of_their_member(filled: InterpretedPipeline) -> None:
     assert send(filled, profiled=1) == (0x1111, 0, 0x1112, HIT | FIRST_MISSED)
     assert send(filled, profiled=2) == (0xFFFF, 0, 0, HIT | FIRST_MISSED)
     assert send(filled, profiled=3) == (0, 0, 1, MISS | FIRST_MISSED)
@@ -114,7 +114,7 @@ def test_a_profile_holds_its_size(pipeline: InterpretedPipeline) -> None:
     pipeline.profiles.write_group(PATHS, 16, [])
 
 
-def test_entries_are_read_back_as_they_were_written(filled: InterpretedPipeline) -> None:
+def test_written_entries_are_read_back_equal(filled: InterpretedPipeline) -> None:
     send(filled, selected=1, now=5)
     key = EntryKey("Choose.selected", (Masked(1, 0xFF),), 9)
     [stored, missing] = filled.tables.find([key, key._replace(priority=8)])
@@ -161,7 +161,7 @@ def test_the_last_hit_is_recorded_where_entries_age(filled: InterpretedPipeline)
     assert filled.tables.last_hits(keys) == [70, 0, -1, 70, 0]
 
 
-def test_counters_and_meters_need_their_entry(filled: InterpretedPipeline) -> None:
+def test_a_counter_or_meter_of_a_missing_entry_is_refused(filled: InterpretedPipeline) -> None:
     key = EntryKey("Choose.selected", (Masked(4, 4),), 4)
     filled.tables.set_counter(key, CounterValue(10, 20))
     send(filled, selected=4)

@@ -53,7 +53,7 @@ def test_a_unicast_packet_keeps_its_metadata(replication: InterpretedPipeline) -
     assert reported(output) == (3, 0, 0, 20, 0x5A, 0x77 + 3, 2)
 
 
-def test_a_clone_from_ingress_is_the_packet_as_it_came_with_the_listed_fields(
+def test_a_clone_from_ingress_is_the_received_packet_with_the_listed_fields(
     replication: InterpretedPipeline,
 ) -> None:
     clone, packet = send(replication, I2E | ADD)
@@ -83,7 +83,7 @@ def test_a_session_makes_a_copy_for_each_replica(replication: InterpretedPipelin
 
 
 @pytest.mark.parametrize("session", [9, 0])
-def test_an_unknown_session_makes_none(replication: InterpretedPipeline, session: int) -> None:
+def test_an_unknown_session_makes_no_copies(replication: InterpretedPipeline, session: int) -> None:
     assert send(replication, I2E, session=session, port=DROPPED) == []
 
 
@@ -139,11 +139,13 @@ def test_a_session_may_cut_its_copies(replication: InterpretedPipeline) -> None:
     assert [len(o.frame) for o in send(replication, I2E | CUT_LATE, port=DROPPED)] == [10, 10]
 
 
-def test_a_priority_without_a_queue_drops(replication: InterpretedPipeline) -> None:
+def test_a_packet_with_a_priority_without_a_queue_is_dropped_and_its_clone_is_sent(
+    replication: InterpretedPipeline,
+) -> None:
     assert [output.port for output in send(replication, PRIORITY | I2E)] == [4]
 
 
-def test_counters_count_what_came_in(replication: InterpretedPipeline) -> None:
+def test_counters_count_the_length_of_the_received_packet(replication: InterpretedPipeline) -> None:
     send(replication, ADD | I2E)
     assert replication.cells.read_counter("Send.arrived", 0, 2) == [(0, 0), (1, 20)]
     assert replication.cells.read_counter("Leave.left", 0, 2) == [(1, 20), (1, 20)]
@@ -174,7 +176,7 @@ def seen(output: Output) -> tuple[int, int, int, int, int, int]:
     return output.port, laps & 15, instance, high << 8 | low, trace << 8 | mark, source
 
 
-def test_a_resubmitted_packet_starts_as_it_came_with_the_listed_fields(rounds: InterpretedPipeline) -> None:
+def test_a_resubmitted_packet_starts_as_received_with_the_listed_fields(rounds: InterpretedPipeline) -> None:
     [output] = turn(rounds, 0, 2, 0, b"abc")
     assert seen(output) == (2, 0, 0, 12, 0, 0)
     cells = rounds.cells.read_counter("Send.passes", 0, 8)
@@ -182,7 +184,7 @@ def test_a_resubmitted_packet_starts_as_it_came_with_the_listed_fields(rounds: I
     assert cells[6] == (2, 24)
 
 
-def test_a_recirculated_packet_starts_as_it_left_and_is_not_truncated(rounds: InterpretedPipeline) -> None:
+def test_a_recirculated_packet_starts_as_sent_and_is_not_truncated(rounds: InterpretedPipeline) -> None:
     [output] = turn(rounds, ADD_LAP, 0, 2, b"abc")
     assert seen(output) == (2, 0, 0, 14, 0x000, 0)
     assert output.frame[:2] == b"\xf2\x02"
@@ -191,11 +193,11 @@ def test_a_recirculated_packet_starts_as_it_left_and_is_not_truncated(rounds: In
     assert rounds.cells.read_register("Leave.lengths", 0, 1) == [14]
 
 
-def test_a_dropped_packet_does_not_go_round(rounds: InterpretedPipeline) -> None:
+def test_a_dropped_packet_is_not_recirculated(rounds: InterpretedPipeline) -> None:
     assert turn(rounds, DROP_LAP, 0, 1) == []
 
 
-def test_each_pass_is_cloned_and_each_copy_goes_round(rounds: InterpretedPipeline) -> None:
+def test_each_pass_is_cloned_and_each_copy_is_recirculated(rounds: InterpretedPipeline) -> None:
     outputs = turn(rounds, CLONE, 1, 0)
     assert [seen(output)[:3] for output in outputs] == [(4, 0, 1), (4, 0, 1), (2, 0, 0)]
     outputs = turn(rounds, COPIES, 0, 1)
@@ -203,7 +205,7 @@ def test_each_pass_is_cloned_and_each_copy_goes_round(rounds: InterpretedPipelin
     assert {seen(output)[4] for output in outputs} == {0x55}
 
 
-def test_what_never_ends_is_bounded(replication: InterpretedPipeline) -> None:
+def test_endless_recirculation_is_bounded(replication: InterpretedPipeline) -> None:
     replication.replication.write_multicast_group(1, [Replica(1, n) for n in range(2 * MAX_PASSES)])
     outputs = send(replication, MULTICAST)
     assert len(outputs) == MAX_PASSES - 1

@@ -40,7 +40,7 @@ def test_an_invalid_header_matches_as_0(
     assert tuple(data[HITS]) == hits
 
 
-def test_only_what_can_be_stale_is_checked() -> None:
+def test_only_key_fields_that_can_be_stale_are_checked() -> None:
     """A field that only the parser fills, of a header that stays valid, is 0 while it is invalid."""
     program = compiled("lookups")
     ref = program.field_index
@@ -49,7 +49,7 @@ def test_only_what_can_be_stale_is_checked() -> None:
     assert ref["scalars", "metadata_t.class"] not in program.stale_fields  # metadata is always valid
 
 
-def test_what_makes_a_field_stale() -> None:
+def test_a_field_that_a_statement_may_write_in_an_invalid_header_is_stale() -> None:
     headers = tuple(ir.Header(str(n), (ir.FieldType("a", 8), ir.FieldType("b", 8)), False) for n in range(8))
     stacks, unions = (ir.Stack("s", (0, 1), 0), ir.Stack("t", (6, 7), 1)), ((2, 3),)
     statements = (

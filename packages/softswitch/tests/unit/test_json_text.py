@@ -79,7 +79,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "value"), TAKEN, ids=lambda item: repr(item)[:40])
-def test_what_jsoncpp_takes_is_taken(text: bytes, value: Any) -> None:
+def test_texts_that_jsoncpp_accepts_are_parsed_alike(text: bytes, value: Any) -> None:
     parsed = parse_json(text)
     if value is None:
         for _ in range(MAX_DEPTH):
@@ -90,7 +90,7 @@ def test_what_jsoncpp_takes_is_taken(text: bytes, value: Any) -> None:
 
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: repr(text)[:40])
-def test_what_jsoncpp_refuses_is_refused(text: bytes) -> None:
+def test_texts_that_jsoncpp_refuses_are_refused(text: bytes) -> None:
     with pytest.raises(ProgramError, match=mentions("BMv2", "JSON")):
         parse_json(text)
 
@@ -109,7 +109,9 @@ VALUES = st.recursive(
 
 @settings(max_examples=examples(240))
 @given(VALUES, st.booleans(), st.sampled_from([None, 1]))
-def test_both_readers_agree_on_standard_json(value: Any, ascii_only: bool, indent: int | None) -> None:
+def test_the_lenient_and_the_standard_reader_agree_on_standard_json(
+    value: Any, ascii_only: bool, indent: int | None
+) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     assert repr(_Reader(text).read()) == repr(parse_json(text.encode())) == repr(value)
 
@@ -125,7 +127,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_programs_are_read_so(edit: str) -> None:
+def test_programs_with_jsoncpps_extensions_load_equal(edit: str) -> None:
     text = (PROGRAMS / "l3.json").read_text()
     edited = text.replace(*EDITS[edit])
     assert edited != text
@@ -134,7 +136,9 @@ def test_programs_are_read_so(edit: str) -> None:
 
 @pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])
 @pytest.mark.parametrize("text", ["two\nlines", "a\ttab", "\xe4"])
-def test_a_message_may_contain(text: str, make: type[InterpretedPipeline] | type[CompiledPipeline]) -> None:
+def test_a_log_message_may_contain_control_and_non_ascii_characters(
+    text: str, make: type[InterpretedPipeline] | type[CompiledPipeline]
+) -> None:
     """The bytes of `log_msg`'s string as they are, which `json` and UTF-8 refuse."""
     document = json.loads((PROGRAMS / "digests_logs.json").read_text())
     for action in document["actions"]:

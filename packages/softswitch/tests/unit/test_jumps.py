@@ -66,7 +66,7 @@ def sum_is_not(laps: int) -> dict[str, Any]:
 
 
 @MANY_LAPS
-def test_the_last_lap_that_is_allowed_is_taken(make: Make) -> None:
+def test_a_loop_runs_up_to_the_limit_of_backward_jumps(make: Make) -> None:
     program, body = primitives()
     [jump] = [each for each in body if each["op"] == "_jump_if_zero"]
     for laps, left in ((MAX_BACKWARD_JUMPS - 1, [MAX_BACKWARD_JUMPS - 1]), (MAX_BACKWARD_JUMPS, [])):
@@ -96,7 +96,7 @@ def test_a_jump_behind_the_end_ends_the_action(make: Make) -> None:
         ),
     ],
 )
-def test_jumps_that_p4c_does_not_print(parameter: dict[str, Any], message: str) -> None:
+def test_jumps_that_p4c_does_not_print_are_refused(parameter: dict[str, Any], message: str) -> None:
     program, body = primitives()
     [jump] = [each for each in body if each["op"] == "_jump_if_zero"]
     jump["parameters"][-1] = parameter
@@ -104,7 +104,7 @@ def test_jumps_that_p4c_does_not_print(parameter: dict[str, Any], message: str) 
         load_program(json.dumps(program).encode())
 
 
-def test_a_jump_without_its_condition() -> None:
+def test_a_jump_without_its_condition_is_refused() -> None:
     program, body = primitives()
     [jump] = [each for each in body if each["op"] == "_jump_if_zero"]
     del jump["parameters"][0]

@@ -109,7 +109,7 @@ OMISSIONS: dict[str, Callable[[Json], None]] = {
 
 @pytest.mark.parametrize("omission", OMISSIONS)
 @pytest.mark.parametrize("name", sorted(CONSTRUCTS))
-def test_interpreted_alike(name: str, omission: str) -> None:
+def test_programs_without_optional_fields_load_equal_and_behave_alike(name: str, omission: str) -> None:
     text, complete = json.loads(text_of(name)), compiled(name)
     OMISSIONS[omission](text)
     written = json.dumps(text)
@@ -157,7 +157,7 @@ def names_in_commands(text: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", ["replication", "profiles", "value_sets"])
-def test_compiled_alike(name: str) -> None:
+def test_programs_without_optional_fields_behave_alike_in_machine_code(name: str) -> None:
     text, complete = json.loads(text_of(name)), compiled(name)
     for omission, change in OMISSIONS.items():
         if omission != "action IDs":
@@ -246,7 +246,7 @@ def loaded_without_lines(name: str) -> ir.Program:
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_programs_of_other_generations_are_the_same(generation: str) -> None:
+def test_programs_of_other_compiler_generations_load_equal(generation: str) -> None:
     """Not only for these frames: the loaded programs are equal, and so is the code that is made of them."""
     changed = 0
     for name in CONSTRUCTS:
@@ -285,7 +285,7 @@ def l3() -> Json:
     return text
 
 
-def test_core_errors_are_numbered_after_those_of_the_program() -> None:
+def test_core_errors_are_numbered_after_the_programs_own_errors() -> None:
     text = l3()
     text["errors"] = [["Mine", 3], ["PacketTooShort", 1]]
     errors = load_program(json.dumps(text)).errors
@@ -311,7 +311,7 @@ def test_intrinsic_metadata_is_an_alias_of_standard_metadata() -> None:
     [("add_to_field", ["0x03"], 8), ("subtract_from_field", ["0x06"], 511), ("bit_xor", ["0x0f", "0x06"], 9),
      ("shift_left", ["0x03", "0x02"], 12), ("add", ["0x1ff", "0x03"], 2)],
 )  # fmt: skip
-def test_primitives_of_p4_14(op: str, parameters: list[str], value: int) -> None:
+def test_primitives_of_p4_14_compute_the_expected_values(op: str, parameters: list[str], value: int) -> None:
     """`egress_spec`, which has 9 bits, is 5 before the primitive; 511 drops the packet."""
     port = {"type": "field", "value": ["standard_metadata", "egress_spec"]}
     start = {"op": "modify_field", "parameters": [port, {"type": "hexstr", "value": "0x05"}]}
@@ -344,7 +344,7 @@ def test_valid_keys_are_exact_keys_on_validity() -> None:
     assert Names(json.dumps(text)).tables[table["name"]].key == (("ipv4_valid", "valid", 1),)
 
 
-def test_profiles_that_a_table_declares() -> None:
+def test_an_indirect_table_may_declare_its_own_profile() -> None:
     text = l3()
     table = tables(text)[0]
     table.update(type="indirect", act_prof_name="mine")
@@ -387,7 +387,7 @@ def test_a_cycle_of_tables_is_refused() -> None:
         load_program(json.dumps(text))
 
 
-def test_the_parser_is_the_one_of_that_name() -> None:
+def test_the_parser_and_the_deparser_are_found_by_name() -> None:
     text = l3()
     other = {
         "name": "other",

@@ -60,7 +60,7 @@ def test_a_refused_entry_is_not_kept() -> None:
     assert drawer.entry_for_one_of(missed) is None
 
 
-def test_an_entry_that_is_taken_back_is_gone() -> None:
+def test_an_entry_that_is_undone_is_removed() -> None:
     traced = Traced(PROGRAMS / "control")
     drawer, _ = drawers(traced)
     entry = drawer.entry_for_one_of([(traced.pipeline.program.tables["ControlIngress.forward"], (5,))])
@@ -72,7 +72,7 @@ def test_an_entry_that_is_taken_back_is_gone() -> None:
     assert not drawer.entries
 
 
-def test_what_a_statement_reads_is_not_what_it_writes() -> None:
+def test_headers_read_by_a_statement_exclude_the_header_written() -> None:
     read, written = ir.FieldRef(3, 0), ir.FieldRef(1, 2)
     assert headers_read(ir.Assign(written, read)) == {3}
     assert headers_read(ir.RegisterWrite(0, written, read)) == {1, 3}

@@ -40,7 +40,7 @@ def skipping(states_before: int) -> ir.Program:
 @both
 @pytest.mark.parametrize("states_before", [0, 3])
 @pytest.mark.parametrize("extra", [-1, 0, 1, 2])
-def test_a_parser_makes_so_many_steps_and_no_more(make: Make, states_before: int, extra: int) -> None:
+def test_a_parser_stops_at_its_limit_of_steps(make: Make, states_before: int, extra: int) -> None:
     """Every state is a step, also one that cannot come again."""
     wanted = MOST_STEPS - states_before + extra
     frame = b"\1" * wanted + bytes(4)
@@ -49,7 +49,7 @@ def test_a_parser_makes_so_many_steps_and_no_more(make: Make, states_before: int
 
 
 @both
-def test_frames_that_are_recirculated_have_so_many_bytes_and_no_more(make: Make) -> None:
+def test_recirculation_stops_at_its_limit_of_bytes(make: Make) -> None:
     """Each of 16 copies of 60,011 B goes round and is copied again; 17 of them are below 1 MiB."""
     pipeline = make(compiled("resubmit_recirculate"))
     pipeline.replication.write_multicast_group(1, [Replica(port) for port in range(16)])

@@ -131,7 +131,7 @@ def test_an_invalid_program_is_refused(data: bytes, message: str) -> None:
         load_program(data)
 
 
-def test_the_compiled_programs_are_of_these_sources() -> None:
+def test_the_compiled_programs_match_the_digests_of_their_sources() -> None:
     """`make p4` writes the digest; it fails here when sources have changed and the artefacts have not."""
     lines = (PROGRAMS / "sources.sha256").read_text().splitlines()
     recorded = {name: digest for digest, name in (line.split(maxsplit=1) for line in lines)}

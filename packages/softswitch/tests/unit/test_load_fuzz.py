@@ -45,7 +45,7 @@ def test_an_edited_json_is_loaded_or_refused(name: str, seed: int) -> None:
         ("errors", [["Mine", "x"]], r"^errors\[0\]\[1\]: expected an integer from 0 to 2147483647, got 'x'$"),
     ],
 )
-def test_the_place_and_what_was_expected_are_named(place: str, edit: object, message: str) -> None:
+def test_an_error_names_the_place_and_the_expected_value(place: str, edit: object, message: str) -> None:
     editor = Editor((PROGRAMS / "l3.json").read_bytes(), Random(0))
     editor.text[place] = edit
     with pytest.raises(ProgramError, match=message):

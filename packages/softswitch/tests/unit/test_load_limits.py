@@ -121,7 +121,7 @@ def test_a_header_of_variable_length_has_a_limit() -> None:
         load_program(json.dumps(document).encode())
 
 
-def test_state_without_memory_for_it_is_refused_with_its_size() -> None:
+def test_state_that_does_not_fit_into_memory_is_refused_with_its_size() -> None:
     document = json.loads((PROGRAMS / "control.json").read_text())
     next(item for item in document["counter_arrays"] if not item["is_direct"])["size"] = (1 << 31) - 1
     program = load_program(json.dumps(document).encode())

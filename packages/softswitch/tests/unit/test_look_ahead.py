@@ -65,7 +65,9 @@ def test_no_prefetch_before_a_change_of_the_key(change: ir.Table) -> None:
     ("of", "found"),
     [(ir.IsValid(1), {"a": [("a", KEY), ("b", KEY)]}), (ir.Binary(ir.Op.EQ, OTHER, ir.Constant(0)), {})],
 )
-def test_validity_may_decide_whether_it_is_done_and_nothing_else(of: ir.Expression, found: object) -> None:
+def test_a_look_up_is_prefetched_before_a_condition_on_validity_only(
+    of: ir.Expression, found: object
+) -> None:
     assert prefetches(looked_up("a", "if"), condition("if", "b", None, of), looked_up("b", None)) == found
 
 

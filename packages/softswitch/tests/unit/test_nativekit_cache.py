@@ -49,7 +49,7 @@ def test_without_a_home_code_is_cached_in_a_folder_of_the_user_s_own(
     assert cache_of(tmp_path / "hosts") == own / "hosts"
 
 
-def test_a_folder_that_others_can_write_to_is_not_trusted(temporary: Path, tmp_path: Path) -> None:
+def test_a_folder_that_other_users_can_write_to_is_not_trusted(temporary: Path, tmp_path: Path) -> None:
     """Another user could put machine code there."""
     own = temporary / f"hotline-{os.getuid()}"
     own.mkdir()
@@ -135,7 +135,7 @@ def test_a_home_in_which_nothing_can_be_made_is_replaced_by_a_temporary_folder(v
         homes["unreadable"].chmod(0o700)  # to remove it
 
 
-def test_a_relative_cache_folder_counts_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_cache_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the specification of XDG_CACHE_HOME says: it would be another folder in each working directory."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for relative in ("", ".", "cache"):

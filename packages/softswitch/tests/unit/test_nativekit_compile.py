@@ -63,7 +63,7 @@ def call(folder: Path) -> dict[str, Any]:
     return answer
 
 
-def test_machine_code_is_loaded_without_what_compiles_and_more_can_be_compiled(tmp_path: Path) -> None:
+def test_machine_code_is_loaded_without_the_compiler_and_more_can_be_compiled(tmp_path: Path) -> None:
     (tmp_path / "made.py").write_text(MODULE)
     (tmp_path / "__pycache__").mkdir()
     first = call(tmp_path)

@@ -83,13 +83,13 @@ def circle(axis: tuple[int, ...] = ()) -> Circle:
 
 
 @pytest.mark.parametrize("make", [square, circle])
-def test_the_class_of_the_state_chooses(make: Callable[[], Any]) -> None:
+def test_the_class_of_the_state_chooses_the_implementation(make: Callable[[], Any]) -> None:
     state, twin = make(), make()
     assert _twice(state, 2) == plain(_twice)(twin, 2)
     assert state.me.width == twin.me.width == 4
 
 
-def test_a_row_is_a_state_of_the_same_class_and_shares_what_is_only_read() -> None:
+def test_a_row_is_a_state_of_the_same_class_and_shares_read_only_arrays() -> None:
     stacked, twin = circle((3,)), circle((3,))
     for at in (0, 2, 2):
         assert _grow_row(stacked, at, 5) == plain(_grow_row)(twin, at, 5)
@@ -97,7 +97,7 @@ def test_a_row_is_a_state_of_the_same_class_and_shares_what_is_only_read() -> No
     assert twin.me.width.tolist() == [5, 0, 10]
 
 
-def test_a_class_without_a_body_is_an_error_that_says_so() -> None:
+def test_a_class_without_an_implementation_is_an_error_that_names_the_function() -> None:
     with pytest.raises(TypingError, match=mentions("implementation", "grow")):
         _twice(Stranger(records(1, ME)[0]), 1)
 

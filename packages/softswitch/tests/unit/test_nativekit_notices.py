@@ -35,7 +35,7 @@ def entry_point(folder: Path) -> Callable[..., Any]:
     return cached_entry_point(add_twice, folder, [folder / "noticed.py"])
 
 
-def test_an_entry_point_is_reported_until_it_is_cached(tmp_path: Path) -> None:
+def test_compiling_an_entry_point_is_reported_until_its_code_is_cached(tmp_path: Path) -> None:
     (tmp_path / "noticed.py").write_text(SOURCE)
     reported: list[tuple[str, bool]] = []
     with notices_to(lambda name, seconds: reported.append((name, seconds is not None and seconds > 0))):
@@ -60,7 +60,9 @@ def test_a_part_is_not_reported_and_an_error_ends_a_notice() -> None:
     assert notices._notices == []
 
 
-def test_a_program_is_reported_until_it_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiling_a_program_is_reported_until_its_code_is_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     program = compiled("match_kinds")
     names: list[str] = []

@@ -80,7 +80,7 @@ def _state() -> _State:
 
 @given(word=WORD)
 @pytest.mark.parametrize("run", [_swapped, plain(_swapped)], ids=["compiled", "plain"])
-def test_words_are_reversed(run: Any, word: int) -> None:
+def test_the_bytes_of_words_are_reversed(run: Any, word: int) -> None:
     result = np.zeros(3, np.uint64)
     run(np.uint64(word), result)
     for bits, found in zip((16, 32, 64), result.tolist(), strict=True):
@@ -89,18 +89,18 @@ def test_words_are_reversed(run: Any, word: int) -> None:
 
 
 @given(word=st.integers(0, 2**63 - 1))
-def test_ones_are_counted(word: int) -> None:
+def test_one_bits_of_words_are_counted(word: int) -> None:
     assert _ones(word) == _plain_ones(word) == bin(word).count("1")
 
 
-def test_plain_leaves_the_same_bytes() -> None:
+def test_plain_python_leaves_the_same_bytes_as_compiled_code() -> None:
     compiled_state, plain_state = _state(), _state()
     assert _add_all(compiled_state, 5) == plain(_add_all)(plain_state, 5) == 7
     assert compiled_state.rows.tolist() == plain_state.rows.tolist() == [(5,), (6,), (7,)]
     assert compiled_state.me.calls == plain_state.me.calls == 3
 
 
-def test_plain_takes_stand_ins() -> None:
+def test_plain_python_takes_substitutes_for_called_functions() -> None:
     seen = []
 
     def add(state: _State, at: int, amount: int) -> int:
@@ -198,7 +198,7 @@ def test_records_are_copied_and_sent_with_their_fields() -> None:
     assert pickle.loads(pickle.dumps(array[1])).rate == 0.5
 
 
-def test_numba_takes_a_record_for_another_whose_fields_it_begins_with() -> None:
+def test_numba_accepts_a_record_that_begins_with_the_fields_of_the_expected_record() -> None:
     any_context: Any = None  # it is not used
     base, derived, own_first = (from_dtype(dtype_of(kind)) for kind in (Base, Derived, OwnFirst))
     with pytest.warns(NumbaExperimentalFeatureWarning):
@@ -242,7 +242,7 @@ def test_any_address_may_be_touched(address: int) -> None:
     plain(_touch)(address, 1000)
 
 
-def test_touched_memory_stays_as_it_is_and_every_line_is_touched() -> None:
+def test_touched_memory_stays_unchanged_and_every_line_is_touched() -> None:
     stored = np.arange(1000, dtype=np.uint8)
     _touch(stored.ctypes.data, len(stored))
     assert (stored == np.arange(1000, dtype=np.uint8)).all()

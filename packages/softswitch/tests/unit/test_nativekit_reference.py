@@ -69,7 +69,7 @@ def lend_room(room: Room) -> Room:
 
 
 @pytest.mark.parametrize("lend", [lambda room: room, lend_room], ids=["for a call", "for many"])
-def test_a_reference_reads_and_writes_the_arrays_themselves(lend: Any) -> None:
+def test_a_reference_reads_and_writes_the_referenced_arrays(lend: Any) -> None:
     room, twin = make_room(), make_room()
     given = lend(room)
     for at in (0, 2, 1, 2):
@@ -78,7 +78,7 @@ def test_a_reference_reads_and_writes_the_arrays_themselves(lend: Any) -> None:
     assert room.shelf.me.calls == 8 and room.shelf.rows.total.tolist() == [5, 13, 10]
 
 
-def test_arrays_that_are_lent_stay_as_long_as_that_does() -> None:
+def test_referenced_arrays_live_as_long_as_their_reference() -> None:
     room = make_room()
     given = lend_room(room)
     for _ in range(100):
@@ -109,7 +109,7 @@ def test_a_reference_has_the_type_of_its_tuple() -> None:
             gc.collect()
 
 
-def test_a_field_that_is_not_there_is_an_error() -> None:
+def test_a_missing_field_of_a_reference_is_an_error() -> None:
     @uncached
     def read(room: Any) -> Any:
         return as_ref(room).door

@@ -37,7 +37,9 @@ def one_line(error: pytest.ExceptionInfo[SwitchError]) -> str:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("load", [load_program, ProgramNames])
-def test_json(load: Callable[[str], object], depth: int, form: str) -> None:
+def test_deeply_nested_json_is_refused_in_one_line(
+    load: Callable[[str], object], depth: int, form: str
+) -> None:
     begin, end = FORMS[form]
     for text in (begin * depth, begin * depth + "1" + end * depth):
         with pytest.raises(SwitchError) as error:
@@ -65,7 +67,7 @@ def nested_expression(depth: int) -> bytes:
     ("make", "depth"),
     [(InterpretedPipeline, 5), *((m, d) for m in (InterpretedPipeline, CompiledPipeline) for d in DEPTHS)],
 )
-def test_expressions_of_a_program(make: Any, depth: int) -> None:
+def test_deeply_nested_expressions_run_or_are_refused(make: Any, depth: int) -> None:
     request = config(program=PROGRAMS / "l3")
     request.p4_device_config = nested_expression(depth)
     if depth == 5:
@@ -105,7 +107,9 @@ TYPES = [of_itself, of_itself_by_a_tuple, a_new_type_of_itself, a_long_chain]
 
 
 @pytest.mark.parametrize("spoil", TYPES)
-def test_types_of_p4info(spoil: Callable[[p4r.ForwardingPipelineConfig], None]) -> None:
+def test_deeply_nested_types_of_p4info_are_refused_in_one_line(
+    spoil: Callable[[p4r.ForwardingPipelineConfig], None],
+) -> None:
     request = config()
     spoil(request)
     with pytest.raises(SwitchError) as error:
@@ -114,7 +118,9 @@ def test_types_of_p4info(spoil: Callable[[p4r.ForwardingPipelineConfig], None]) 
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_p4info_and_requests_in_text(depth: int, tmp_path: Path) -> None:
+def test_deeply_nested_p4info_and_requests_in_text_are_refused_in_one_line(
+    depth: int, tmp_path: Path
+) -> None:
     p4info = "registers { type_spec { " + "tuple { members { " * depth + "} } " * depth + "} }"
     write = (
         "updates { entity { register_entry { data { "
@@ -144,7 +150,7 @@ def test_p4info_and_requests_in_text(depth: int, tmp_path: Path) -> None:
 
 
 @asynchronous
-async def test_over_grpc() -> None:
+async def test_deeply_nested_configs_and_messages_over_grpc_are_refused() -> None:
     """Configs and messages in binary; protobuf itself limits the depth of the latter."""
     async with rig() as switch:
         controller = await switch.primary()

@@ -207,7 +207,7 @@ def test_own_clients_are_served_wherever_the_switch_listens(
         (0, {}, ["nobody", "7"], {0, 7, NOBODY}),
     ],
 )
-def test_who_is_allowed(
+def test_root_the_own_user_and_the_user_of_sudo_are_allowed(
     own_uid: int, environment: dict[str, str], users: list[str], expected: set[int]
 ) -> None:
     policy = make_policy(users, own_uid=own_uid, environment=environment)
@@ -234,12 +234,12 @@ def test_an_unknown_user_is_named() -> None:
         ("", None),
     ],
 )
-def test_names_of_peers(peer: str, expected: tuple[str, int] | None) -> None:
+def test_endpoints_are_parsed_from_the_names_of_peers(peer: str, expected: tuple[str, int] | None) -> None:
     endpoint = None if expected is None else Endpoint(ipaddress.ip_address(expected[0]), expected[1])
     assert parse_peer(peer) == endpoint
 
 
-def test_what_is_no_connection_is_denied(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_peer_without_a_known_connection_is_denied(caplog: pytest.LogCaptureFixture) -> None:
     check = AccessCheck(make_policy())
     check.listens_at("127.0.0.1", 9)
     for peer in ("unix:", "ipv4:10.1.2.3:4", "ipv4:127.0.0.1:4"):
@@ -326,7 +326,7 @@ def is_exact_only(users: PeerUsers) -> bool:
     return "_search_proc" in vars(users)
 
 
-def test_an_answer_to_an_earlier_question_is_not_taken() -> None:
+def test_an_answer_of_the_kernel_to_an_earlier_request_is_discarded() -> None:
     """As after a timeout: it could be about a connection of root's."""
     with ExitStack() as stack:
         users = PeerUsers()
@@ -375,7 +375,7 @@ def close_both(first: socket.socket, second: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("how", CLOSED)
-def test_a_connection_that_has_ended_is_nobodys(users: PeerUsers, how: str) -> None:
+def test_a_connection_that_has_ended_belongs_to_no_user(users: PeerUsers, how: str) -> None:
     """The kernel shows sockets without a process as root's, who would be allowed."""
     with ExitStack() as stack:
         connection = Connection(stack, *CONNECTIONS["IPv4"])
@@ -393,7 +393,7 @@ OPTIONS: dict[str, tuple[list[str], AccessPolicy]] = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_options_of_each_command_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_command_line_has_the_options_of_access(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     words, expected = OPTIONS[name]
     made: list[Settings] = []
     monkeypatch.setattr(cli, "run", made.append)

@@ -93,7 +93,7 @@ def test_only_the_primary_writes(role: str, election_id: int | None, code: str, 
     assert (refusal.value.code.name, str(refusal.value)) == (code, message)
 
 
-def test_bids_that_end_the_stream() -> None:
+def test_wrong_bids_end_the_stream_with_the_code_of_the_specification() -> None:
     arbiter = Arbiter[str](1)
     arbiter.update("a", bid(5))
     with_config = bid(9, role="r")

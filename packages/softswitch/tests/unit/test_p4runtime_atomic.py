@@ -77,7 +77,9 @@ def is_locked(pipeline: Any) -> bool:
 
 
 @pytest.mark.parametrize("atomicity", [ATOMIC, ROLLBACK])
-def test_the_data_plane_is_locked_out_until_the_end(atomicity: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_data_plane_is_locked_out_until_the_end_of_an_atomic_batch(
+    atomicity: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     control = controlled(ENTITIES, CompiledPipeline)
     seen = at_each_write(control.pipeline, lambda: is_locked(control.pipeline), monkeypatch)
     assert not any(write(control, *updates(), atomicity=atomicity))

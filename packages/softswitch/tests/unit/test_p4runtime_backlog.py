@@ -159,7 +159,7 @@ async def test_answers_are_bounded_in_bytes(
         assert len(LARGE) * 4 <= streams[0].max_bytes < len(LARGE) * 5
 
 
-def test_messages_that_the_controller_did_not_cause_are_bounded_in_bytes(
+def test_unsolicited_messages_to_a_controller_are_bounded_in_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sessions, "MAX_QUEUED_BYTES", 4 * len(LARGE))
@@ -182,7 +182,7 @@ def bid_message(election_id: int) -> p4r.MasterArbitrationUpdate:
 
 @pytest.mark.parametrize("limit", ["messages", "bytes"])
 @asynchronous
-async def test_a_controller_that_does_not_read_the_bids_of_others_is_told_and_closed(
+async def test_a_controller_that_reads_no_notifications_of_bids_is_closed_with_an_error(
     streams: list[RecordingStream], limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others go on, and it is no longer the primary of anything."""

@@ -76,7 +76,7 @@ async def errors_of(sent: Failures) -> tuple[str, list[p4r.Error]]:
 @pytest.mark.parametrize("pattern", ["first", "last", "all", "every third"])
 @pytest.mark.parametrize("count", [1, 2, 40, 250, MAX_REPORTED_UPDATES])
 @asynchronous
-async def test_each_update_has_its_code(count: int, pattern: str, text: str) -> None:
+async def test_each_update_of_a_failed_batch_has_its_status_code(count: int, pattern: str, text: str) -> None:
     sent = failures(count, pattern, TEXTS[text])
     message, errors = await errors_of(sent)
     assert [e.canonical_code for e in errors] == [f.canonical_code if f else 0 for f in sent]
@@ -87,7 +87,7 @@ async def test_each_update_has_its_code(count: int, pattern: str, text: str) -> 
 
 
 @asynchronous
-async def test_one_wrong_among_400_has_details() -> None:
+async def test_one_wrong_update_among_400_has_details() -> None:
     sent = failures(400, "last", "wrong")
     _, errors = await errors_of(sent)
     assert [e.canonical_code for e in errors] == [0] * 399 + [sent[-1].canonical_code if sent[-1] else 0]
@@ -122,7 +122,7 @@ async def test_larger_batches_list_their_failures(count: int, pattern: str) -> N
 
 
 @asynchronous
-async def test_a_status_of_one_message_is_cut() -> None:
+async def test_a_status_with_one_long_message_is_truncated() -> None:
     for text in TEXTS.values():
         async with answering(lambda context, text=text: abort(context, StatusCode.NOT_FOUND, text)) as call:
             with pytest.raises(grpc.aio.AioRpcError) as error:
@@ -146,7 +146,7 @@ async def test_a_switch_answers_one_wrong_update_among_400() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 2, 3, 4, 10, 17, 1000])
-def test_a_text_is_cut_to_bytes(limit: int) -> None:
+def test_a_text_is_truncated_to_a_number_of_bytes(limit: int) -> None:
     for text in ("", "abc", "abcdefghijklmnopqrstuvwxyz", "äöü" * 10):
         cut = shorten(text, limit)
         assert len(cut.encode()) <= limit or (cut == text and len(text.encode()) <= limit)

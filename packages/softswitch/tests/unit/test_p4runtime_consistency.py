@@ -25,7 +25,7 @@ from switch_harness.wording import mentions
 TRANSLATED = PROGRAMS / "translated"
 
 
-def test_a_key_without_width_has_the_programs() -> None:
+def test_a_key_without_a_width_in_p4info_has_the_programs_width() -> None:
     """As p4c describes a key of type `error`."""
     request = config()
     declared = request.p4info.tables[0]
@@ -37,14 +37,14 @@ def test_a_key_without_width_has_the_programs() -> None:
     assert request.p4info.tables[0].match_fields[0].bitwidth == 0, "it reads back as it was given"
 
 
-def test_another_width_is_refused() -> None:
+def test_a_key_width_that_differs_from_the_programs_is_refused() -> None:
     request = config()
     request.p4info.tables[0].match_fields[0].bitwidth += 1
     with pytest.raises(Refusal, match=mentions("compilations", "different")):
         controlled_by(request)
 
 
-def test_another_width_of_a_digest_is_refused() -> None:
+def test_a_digest_width_that_differs_from_the_programs_is_refused() -> None:
     request = config(program=TRANSLATED)
     members = request.p4info.digests[0].type_spec.tuple.members
     members[0].bitstring.bit.bitwidth += 1
@@ -72,7 +72,7 @@ def entry(
     return p4r.Update(type=INSERT, entity=p4r.Entity(table_entry=made))
 
 
-def test_numbers_of_translated_types_stand_for_themselves() -> None:
+def test_numbers_of_translated_types_are_not_translated() -> None:
     control = controlled(TRANSLATED)
     assert write(control, entry(control, "ports", b"\x01\xff"), entry(control, "vrfs", b"x")) == [None] * 2
     for table, key, port in (("ports", b"\x02\0", b"\x01"), ("vrfs", b"y", b"\x02\0")):
@@ -100,7 +100,7 @@ def test_a_controller_header_has_the_programs_widths() -> None:
     assert packet.payload == b"rest"
 
 
-def test_a_digest_without_a_name_is_the_programs() -> None:
+def test_a_digest_without_a_name_in_p4info_is_the_programs_digest() -> None:
     control = controlled(TRANSLATED)
     p4info = config(program=TRANSLATED).p4info
     assert [d.preamble.name for d in p4info.digests] != [d.name for d in control.pipeline.program.digests]

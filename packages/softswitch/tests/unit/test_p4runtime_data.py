@@ -33,12 +33,14 @@ TYPES.structs["seen_t"].members.add(name="ok", type_spec=spec(bool={}))
         (spec(tuple={"members": [BIT_9, BIT_9]}), Struct("tuple", (Leaf("bitstring", 9),) * 2)),
     ],
 )
-def test_shapes(type_spec: p4t.P4DataTypeSpec, shape: Leaf | Struct) -> None:
+def test_types_of_p4info_have_the_expected_shapes(
+    type_spec: p4t.P4DataTypeSpec, shape: Leaf | Struct
+) -> None:
     assert shape_of(type_spec, TYPES, Translations(TYPES), "register r") == shape
 
 
 @pytest.mark.parametrize("wrong", [spec(bitstring={"varbit": {}}), spec(header={"name": "h"}), spec()])
-def test_types_that_no_extern_carries(wrong: p4t.P4DataTypeSpec) -> None:
+def test_types_that_no_extern_carries_are_refused(wrong: p4t.P4DataTypeSpec) -> None:
     with pytest.raises(Refusal, match=mentions("P4Info", "d")):
         shape_of(wrong, TYPES, Translations(TYPES), "digest d")
 

@@ -53,7 +53,7 @@ def test_nothing_is_sent_of_a_digest_that_is_not_configured() -> None:
     assert digests.learn(0, (2, 1), 0) is None
 
 
-def test_a_list_is_sent_when_it_is_long_enough() -> None:
+def test_a_list_is_sent_when_the_configured_size_is_reached() -> None:
     digests = configured(timeout=100, size=3)
     assert [digests.learn(0, (mac, 1), 0) for mac in (1, 2, 1, 2)] == [None] * 4
     assert macs(digests.learn(0, (3, 1), 0)) == [1, 2, 3]
@@ -69,7 +69,7 @@ def test_a_list_is_sent_when_its_oldest_message_has_waited_long_enough() -> None
     assert (macs(message), digests.next_deadline()) == ([1, 2], None)
 
 
-def test_what_was_sent_is_not_sent_again_until_acknowledged() -> None:
+def test_a_digest_message_that_was_sent_is_suppressed_until_acknowledged() -> None:
     digests = configured(ack=1000)
     first = digests.learn(0, (1, 1), 0)
     assert first is not None
@@ -82,21 +82,21 @@ def test_what_was_sent_is_not_sent_again_until_acknowledged() -> None:
     assert second.list_id == first.list_id + 1
 
 
-def test_without_acknowledgement_it_is_sent_again_after_the_timeout() -> None:
+def test_without_acknowledgement_a_digest_message_is_sent_again_after_the_timeout() -> None:
     digests = configured(ack=1000)
     assert macs(digests.learn(0, (1, 1), 0)) == [1]
     assert digests.learn(0, (1, 1), 999) is None
     assert macs(digests.learn(0, (1, 1), 1000)) == [1]
 
 
-def test_another_controller_hears_everything() -> None:
+def test_a_new_controller_gets_digest_messages_that_were_sent_before() -> None:
     digests = configured(ack=1000)
     digests.learn(0, (1, 1), 0)
     digests.forget()
     assert macs(digests.learn(0, (1, 1), 1)) == [1]
 
 
-def test_a_digest_that_is_not_there_cannot_be_acknowledged() -> None:
+def test_a_missing_digest_cannot_be_acknowledged() -> None:
     with pytest.raises(Refusal, match="no digest has ID 9") as refusal:
         configured().acknowledge(p4r.DigestListAck(digest_id=9))
     assert refusal.value.code.name == "INVALID_ARGUMENT"
@@ -116,7 +116,7 @@ EVENTS = st.lists(
 
 
 @given(EVENTS, st.integers(0, 50), st.integers(0, 3), st.integers(0, 60))
-def test_every_list_is_what_the_specification_says(
+def test_digest_lists_equal_the_pseudo_code_of_the_specification(
     events: list[tuple[int, int | tuple[str, int]]], timeout: int, size: int, ack: int
 ) -> None:
     """Against P4Runtime 1.4's pseudo-code, with each timeout at its time."""

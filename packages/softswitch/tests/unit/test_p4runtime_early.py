@@ -59,7 +59,7 @@ async def test_calls_wait_for_the_ports_and_bids_do_not() -> None:
 
 
 @asynchronous
-async def test_it_listens_at_several_addresses_and_can_end_without_ports() -> None:
+async def test_a_server_listens_at_several_addresses_and_can_stop_without_ports() -> None:
     server: P4RuntimeServer[Any] = P4RuntimeServer(DEVICE)
     await server.start("127.0.0.1:0", None, "127.0.0.2:0")
     await server.stop()
@@ -117,7 +117,7 @@ main(arguments) if module.endswith("command") else main()
 @pytest.mark.parametrize(
     "words", ["softswitch.bmv2.command simple_switch_grpc --no-p4 --", "softswitch.cli --no-p4"]
 )
-def test_the_port_opens_before_anything_that_imports_slowly(words: str) -> None:
+def test_the_grpc_port_opens_before_slow_imports(words: str) -> None:
     """p4-utils gives a switch 10 s for it, on a machine that starts many at a time."""
     with reserved_port(socket.SO_REUSEADDR) as port:
         command = [sys.executable, "-c", _LOOK_BEFORE_THE_MACHINE, *words.split()]

@@ -76,7 +76,7 @@ def check_one_shots(pipeline: ModelPipeline, model: EntityModel) -> None:
 
 @pytest.mark.parametrize("seed", seeds(6))
 @pytest.mark.parametrize("make", [ModelPipeline, InterpretedPipeline, CompiledPipeline])
-def test_writes_of_every_kind_do_what_the_model_does(make: Any, seed: int) -> None:
+def test_random_writes_of_every_entity_kind_equal_the_model(make: Any, seed: int) -> None:
     random = Random(seed)
     control, model = controlled(ENTITIES, make), EntityModel()
     check_state(control, model)

@@ -67,7 +67,7 @@ def write(control: Control, update: Any) -> Any:
 
 
 @pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])
-def test_both_actions_run_and_the_member_decides_what_follows(make: Any) -> None:
+def test_the_group_action_and_the_member_run_and_the_member_decides_the_next_table(make: Any) -> None:
     control = control_with("annotate", make)
     assert write(control, one_shot(("annotate", 5), ("balance", 7), ("leave_out", 0))) is None
     assert {outcome(control, flow) for flow in range(20)} == {(5, 7, 8), (5, 0, 17)}
@@ -79,7 +79,7 @@ def test_both_actions_run_and_the_member_decides_what_follows(make: Any) -> None
 
 @pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])
 @pytest.mark.parametrize(("mark", "expected"), [(0, (9, 0, 1 | 128 | 32)), (6, (6, 0, 1 | 32))])
-def test_a_members_jumps_and_data_stand_behind_those_of_the_group_action(
+def test_a_member_with_jumps_and_data_runs_after_a_group_action(
     make: Any, mark: int, expected: tuple[int, int, int]
 ) -> None:
     control = control_with("leave_out", make)
@@ -105,6 +105,8 @@ def test_an_entry_is_read_as_written() -> None:
         ("annotate", "annotate", "action profile Choose.paths has no action"),
     ],
 )
-def test_only_actions_with_that_scope_come_first_and_only_there(first: str, member: str, error: str) -> None:
+def test_only_actions_with_group_scope_are_accepted_as_group_actions(
+    first: str, member: str, error: str
+) -> None:
     refusal = write(control_with("annotate"), one_shot((first, 1), (member, 1)))
     assert error in str(refusal)

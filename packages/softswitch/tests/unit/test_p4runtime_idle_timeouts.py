@@ -14,7 +14,7 @@ def timers(hits: dict[EntryKey, int]) -> IdleTimers:
     return IdleTimers(lambda keys: [hits.get(key, 0) for key in keys])
 
 
-def test_an_entry_that_is_never_hit_is_idle_again_and_again() -> None:
+def test_an_entry_that_is_never_hit_is_reported_idle_after_each_timeout() -> None:
     idle = timers({})
     idle.start(A, SECOND * 1000, 500)
     assert (idle.next_deadline(), idle.restart_expired(SECOND + 499)) == (SECOND + 500, [])
@@ -31,7 +31,7 @@ def test_a_hit_starts_the_timer_anew() -> None:
     assert idle.restart_expired(SECOND // 2 + SECOND) == [A]
 
 
-def test_stopped_and_restarted_timers() -> None:
+def test_stopped_timers_do_not_expire_and_restarted_timers_have_their_new_timeout() -> None:
     idle = timers({})
     idle.start(A, SECOND * 1000, 0)
     idle.start(B, 2 * SECOND * 1000, 0)

@@ -70,7 +70,7 @@ def test_pipelines_of_one_config_share_the_program_and_no_entries(
     assert write(second, 5) == ""
 
 
-def test_it_is_what_a_message_comes_to(loaded: LoadedConfig) -> None:
+def test_a_loaded_config_has_the_program_and_config_of_its_message(loaded: LoadedConfig) -> None:
     message = adopt(config())
     assert loaded.message == message
     direct = ControlledPipeline(message, CompiledPipeline, lambda: 0)
@@ -110,7 +110,9 @@ def test_an_image_of_the_pipeline_has_its_plain_entries(
     ],
     ids=["no program", "no p4info", "another p4info", "not json"],
 )
-def test_what_is_no_pipeline_config_is_refused(message: p4r.ForwardingPipelineConfig, expected: str) -> None:
+def test_a_message_that_is_no_pipeline_config_is_refused(
+    message: p4r.ForwardingPipelineConfig, expected: str
+) -> None:
     with pytest.raises(Refusal, match=expected):
         LoadedConfig(adopt(message))
 

@@ -72,7 +72,7 @@ def values(control: Control, table: str, **query: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ENTRIES)
-def test_an_entry_comes_back_as_it_was_written(control: Control, kind: str) -> None:
+def test_an_entry_of_each_match_kind_is_read_as_written(control: Control, kind: str) -> None:
     written = ENTRIES[kind].encode(SCHEMA)
     assert read(control, written) == [written]
     by_table = p4r.TableEntry(table_id=written.table_entry.table_id)
@@ -94,7 +94,7 @@ def test_leading_zeros_are_accepted_and_reads_are_canonical(control: Control, ki
 @pytest.mark.parametrize(
     "anything", [entry("lpm", exact_part=7), entry("ternary", priority=9), entry("range", priority=9)]
 )
-def test_what_may_be_anything_is_left_out(control: Control, anything: fy.P4TableEntry) -> None:
+def test_match_fields_that_match_anything_are_left_out(control: Control, anything: fy.P4TableEntry) -> None:
     def hits() -> int:
         (output,) = control.pipeline.process(0, probe(0xDEADBEEF, 7, 500, 200, 77), 0, 0)
         return sum(output.frame[-8:])
@@ -108,7 +108,7 @@ def test_what_may_be_anything_is_left_out(control: Control, anything: fy.P4Table
     assert hits() == 0
 
 
-def test_the_priority_is_part_of_what_an_entry_is(control: Control) -> None:
+def test_the_priority_is_part_of_the_identity_of_an_entry(control: Control) -> None:
     match: dict[str, Any] = {"wide": (1 << 90, 3 << 90), "small": 4}
     assert write(control, update(entry("ternary", priority=6, value=6, **match))) == [None]
     assert values(control, "ternary_table") == [1, 6]
@@ -123,7 +123,7 @@ def test_the_priority_is_part_of_what_an_entry_is(control: Control) -> None:
 # ---- reads
 
 
-def test_filters_by_match_and_priority(control: Control) -> None:
+def test_reads_filter_entries_by_match_and_priority(control: Control) -> None:
     match = {"ranged": (5, 70), "small": (1, 3), "wide": (2, 1 << 80)}
     more = [entry("range", priority=6, value=6, **match), entry("range", priority=6, value=7)]
     assert not any(write(control, *map(update, more)))
@@ -136,7 +136,7 @@ def test_filters_by_match_and_priority(control: Control) -> None:
     assert values(control, "lpm_table", priority=5) == []
 
 
-def test_constant_entries_have_the_priorities_that_bmv2_gives_them(control: Control) -> None:
+def test_constant_entries_have_bmv2s_priorities(control: Control) -> None:
     query = p4r.TableEntry(table_id=TABLES["const_table"])
     assert [(e.priority, e.is_const, e.match) for e in found(control, query)] == [
         (FIRST_CONST, True, {"prefix": (0x0A000000, 0xFF000000), "ranged": (0, 100)}),
@@ -183,7 +183,7 @@ async def listed(client: Any, query: fy.P4TableEntry) -> list[p4r.Entity]:
 
 
 @asynchronous
-async def test_finsy_drives_it() -> None:
+async def test_finsy_inserts_reads_and_deletes_entries_of_all_match_kinds() -> None:
     blob, p4info = MATCH_KINDS.with_suffix(".json"), MATCH_KINDS.with_suffix(".p4info.txtpb")
     options = fy.SwitchOptions(p4info=p4info, p4blob=blob, device_id=DEVICE, fail_fast=True)
     wanted = list(ENTRIES.values())
@@ -201,7 +201,7 @@ async def test_finsy_drives_it() -> None:
 
 @pytest.mark.parametrize("change", [INSERT, MODIFY, DELETE])
 @pytest.mark.parametrize(("kind", "match", "message"), MALFORMED, ids=[text for _, _, text in MALFORMED])
-def test_a_malformed_match(
+def test_a_malformed_match_is_an_invalid_argument(
     control: Control, kind: str, match: p4r.FieldMatch, message: str, change: int
 ) -> None:
     malformed = update(ENTRIES[kind], change)
@@ -241,7 +241,9 @@ BAD: list[tuple[str, Change, str]] = [
 
 @pytest.mark.parametrize("change", [INSERT, MODIFY, DELETE])
 @pytest.mark.parametrize(("kind", "spoil", "message"), BAD, ids=[text for _, _, text in BAD])
-def test_a_malformed_key(control: Control, kind: str, spoil: Change, message: str, change: int) -> None:
+def test_a_malformed_key_is_an_invalid_argument(
+    control: Control, kind: str, spoil: Change, message: str, change: int
+) -> None:
     malformed = update(ENTRIES[kind], change)
     spoil(malformed.entity.table_entry)
     refused(control, malformed, "INVALID_ARGUMENT", message)
@@ -280,11 +282,13 @@ def test_a_malformed_key(control: Control, kind: str, spoil: Change, message: st
         ),
     ],
 )
-def test_a_bad_update(control: Control, change: p4r.Update, code: str, message: str) -> None:
+def test_an_update_that_does_not_fit_the_table_is_refused_with_its_code(
+    control: Control, change: p4r.Update, code: str, message: str
+) -> None:
     refused(control, change, code, message)
 
 
-def test_a_malformed_query(control: Control) -> None:
+def test_a_malformed_query_is_refused(control: Control) -> None:
     for kind, match, message in MALFORMED:
         query = ENTRIES[kind].encode(SCHEMA)
         replace_match(query.table_entry, match)
@@ -293,7 +297,7 @@ def test_a_malformed_query(control: Control) -> None:
         assert says_in_one_line(str(refusal.value), f"Pick.{kind}_table", message)
 
 
-def test_a_full_table(control: Control) -> None:
+def test_a_full_table_exhausts_its_resource(control: Control) -> None:
     room = 64 - 1
     assert not any(write(control, *(update(entry("ternary", priority=n + 10)) for n in range(room))))
     one_more = update(entry("ternary", priority=9))
@@ -310,7 +314,7 @@ def test_a_table_of_another_kind_is_of_another_program() -> None:
         harness.controlled_by(other)
 
 
-def test_a_table_without_key_that_p4c_left_out_is_not_there() -> None:
+def test_a_keyless_table_that_p4c_left_out_does_not_exist() -> None:
     other = config(program=MATCH_KINDS)
     other.p4info.tables.add().preamble.id = 9
     control = harness.controlled_by(other)

@@ -72,7 +72,7 @@ def answers(model: Model, atomicity: Any, batch: list[Update]) -> list[str]:
 
 
 @pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])
-def test_writes_do_what_the_model_does(make: MakePipeline[Any]) -> None:
+def test_random_writes_equal_the_model(make: MakePipeline[Any]) -> None:
     @settings(max_examples=examples(50))
     @given(BATCHES)
     def check(batches: list[tuple[Any, list[Update]]]) -> None:
@@ -163,7 +163,7 @@ def draw(random: Random, pool: list[Key]) -> tuple[p4r.Update, Update]:
 
 @pytest.mark.parametrize("seed", seeds(4))
 @pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])
-def test_writes_of_every_match_kind_do_what_the_model_does(make: MakePipeline[Any], seed: int) -> None:
+def test_random_writes_of_every_match_kind_equal_the_model(make: MakePipeline[Any], seed: int) -> None:
     random = Random(seed)
     control, model = controlled(MATCH_KINDS, make), Model()
     constant = [e.SerializeToString() for e in read(control, p4r.Entity(table_entry=p4r.TableEntry()))]

@@ -38,21 +38,21 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.no_cover
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("make", BATCHES)
-def test_batches(make: Any, seed: int) -> None:
+def test_mutated_batches_leave_the_state_of_the_model(make: Any, seed: int) -> None:
     fuzzer = fuzz(make, seed, BATCHES[make])
     assert fuzzer.codes["OK"] > BATCHES[make] // 4
     assert fuzzer.codes["ABORTED"] and fuzzer.codes["FAILED_PRECONDITION"] and fuzzer.codes["INTERNAL"]
 
 
 @pytest.mark.no_cover
-def test_batches_in_the_kernel(kernel_datapath: None) -> None:
+def test_mutated_batches_in_the_kernel_leave_the_state_of_the_model(kernel_datapath: None) -> None:
     assert fuzz(DirectPipeline, 1, 60).batches == 60
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 200))
 @pytest.mark.parametrize("make", BATCHES)
-def test_a_million_batches(make: Any, seed: int) -> None:
+def test_a_million_mutated_batches_leave_the_state_of_the_model(make: Any, seed: int) -> None:
     assert fuzz(make, seed, SOAK_BATCHES).batches == SOAK_BATCHES
 
 
@@ -76,7 +76,9 @@ def forgotten_meter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("plant", [no_roll_back, no_undo_in_the_pipeline, forgotten_meter])
-def test_a_planted_bug_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: Any) -> None:
+def test_a_planted_bug_is_found_by_mutated_batches(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: Any
+) -> None:
     plant(monkeypatch)
     with pytest.raises((AssertionError, KeyError)):
         fuzz(CompiledPipeline, 3, 400)

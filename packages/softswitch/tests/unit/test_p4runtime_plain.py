@@ -38,7 +38,7 @@ from switch_harness.plain_writes import (
 
 
 @pytest.mark.parametrize("atomicity", ATOMICITIES)
-def test_plain_writes_take_it(atomicity: Any) -> None:
+def test_plain_writes_take_the_fast_path(atomicity: Any) -> None:
     twins = Twins()
     addresses = range(0, 3000, 3)
     port = {kind: request(*(forward(a, 1 + a % 9, kind) for a in addresses), atomicity=atomicity)
@@ -57,7 +57,7 @@ def test_plain_writes_take_it(atomicity: Any) -> None:
     assert len(held(twins.short)) >= 1004
 
 
-def test_what_a_request_has_beside_its_updates_is_in_its_head() -> None:
+def test_the_head_of_a_request_has_all_its_fields_but_the_updates() -> None:
     data = request(
         forward(5),
         forward(6),
@@ -100,7 +100,7 @@ def test_what_a_request_has_beside_its_updates_is_in_its_head() -> None:
         p4r.Update(type=INSERT),
     ],
 )  # fmt: skip
-def test_what_is_unusual_or_wrong_takes_the_long_way_with_all_of_its_batch(wrong: p4r.Update) -> None:
+def test_an_unusual_or_wrong_update_makes_its_whole_batch_take_the_general_path(wrong: p4r.Update) -> None:
     for atomicity in ATOMICITIES:
         twins = Twins()
         reported = twins.write(request(forward(5), wrong, forward(9), atomicity=atomicity))
@@ -108,7 +108,7 @@ def test_what_is_unusual_or_wrong_takes_the_long_way_with_all_of_its_batch(wrong
         assert len(reported) == 3
 
 
-def test_a_table_takes_what_it_has_room_for() -> None:
+def test_the_fast_path_fills_a_table_up_to_its_size() -> None:
     twins = Twins()
     pairs = [update(INSERT, PAIRS, [(1, number(a, 1)), (2, b"\1")], (SET_TAG, [(1, b"\2"), (2, b"\3")]))
              for a in range(5)]  # fmt: skip
@@ -122,7 +122,7 @@ def test_a_table_takes_what_it_has_room_for() -> None:
     assert twins.shortcuts == 2
 
 
-def test_a_note_goes_with_the_write_that_has_none() -> None:
+def test_an_overwrite_without_a_cookie_removes_the_cookie() -> None:
     """An entry with a cookie, overwritten without: what is kept beside the pipeline is the long way's."""
     twins = Twins()
     cookie = update(INSERT, FORWARD, [(1, b"\5")], (PUNT, []), metadata=b"cookie")
@@ -135,7 +135,7 @@ def test_a_note_goes_with_the_write_that_has_none() -> None:
     assert twins.shortcuts == 1
 
 
-def test_a_note_in_one_table_leaves_writes_of_others_the_short_way() -> None:
+def test_a_cookie_in_one_table_leaves_writes_to_other_tables_on_the_fast_path() -> None:
     twins = Twins()
     cookie = update(INSERT, FORWARD, [(1, b"\5")], (PUNT, []), metadata=b"cookie")
     pair = update(INSERT, PAIRS, [(1, b"\1"), (2, b"\1")], (SET_TAG, [(1, b"\2"), (2, b"\3")]))
@@ -148,7 +148,7 @@ def test_a_note_in_one_table_leaves_writes_of_others_the_short_way() -> None:
     assert not any(entity.table_entry.metadata for entity in held(twins.short))
 
 
-def test_handles_follow_the_writes_of_tables_that_were_asked_about() -> None:
+def test_handles_follow_writes_to_tables_whose_handles_were_requested() -> None:
     twins = Twins()
     twins.write(request(forward(5), forward(6)))
     name = twins.short.stores[FORWARD].name
@@ -167,7 +167,7 @@ TWINS: list[Twins] = []
 
 @settings(max_examples=examples(800), deadline=None)
 @given(REQUESTS)
-def test_any_requests_are_answered_as_the_long_way_answers(batches: Batches) -> None:
+def test_random_requests_are_answered_as_on_the_general_path(batches: Batches) -> None:
     """Some of the requests have changed bytes."""
     if not TWINS:
         TWINS.append(Twins())
@@ -176,7 +176,7 @@ def test_any_requests_are_answered_as_the_long_way_answers(batches: Batches) -> 
 
 @settings(max_examples=examples(2000), deadline=None)
 @given(st.one_of(st.binary(max_size=60), st.tuples(st.lists(PLAIN, max_size=3), st.integers(0, 300))))
-def test_bytes_that_are_no_request_are_refused_as_protobuf_refuses_them(
+def test_bytes_that_are_no_request_are_refused_exactly_if_protobuf_refuses(
     given: bytes | tuple[list[p4r.Update], int],
 ) -> None:
     """What is cut off too. What is scanned is what protobuf would find."""

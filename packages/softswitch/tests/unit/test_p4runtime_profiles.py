@@ -100,7 +100,7 @@ def test_one_shots_and_members_do_not_mix(control: Control) -> None:
     assert refused(control, members(1)[0]) == ("INVALID_ARGUMENT", text)
 
 
-def test_what_is_used_cannot_be_deleted(control: Control) -> None:
+def test_members_and_groups_in_use_cannot_be_deleted(control: Control) -> None:
     done(control, *members(1, 2), group(1, {1: 1}), update(INSERT, "balanced", 5, 48, value=("group", 1)))
     done(control, update(INSERT, "balanced", 0, 0, value=("member", 2)))
     for number in (1, 2):
@@ -123,7 +123,9 @@ def test_what_is_used_cannot_be_deleted(control: Control) -> None:
         ({7: 1}, 1, "NOT_FOUND", f"{PATHS}: member 7 is not there"),
     ],
 )
-def test_groups_that_are_refused(weights: dict[int, int], max_size: int, code: str, message: str) -> None:
+def test_invalid_groups_are_refused_with_their_code(
+    weights: dict[int, int], max_size: int, code: str, message: str
+) -> None:
     control = changed(lambda profile: setattr(profile, "max_group_size", 4))
     done(control, *members(1))
     assert refused(control, group(1, weights, max_size)) == (code, message)
@@ -180,7 +182,7 @@ def test_a_one_shot_may_have_other_size_semantics_than_its_selector() -> None:
     assert outcome(changed(by_weights), default, [1], actions.RANDOM) == "INVALID_ARGUMENT"
 
 
-def test_where_weights_are_disallowed_there_is_none() -> None:
+def test_weights_are_refused_if_the_profile_disallows_weights() -> None:
     control = changed(lambda profile: setattr(profile, "weights_disallowed", True))
     done(control, *members(1, 2), group(1, {2: 0, 1: 0}))
     assert paths(control).groups[1] == [1, 2]
@@ -188,7 +190,7 @@ def test_where_weights_are_disallowed_there_is_none() -> None:
     assert refused(control, group(2, {1: 1})) == ("INVALID_ARGUMENT", text)
 
 
-def test_the_rooms_of_a_profile(control: Control) -> None:
+def test_a_profile_refuses_members_groups_and_weights_beyond_its_sizes(control: Control) -> None:
     done(control, *members(*range(1, 9)))
     text = f"{PATHS} is full with 8 members"
     assert refused(control, members(9)[0]) == ("RESOURCE_EXHAUSTED", text)
@@ -216,7 +218,7 @@ def test_many_one_shots_fill_a_profile(control: Control) -> None:
     assert refused(control, nine)[1] == f"{PATHS} is full with 8 members"
 
 
-def test_a_watched_port_is_accepted_where_there_may_be_one(control: Control) -> None:
+def test_a_watched_port_is_accepted_if_the_port_number_exists(control: Control) -> None:
     watching = group(1, {1: 1})
     (member,) = watching.entity.action_profile_group.members
     member.watch_port = b"\x02\x00"
@@ -248,7 +250,7 @@ def watching(update: p4r.Update, **ports: int) -> p4r.Update:
 
 
 @pytest.mark.parametrize("is_one_shot", [False, True])
-def test_members_that_watch_a_port_leave_the_group_while_it_is_down(is_one_shot: bool) -> None:
+def test_members_that_watch_a_port_leave_the_group_while_the_port_is_down(is_one_shot: bool) -> None:
     down = {6}
     control: Control = ControlledPipeline(adopt(config(program=ENTITIES)), ModelPipeline, Clock(), down)
     if is_one_shot:

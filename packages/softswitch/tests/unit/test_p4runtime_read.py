@@ -48,11 +48,13 @@ def query(**fields: Any) -> p4r.TableEntry:
         (p4r.TableEntry(table_id=identity("pairs")), []),
     ],
 )
-def test_filters(control: Control, wanted: p4r.TableEntry, found: list[int]) -> None:
+def test_table_reads_return_the_entries_that_match_the_filter(
+    control: Control, wanted: p4r.TableEntry, found: list[int]
+) -> None:
     assert addresses(control, wanted) == found
 
 
-def test_entries_come_back_as_they_were_written(control: Control) -> None:
+def test_entries_are_read_as_written_with_their_metadata(control: Control) -> None:
     written = forward(5, metadata=b"a").encode(SCHEMA)
     written.table_entry.controller_metadata = 1
     assert read(control, p4r.Entity(table_entry=query(controller_metadata=1))) == [written]
@@ -65,7 +67,7 @@ def test_constant_entries_are_marked(control: Control) -> None:
     assert actions == [identity("punt"), identity("NoAction")]
 
 
-def test_default_entries(control: Control) -> None:
+def test_default_entries_are_read_on_request(control: Control) -> None:
     found = read(control, p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True)))
     actions = {"forward": "drop", "pairs": "NoAction", "types": "NoAction"}
     wanted = [
@@ -88,7 +90,7 @@ def test_counters_come_with_the_entries_when_asked_for(control: Control) -> None
     assert [e.table_entry.HasField("counter_data") for e in everywhere] == [True, True, True, False, False]
 
 
-def test_direct_counters(control: Control) -> None:
+def test_direct_counters_are_read_by_entry_table_and_all(control: Control) -> None:
     wanted = p4r.DirectCounterEntry(table_entry=forward(6).encode_entry(SCHEMA))
     control.pipeline.process(1, (6).to_bytes(6, "big") + bytes(58), 0, 0)
     (one,) = read(control, p4r.Entity(direct_counter_entry=wanted))
@@ -98,7 +100,7 @@ def test_direct_counters(control: Control) -> None:
     assert [e.direct_counter_entry.data.packet_count for e in read(control, everything)] == [0, 1, 0]
 
 
-def test_arrays_by_cell_whole_and_all(control: Control) -> None:
+def test_counters_and_registers_are_read_by_cell_as_a_whole_and_all(control: Control) -> None:
     control.pipeline.cells.write_counter("ControlIngress.drops", 3, CounterValue(2, 90))
     control.pipeline.cells.write_register("ControlIngress.cells", 4095, 2**96 - 1)
     one = read(
@@ -126,13 +128,13 @@ def test_answers_come_in_pieces_and_are_of_one_moment(control: Control) -> None:
     assert sizes == [READ_CHUNK, READ_CHUNK, 3]
 
 
-def test_cookies_are_of_the_moment_of_the_query(control: Control) -> None:
+def test_cookies_have_their_values_at_the_time_of_the_query(control: Control) -> None:
     responses, _ = harness.start_read(control, p4r.Entity(table_entry=query()))
     assert not any(write(control, update(forward(5, metadata=b"changed"), harness.MODIFY)))
     assert [e.table_entry.metadata for response in responses for e in response.entities] == [b"a", b"b", b""]
 
 
-def test_cookies_go_with_what_they_were_written_with(control: Control) -> None:
+def test_cookies_are_removed_with_their_entry_or_its_overwrite(control: Control) -> None:
     def metadata() -> list[bytes]:
         found = read(control, p4r.Entity(table_entry=query()))
         return [entity.table_entry.metadata for entity in found]
@@ -185,13 +187,15 @@ def test_cookies_go_with_what_they_were_written_with(control: Control) -> None:
         ),
     ],
 )
-def test_a_bad_query(control: Control, entity: p4r.Entity, code: str, message: str) -> None:
+def test_a_bad_query_is_refused_with_its_code(
+    control: Control, entity: p4r.Entity, code: str, message: str
+) -> None:
     with pytest.raises(Refusal) as refusal:
         read(control, entity)
     assert (refusal.value.code.name, str(refusal.value)) == (code, message)
 
 
-def test_good_queries_beside_a_bad_one_are_answered(control: Control) -> None:
+def test_good_queries_beside_a_bad_query_are_answered(control: Control) -> None:
     entities = [p4r.Entity(), p4r.Entity(table_entry=query())]
     responses, results = harness.start_read(control, *entities)
     assert sum(len(response.entities) for response in responses) == 3

@@ -41,7 +41,7 @@ def filled(state: dict[tuple[Any, ...], Any]) -> tuple[Control, EntityModel]:
 
 
 @pytest.mark.parametrize("state", [STATE, {("balanced", 5, 48): OneShot(((5, 2), (6, 1)))}])
-def test_all_state_goes_over(state: dict[tuple[Any, ...], Any]) -> None:
+def test_all_state_is_kept_when_reconciling_with_another_pipeline(state: dict[tuple[Any, ...], Any]) -> None:
     old, _ = filled(state)
     new = controlled(ENTITIES, ModelPipeline)
     assert carry_over(old, new) == []
@@ -90,7 +90,7 @@ def without_table(name: str) -> p4r.ForwardingPipelineConfig:
 
 
 @asynchronous
-async def test_what_has_no_place_in_the_new_pipeline_keeps_the_old_one() -> None:
+async def test_state_without_a_place_in_the_new_pipeline_keeps_the_old_pipeline() -> None:
     async with rig() as switch:
         primary = await switch.primary()
         await primary.write(update(forward(1)), p4r.Update(type=INSERT, entity=entity_of_pairs()))

@@ -62,7 +62,7 @@ def test_all_groups_and_sessions_share_the_room(control: Control, monkeypatch: p
     assert write(control, clone(DELETE, 1), multicast(MODIFY, 1, (1, 0), (2, 0), (3, 0))) == [None, None]
 
 
-def test_an_entry_of_neither_kind(control: Control) -> None:
+def test_a_replication_entry_without_group_or_session_is_refused(control: Control) -> None:
     neither = p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry())
     (result,) = write(control, p4r.Update(type=INSERT, entity=neither))
     text = "the packet replication engine entry is neither a multicast group nor a clone session"
@@ -70,7 +70,7 @@ def test_an_entry_of_neither_kind(control: Control) -> None:
 
 
 @pytest.mark.parametrize("wanted", [("multicast", 9, ()), ("clone", 9, (0, ()))])
-def test_one_that_is_not_there_cannot_be_read(control: Control, wanted: tuple[str, int, object]) -> None:
+def test_a_missing_group_or_session_cannot_be_read(control: Control, wanted: tuple[str, int, object]) -> None:
     kind, number, value = wanted
     with pytest.raises(Exception, match="9 is not there"):
         read(control, entity((kind, number), value))

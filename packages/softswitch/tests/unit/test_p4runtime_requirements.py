@@ -68,7 +68,7 @@ def test_ids_have_the_prefix_of_their_kind() -> None:
         assert {each.preamble.id >> 24 for each in getattr(P4INFO, field)} == {prefix}
 
 
-def test_zeros_come_back() -> None:
+def test_zero_values_are_written_and_read_back() -> None:
     control = controlled()
     written = forward(0, port=0)
     assert refusals(control, update(written)) == ["OK"]
@@ -81,7 +81,7 @@ def test_registers_are_neither_inserted_nor_deleted() -> None:
     assert refusals(controlled(), update(cell, INSERT), update(cell, DELETE)) == ["INVALID_ARGUMENT"] * 2
 
 
-def test_what_has_an_unknown_id_is_an_invalid_argument() -> None:
+def test_an_entity_with_an_unknown_id_is_an_invalid_argument() -> None:
     register = update(fy.P4RegisterEntry("cells", index=1, data=7), p4r.Update.MODIFY)
     register.entity.register_entry.register_id += 1
     assert refusals(controlled(), register) == ["INVALID_ARGUMENT"]
@@ -93,7 +93,7 @@ def test_what_has_an_unknown_id_is_an_invalid_argument() -> None:
 
 
 @asynchronous
-async def test_what_is_asked_without_a_pipeline_or_of_another_device() -> None:
+async def test_reads_without_a_pipeline_or_of_another_device_are_refused() -> None:
     async with rig() as switch:
 
         async def answers(**request: Any) -> list[p4r.ReadResponse]:
@@ -115,7 +115,7 @@ async def test_what_is_asked_without_a_pipeline_or_of_another_device() -> None:
 
 
 @asynchronous
-async def test_all_controllers_read() -> None:
+async def test_all_controllers_may_read() -> None:
     async with rig() as switch:
         primary = await switch.primary()
         await primary.write(update(forward(1)))

@@ -14,7 +14,7 @@ from softswitch.pipeline import Replica
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 20))))
-def test_the_lowest_free_number_is_taken(actions: list[int | None]) -> None:
+def test_a_new_member_takes_the_lowest_free_number(actions: list[int | None]) -> None:
     free, used = NumberAllocator(), set[int]()
     for action in actions:
         if action is None:
@@ -201,7 +201,7 @@ REPLICAS = st.lists(st.builds(Replica, st.integers(0, 3), INSTANCES), max_size=7
 
 
 @given(st.lists(REPLICAS, max_size=4))
-def test_the_order_is_that_of_bmv2s_nodes(writes: list[list[Replica]]) -> None:
+def test_copies_have_the_order_of_bmv2s_nodes(writes: list[list[Replica]]) -> None:
     nodes: list[int] = []  # instances in the order in which they were attached
     order: list[Replica] = []
     for replicas in writes:

@@ -61,7 +61,7 @@ async def test_each_update_of_a_failed_batch_has_its_error() -> None:
 
 
 @asynchronous
-async def test_read_answers_what_it_can_and_then_fails() -> None:
+async def test_a_read_answers_its_good_queries_and_then_fails() -> None:
     async with rig() as switch:
         await switch.primary()
         good, bad = p4r.Entity(table_entry=p4r.TableEntry()), p4r.Entity(extern_entry=p4r.ExternEntry())
@@ -128,7 +128,7 @@ async def test_bytes_that_are_no_message_are_an_invalid_argument(caplog: pytest.
 
 
 @asynchronous
-async def test_capabilities() -> None:
+async def test_capabilities_name_the_p4runtime_version() -> None:
     async with rig() as switch:
         for device in (0, DEVICE):
             answer = await switch.stub.Capabilities(p4r.CapabilitiesRequest(device_id=device))
@@ -245,7 +245,7 @@ async def test_a_backup_sets_no_config() -> None:
 
 
 @asynchronous
-async def test_bmv2s_controllers_are_refused_a_config_until_one_is_set() -> None:
+async def test_bmv2s_controllers_cannot_read_a_config_before_the_first_config_is_set() -> None:
     async with rig(refuses_unset_config=True) as switch:
         request = Get(device_id=DEVICE)
 

@@ -142,7 +142,7 @@ async def test_a_bad_acknowledgement_is_answered_on_the_stream(
 
 
 @asynchronous
-async def test_idle_entries_are_notified_until_they_are_hit_or_deleted() -> None:
+async def test_idle_entries_are_notified_until_hit_or_deleted() -> None:
     async with rig(ModelPipeline) as switch:
         primary, clock = await switch.primary(ENTITIES), switch.ports.now
         await primary.write(seen(5, 20_000_000), seen(6, 20_000_000), seen(7, 0))
@@ -195,7 +195,7 @@ async def test_the_time_since_the_last_hit_is_read() -> None:
 
 
 @asynchronous
-async def test_what_the_program_logs_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_log_messages_of_the_program_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "softswitch.program")
     async with rig(ModelPipeline) as switch:
         primary = await switch.primary(ENTITIES)

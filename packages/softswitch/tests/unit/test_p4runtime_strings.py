@@ -138,7 +138,7 @@ def entry(random: Random) -> p4r.Entity:
 
 
 @pytest.mark.parametrize("seed", seeds(6))
-def test_the_strings_that_have_numbers_are_those_of_the_entities(seed: int) -> None:
+def test_only_the_strings_of_existing_entities_have_numbers(seed: int) -> None:
     random, control = Random(seed), controlled(NAMES)
     done = 0
     for _ in range(120):

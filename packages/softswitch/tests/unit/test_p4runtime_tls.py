@@ -52,7 +52,7 @@ def code(channel: grpc.Channel) -> str:
         return "OK"
 
 
-def test_clients_need_tls(files: dict[str, Path]) -> None:
+def test_clients_without_tls_or_with_another_authority_cannot_connect(files: dict[str, Path]) -> None:
     with switch("--tls-cert", str(files["cert"]), "--tls-key", str(files["key"])) as address:
         assert code(grpc.secure_channel(address, credentials(OURS))) == "OK"
         assert code(grpc.secure_channel(address, credentials(STRANGER))) == "UNAVAILABLE"

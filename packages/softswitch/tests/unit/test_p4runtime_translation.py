@@ -108,7 +108,7 @@ def test_values_of_every_place_are_translated_and_read_back_as_written() -> None
         ),
     ],
 )
-def test_what_has_no_number_is_refused(update: p4r.Update, error: str) -> None:
+def test_values_without_a_number_are_refused(update: p4r.Update, error: str) -> None:
     (refused,) = write(controlled(NAMES), update)
     assert refused is not None
     assert error in str(refused)
@@ -150,7 +150,7 @@ def test_a_controller_forwards_by_names_of_ports(make: Any) -> None:
     assert [str(each) for each in read(control, query)] == [str(group.entity)]
 
 
-def test_digests_have_names() -> None:
+def test_digests_have_the_controllers_names() -> None:
     control = controlled(NAMES)
     message = p4r.DigestEntry(digest_id=P4INFO.digests[0].preamble.id)
     message.config.max_list_size = 1
@@ -238,7 +238,7 @@ def cell(register: str, index: int, value: bytes | None = None) -> p4r.Update:
         ),
     ],
 )
-def test_mappings_that_are_none_are_refused(pairs: str, error: str) -> None:
+def test_invalid_mappings_are_refused(pairs: str, error: str) -> None:
     request = config(program=NAMES)
     annotation = f"@p4runtime_translation_mappings({{ {pairs} }})"
     request.p4info.type_info.new_types["port_t"].annotations.append(annotation)
@@ -258,7 +258,7 @@ def translation(width: int, sdn_width: int | None = None) -> Translation:
 
 
 @given(st.lists(st.one_of(st.binary(max_size=3), st.integers(0, 40).map(lambda n: b"%d" % n)), max_size=30))
-def test_names_and_numbers_are_one_to_one(names: list[bytes]) -> None:
+def test_names_and_numbers_are_mapped_one_to_one(names: list[bytes]) -> None:
     kept = translation(6)
     model: dict[bytes, int] = {}
     for name in names:

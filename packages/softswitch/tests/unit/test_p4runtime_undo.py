@@ -158,14 +158,14 @@ def rows(faults: list[tuple[Any, Fault]]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("make", "fault", "atomicity", "batch", "offset"), rows(FAULTS))
-def test_each_call_fails_in_turn(
+def test_a_batch_is_undone_whichever_call_fails(
     make: Any, fault: Fault, atomicity: str, batch: str, offset: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     fail_each_call(make, fault, atomicity, batch, offset, caplog)
 
 
 @pytest.mark.parametrize(("make", "fault", "atomicity", "batch", "offset"), rows(KERNEL_FAULTS))
-def test_each_call_fails_in_turn_in_the_kernel(
+def test_a_batch_in_the_kernel_is_undone_whichever_call_fails(
     make: Any,
     fault: Fault,
     atomicity: str,

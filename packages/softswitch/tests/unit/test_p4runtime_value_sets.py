@@ -45,7 +45,9 @@ def test_whole_values_are_members_and_read_back(control: Control) -> None:
 
 
 @pytest.mark.parametrize("pair", [(b"\x04", b"\x7e", b"\1", b"\1"), (b"\x05", b"\x7f", b"\x01", b"\x02")])
-def test_others_are_refused(control: Control, pair: tuple[bytes, bytes, bytes, bytes]) -> None:
+def test_members_that_match_a_part_of_a_value_are_refused(
+    control: Control, pair: tuple[bytes, bytes, bytes, bytes]
+) -> None:
     (refused,) = write(control, members(control, pair))
     assert refused is not None
     assert (refused.code.name, str(refused).rpartition(": ")[2]) == (

@@ -81,7 +81,7 @@ def test_an_entry_is_inserted_modified_and_deleted(control: Control) -> None:
     assert ports() == [(6, 2)]
 
 
-def test_packets_see_what_was_written(control: Control) -> None:
+def test_packets_match_the_written_entries_and_defaults(control: Control) -> None:
     def port_for(address: int) -> list[int]:
         frame = address.to_bytes(6, "big") + bytes(52)
         return [out.port for out in control.pipeline.process(3, frame, 0, 0)]
@@ -171,7 +171,7 @@ def test_direct_counters_are_set_with_the_entry_and_alone(control: Control) -> N
     assert counted() == [(1, 7), (3, 180)]
 
 
-def test_without_data_a_counter_is_left_as_it_is(control: Control) -> None:
+def test_a_counter_written_without_data_is_unchanged(control: Control) -> None:
     data = fy.P4CounterData(packet_count=1, byte_count=2)
     direct = fy.P4DirectCounterEntry("forward", table_entry=forward(5), data=data)
     indexed = fy.P4CounterEntry("drops", index=3, data=data)
@@ -203,14 +203,16 @@ def test_counters_and_registers_are_written_by_cell_and_whole(control: Control) 
 # ---- atomicity
 
 
-def test_continue_on_error_does_the_others(control: Control) -> None:
+def test_continue_on_error_executes_the_remaining_updates(control: Control) -> None:
     results = write(control, update(forward(6)), update(forward(5)), update(forward(7)))
     assert [result and result.code for result in results] == [None, StatusCode.ALREADY_EXISTS, None]
     assert len(entries(control, fy.P4TableEntry("forward"))) == 3
 
 
 @pytest.mark.parametrize("atomicity", [p4r.WriteRequest.ROLLBACK_ON_ERROR, p4r.WriteRequest.DATAPLANE_ATOMIC])
-def test_all_or_nothing(control: Control, atomicity: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_update_undoes_its_whole_batch(
+    control: Control, atomicity: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = read(control, *EVERYTHING)
     changes = [update(forward(6)), update(forward(5), DELETE), update(forward(6, port=2), MODIFY)]
     with monkeypatch.context() as patch:
@@ -305,7 +307,7 @@ MALFORMED: list[tuple[Change, str]] = [
 
 
 @pytest.mark.parametrize(("change", "message"), MALFORMED, ids=[text for _, text in MALFORMED])
-def test_a_malformed_entry(control: Control, change: Change, message: str) -> None:
+def test_a_malformed_entry_is_refused_with_its_code(control: Control, change: Change, message: str) -> None:
     code = "PERMISSION_DENIED" if says(message, "allowed", "default") else INVALID
     insert, modify = update(forward(6)), update(forward(5, port=2), MODIFY)
     change(insert.entity.table_entry)
@@ -415,11 +417,13 @@ BAD_UPDATES: list[tuple[str, p4r.Update, str]] = [
 
 
 @pytest.mark.parametrize(("code", "change", "message"), BAD_UPDATES, ids=[text for _, _, text in BAD_UPDATES])
-def test_a_bad_update(control: Control, code: str, change: p4r.Update, message: str) -> None:
+def test_a_bad_update_is_refused_with_its_code(
+    control: Control, code: str, change: p4r.Update, message: str
+) -> None:
     refused(control, change, code, message)
 
 
-def test_a_full_table(control: Control) -> None:
+def test_a_full_table_takes_an_entry_after_a_deletion(control: Control) -> None:
     assert not any(write(control, *(update(pair(n)) for n in range(4))))
     refused(
         control, update(pair(4)), "RESOURCE_EXHAUSTED", "table ControlIngress.pairs is full with 4 entries"

@@ -109,7 +109,7 @@ def imported(source: Path) -> Iterator[str]:
 # -- softswitch
 
 
-def test_it_imports_nothing_but_what_its_distribution_requires() -> None:
+def test_softswitch_imports_only_the_requirements_of_its_distribution() -> None:
     required = {name.partition(">")[0] for name in requirements()}
     tops = {(module.partition(".")[0], source) for source in SOURCES for module in imported(source)}
     others = {(top, source) for top, source in tops if top not in sys.stdlib_module_names | OURS}
@@ -122,7 +122,7 @@ def test_it_imports_nothing_but_what_its_distribution_requires() -> None:
     assert required == {INSTALLED_AS.get(top, top) for top, _ in others - unknown}
 
 
-def test_arrows_in_p4runtime_go_down() -> None:
+def test_imports_in_p4runtime_go_down() -> None:
     for source in (PACKAGES / "softswitch" / "p4runtime").rglob("*.py"):
         layer = source.relative_to(PACKAGES / "softswitch" / "p4runtime").parts[0].removesuffix(".py")
         if layer in LAYERS:
@@ -130,7 +130,7 @@ def test_arrows_in_p4runtime_go_down() -> None:
             assert not above & set(imported(source)), source
 
 
-def test_its_license_files_are_the_texts_of_its_license() -> None:
+def test_the_license_files_are_the_texts_of_the_declared_licenses() -> None:
     assert PROJECT["project"]["license"] == "Apache-2.0 OR GPL-2.0-or-later"
     texts = {file.stem: file.read_text() for file in (ROOT / "LICENSES").iterdir()}
     assert texts.keys() == {"Apache-2.0", "GPL-2.0-or-later"}
@@ -138,7 +138,7 @@ def test_its_license_files_are_the_texts_of_its_license() -> None:
     assert says(texts["GPL-2.0-or-later"], "GNU", "GENERAL", "PUBLIC", "LICENSE")
 
 
-def test_its_distribution_has_its_data() -> None:
+def test_the_distribution_contains_the_data_files() -> None:
     data = {
         PACKAGES.joinpath(*package.split("."), name)
         for package, names in PROJECT["tool"]["setuptools"]["package-data"].items()
@@ -148,7 +148,7 @@ def test_its_distribution_has_its_data() -> None:
     assert {file.parent.name for file in PACKAGES.glob("*/py.typed")} == OURS
 
 
-def test_it_runs_elsewhere_without_what_only_tests_and_bench_need(tmp_path: Path) -> None:
+def test_softswitch_runs_elsewhere_without_the_requirements_of_tests_and_bench(tmp_path: Path) -> None:
     extras = PROJECT["project"]["optional-dependencies"].values()
     forbidden = {name.partition(">")[0] for names in extras for name in names}
     forbidden |= {"foundation", "mininet", "scapy", "switch_bench", "switch_harness"}
@@ -162,7 +162,7 @@ def test_it_runs_elsewhere_without_what_only_tests_and_bench_need(tmp_path: Path
 
 @pytest.mark.soak
 @pytest.mark.parametrize("python", PYTHONS)
-def test_its_sdist_and_the_wheel_made_of_it_work_in_a_new_environment(python: str, tmp_path: Path) -> None:
+def test_the_sdist_and_its_wheel_work_in_a_new_environment(python: str, tmp_path: Path) -> None:
     """Needs a package index."""
     source = tmp_path / "softswitch"  # building leaves folders beside the sources
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
@@ -203,7 +203,7 @@ ADDED = {"ActionProfileActionSet": {"group_action": (5, FieldDescriptor.TYPE_MES
 
 
 @pytest.mark.parametrize("module", ["p4d", "p4i", "p4r", "p4t", "rpc_status"])
-def test_the_messages_are_those_of_p4runtime(module: str) -> None:
+def test_the_messages_equal_the_messages_of_p4runtime(module: str) -> None:
     expected = {"p4d": p4d, "p4i": p4i, "p4r": p4r, "p4t": p4t, "rpc_status": rpc_status}[module]
     ours = vars(getattr(messages, module))
     assert set(ours) == set(expected.DESCRIPTOR.message_types_by_name)
@@ -213,14 +213,14 @@ def test_the_messages_are_those_of_p4runtime(module: str) -> None:
         assert kind is not getattr(expected, name)
 
 
-def test_the_messages_file_has_each_file_after_those_that_it_imports() -> None:
+def test_the_messages_file_has_each_file_after_its_imports() -> None:
     known: set[str] = set()
     for file in FileDescriptorSet.FromString(messages.DESCRIPTORS_FILE.read_bytes()).file:
         assert set(file.dependency) <= known
         known.add(file.name)
 
 
-def test_messages_of_others_are_adopted() -> None:
+def test_messages_of_other_libraries_are_converted() -> None:
     expected = p4r.Update(type=p4r.Update.MODIFY, entity=p4r.Entity(table_entry=p4r.TableEntry(table_id=7)))
     ours = messages.adopt(expected)
     assert type(ours) is messages.p4r.Update

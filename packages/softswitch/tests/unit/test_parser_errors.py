@@ -53,5 +53,5 @@ def test_each_error_has_the_code_of_the_program(
 
 
 @pytest.mark.parametrize("first_code", FIRST_CODES)
-def test_random_frames_are_alike(first_code: int) -> None:
+def test_random_frames_give_the_same_output_with_either_numbering_of_errors(first_code: int) -> None:
     assert compare(load_program(json.dumps(program(first_code))), 100, Random(first_code)) == "alike"

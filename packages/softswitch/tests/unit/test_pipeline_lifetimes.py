@@ -55,12 +55,12 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
 
 
 @pytest.mark.parametrize("seed", seeds(8))
-def test_a_pipeline_is_freed_when_it_is_replaced_and_reads_go_on(make: Make, seed: int) -> None:
+def test_a_replaced_pipeline_is_freed_and_reads_go_on(make: Make, seed: int) -> None:
     with without_collector():
         History(make, Random(seed)).run(steps(100))
 
 
-def test_a_pipeline_that_is_closed_has_no_memory_while_it_is_referenced() -> None:
+def test_a_closed_pipeline_has_no_memory_while_references_remain() -> None:
     with without_collector():
         pipeline = CompiledPipeline(compiled("l2"))
         parts = [
@@ -122,7 +122,7 @@ async def count_kinds(call: Any, count: int | None = None) -> Counter[str | None
 
 
 @asynchronous
-async def test_a_read_ends_in_the_pipeline_in_which_it_began() -> None:
+async def test_a_read_ends_in_the_pipeline_of_its_beginning() -> None:
     """A client that reads slowly gets all entries, although two commits come between."""
     made = Made()
     with without_collector():
@@ -163,7 +163,7 @@ async def test_a_read_that_is_cancelled_keeps_no_pipeline() -> None:
 
 
 @asynchronous
-async def test_an_alarm_that_was_set_for_a_replaced_pipeline_is_for_the_running_one() -> None:
+async def test_an_alarm_set_for_a_replaced_pipeline_serves_the_running_pipeline() -> None:
     timeout_us = 20_000
     replaced, running = controls = [controlled(ENTITIES, CompiledPipeline) for _ in range(2)]
     for control in controls:

@@ -42,7 +42,7 @@ def send(loop: PortLoop, numbers: range) -> None:
         loop.cpu_socket.send(ecn.frame(number, body=BODY))
 
 
-def test_nothing_is_lost_and_depths_are_of_what_waits() -> None:
+def test_frames_for_a_slow_reader_are_not_lost_and_depths_count_waiting_frames() -> None:
     with switch() as loop:
         loop.start(pipeline())
         send(loop, range(FRAMES))
@@ -61,7 +61,7 @@ def test_nothing_is_lost_and_depths_are_of_what_waits() -> None:
     assert [probe.deq_qdepth for probe in probes[-3:]] == [2, 1, 0]
 
 
-def test_what_is_kept_at_the_end_is_counted() -> None:
+def test_frames_that_wait_at_the_end_are_counted_as_dropped() -> None:
     with switch() as loop:
         loop.start(pipeline())
         send(loop, range(FRAMES))
@@ -78,7 +78,7 @@ def test_what_is_kept_at_the_end_is_counted() -> None:
         assert (probe.number, probe.enq_qdepth) == (1000, 0)
 
 
-def test_a_queue_that_is_full_drops_what_comes() -> None:
+def test_a_full_queue_drops_arriving_frames() -> None:
     with switch() as loop:
         loop.start(pipeline())
         send(loop, range(2 * FRAMES))

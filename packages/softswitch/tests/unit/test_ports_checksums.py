@@ -40,7 +40,7 @@ def internet_sum(data: bytes) -> int:
 
 
 @pytest.mark.parametrize("offset", [TCP, UDP])
-def test_a_finished_frame_sums_up_to_ones(offset: int) -> None:
+def test_a_frame_with_a_completed_checksum_sums_up_to_65535(offset: int) -> None:
     """With the sum of the pseudo-header that was in its place; nothing else changes."""
     random = Random(offset)
     for length in [*range(54, 130), 1514, 9014]:
@@ -55,7 +55,7 @@ def test_a_finished_frame_sums_up_to_ones(offset: int) -> None:
         assert result[position : position + 2] != bytes(2)
 
 
-def test_a_sum_of_ones_is_stored_as_ones() -> None:
+def test_a_checksum_of_0_is_stored_as_65535() -> None:
     """A checksum of 0 would mean that there is none."""
     frame = bytes(14) + b"\xff\xff" + bytes(6) + b"\0\0"
     assert finished(frame, 14, UDP)[20:22] == b"\xff\xff"
@@ -65,7 +65,9 @@ def test_a_sum_of_ones_is_stored_as_ones() -> None:
     ("length", "start", "offset", "status"),
     [(60, 34, UDP, 0), (60, 34, UDP, 2), (60, 34, SCTP, NEEDS_CHECKSUM), (41, 34, UDP, NEEDS_CHECKSUM)],
 )
-def test_other_frames_stay_as_they_are(length: int, start: int, offset: int, status: int) -> None:
+def test_frames_without_a_pending_checksum_stay_unchanged(
+    length: int, start: int, offset: int, status: int
+) -> None:
     """Finished ones, those with a CRC, and those without room for a checksum."""
     frame = bytes(range(length))
     assert finished(frame, start, offset, status) == frame

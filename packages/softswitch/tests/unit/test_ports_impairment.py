@@ -18,7 +18,7 @@ from switch_harness.wording import mentions
         ),
     ],
 )
-def test_flag_is_read(text: str, expected: object) -> None:
+def test_an_impairment_flag_is_parsed(text: str, expected: object) -> None:
     assert parse_impairment(text) == expected
 
 
@@ -36,7 +36,7 @@ def test_flag_is_read(text: str, expected: object) -> None:
         ("1:in:loss=0.1,seed=-1", "seed is '-1', expected an integer of 0 or more"),
     ],
 )
-def test_bad_flag_is_named(text: str, message: str) -> None:
+def test_a_wrong_impairment_flag_is_named(text: str, message: str) -> None:
     with pytest.raises(PortError) as raised:
         parse_impairment(text)
     assert text in str(raised.value)

@@ -50,7 +50,7 @@ def test_pipelines_can_be_swapped(loop: PortLoop) -> None:
     assert loop.cpu_socket.recv(100) == b"returned"
 
 
-def test_what_came_before_the_pipeline_is_dropped(loop: PortLoop) -> None:
+def test_frames_that_came_before_the_pipeline_are_dropped(loop: PortLoop) -> None:
     for _ in range(100):
         loop.cpu_socket.send(b"early")
     loop.start(Wires({CPU: [CPU]}))
@@ -59,7 +59,7 @@ def test_what_came_before_the_pipeline_is_dropped(loop: PortLoop) -> None:
     assert loop.counters().ports[CPU].rx_dropped == 100
 
 
-def test_what_waits_when_the_loop_is_stopped_is_dropped_and_counted(loop: PortLoop) -> None:
+def test_frames_that_wait_when_the_loop_is_stopped_are_dropped_and_counted(loop: PortLoop) -> None:
     wires = Wires({CPU: [7]})
     loop.start(wires)
     LIBC.pthread_mutex_lock(ctypes.c_void_p(wires.mutex_address))
@@ -141,7 +141,7 @@ def test_a_frame_that_is_too_large_is_named_once_and_counted(
     assert says(record.getMessage(), "port 255", "CPU", 3000)
 
 
-def test_frames_are_reordered_and_none_is_kept() -> None:
+def test_frames_are_reordered_and_all_leave() -> None:
     how = {(CPU, side): Impairment(reorder=0.3) for side in Direction}
     with PortLoop({}, PortOptions(CPU, how)) as loop:
         loop.cpu_socket.settimeout(PATIENCE_S)
@@ -169,7 +169,7 @@ def test_loss_and_duplication_are_counted() -> None:
         assert counters.tx == counters.rx - counters.lost + counters.duplicated
 
 
-def test_the_counters_are_described_with_what_has_occurred(loop: PortLoop) -> None:
+def test_the_description_of_counters_names_only_events_that_occurred(loop: PortLoop) -> None:
     loop.start(Wires({CPU: [7, CPU]}))
     assert loop.counters().describe() == ["port 255 (CPU): received 0, sent 0"]
     loop.cpu_socket.send(b"frame")
@@ -221,7 +221,7 @@ def test_starting_twice_is_refused(loop: PortLoop) -> None:
         loop.start(Wires({}))
 
 
-def test_nothing_is_left_open() -> None:
+def test_a_closed_loop_leaves_no_descriptors_and_no_threads() -> None:
     before, threads = sorted(os.listdir("/proc/self/fd")), threading.active_count()
     loop = PortLoop({}, PortOptions(CPU, {(CPU, Direction.IN): Impairment(loss=0.5)}))
     loop.start(Wires({CPU: [CPU]}))

@@ -23,7 +23,7 @@ CPU = 1
 LOST = re.compile(r"lost (\d+) dig.* that .*, (\d+) since the start")
 
 
-def test_the_loop_hands_over_what_packets_tell() -> None:
+def test_the_loop_hands_over_digests_and_log_records_of_packets() -> None:
     construct, program = CONSTRUCTS["digests_logs"], compiled("digests_logs")
     code = MachineCode(program)
     live, alone = CompiledPipeline(program, code), CompiledPipeline(program, code)

@@ -62,7 +62,7 @@ def burst(loop: PortLoop, of: CompiledPipeline, *frames: bytes) -> None:
 
 
 @pytest.mark.parametrize("busy_poll", [False, True])
-def test_departures_are_a_gap_apart_and_tell_what_waited(busy_poll: bool) -> None:
+def test_departures_are_a_gap_apart_and_carry_the_queue_depth(busy_poll: bool) -> None:
     """Whatever else the machine does: nothing goes early, and depths are of those that had not gone yet."""
     gap_us, count = 20_000, 7
     with switch(Shape(parse_rate("50pps"), parse_depth("64")), busy_poll=busy_poll) as loop:
@@ -83,7 +83,7 @@ def test_departures_are_a_gap_apart_and_tell_what_waited(busy_poll: bool) -> Non
     assert not ecn.is_marked(frames[0])
 
 
-def test_a_full_queue_drops_and_what_waits_at_the_end_is_dropped_too() -> None:
+def test_a_full_queue_drops_packets_and_packets_waiting_at_the_end_are_dropped_too() -> None:
     with switch(Shape(HOUR_LONG, packet_depth(4))) as loop:
         loop.start(pipeline())
         for number in range(8):
@@ -96,7 +96,7 @@ def test_a_full_queue_drops_and_what_waits_at_the_end_is_dropped_too() -> None:
         assert "dropped by the queue (full, or the program ended) 7" in loop.counters().describe()[0]
 
 
-def test_a_queue_of_bytes_takes_what_fits() -> None:
+def test_a_queue_of_bytes_takes_frames_that_fit() -> None:
     with switch(Shape(HOUR_LONG, byte_depth(1_000))) as loop:
         loop.start(pipeline())
         for number, length in enumerate((100, 600, 600, 401, 400)):
@@ -106,7 +106,7 @@ def test_a_queue_of_bytes_takes_what_fits() -> None:
         assert loop.counters().ports[CPU].queue_dropped == 2 + 2
 
 
-def test_a_new_program_does_not_get_the_old_ones_packets() -> None:
+def test_a_new_program_does_not_get_packets_queued_by_the_old_program() -> None:
     with switch(Shape(HOUR_LONG, DEFAULT_DEPTH)) as loop:
         loop.start(pipeline())
         for number in range(3):
@@ -133,7 +133,7 @@ def test_a_port_without_a_rate_lets_packets_go_at_once() -> None:
         assert all(probe.departure == probe.enq_timestamp + probe.deq_timedelta for probe in probes)
 
 
-def test_copies_that_wait_for_one_port_see_each_other() -> None:
+def test_copies_that_wait_for_one_port_count_in_the_queue_depths_of_all_copies() -> None:
     with switch(Shape(UNLIMITED, DEFAULT_DEPTH)) as loop:
         running = CompiledPipeline(PROGRAM, CODE)
         ecn.copy(running, CPU, CPU, 3)
@@ -143,7 +143,7 @@ def test_copies_that_wait_for_one_port_see_each_other() -> None:
         assert [(probe.enq_qdepth, probe.deq_qdepth) for probe in probes] == [(0, 2), (1, 1), (2, 0)]
 
 
-def test_more_copies_than_leave_at_a_time_all_leave() -> None:
+def test_all_copies_leave_if_there_are_more_than_leave_at_a_time() -> None:
     """A queue that is longer than one burst, without a rate and without a frame that would wake the loop."""
     with switch(Shape(UNLIMITED, packet_depth(200))) as loop:
         running = CompiledPipeline(PROGRAM, CODE)
@@ -154,7 +154,7 @@ def test_more_copies_than_leave_at_a_time_all_leave() -> None:
         assert [probe.deq_qdepth for probe in probes] == list(reversed(range(150)))
 
 
-def test_a_packet_for_a_port_that_is_not_there_is_counted() -> None:
+def test_a_packet_for_a_missing_port_is_counted() -> None:
     with switch() as loop:
         running = CompiledPipeline(PROGRAM, CODE)
         ecn.forward(running, CPU, 7)
@@ -174,12 +174,12 @@ def test_a_packet_that_has_become_larger_than_any_that_comes_in_is_dropped_and_c
         assert (port.rx - port.rx_dropped, port.tx_oversize, port.queue_dropped) == (3, 1, 0)
 
 
-def test_a_shape_of_a_port_that_is_not_there_is_refused() -> None:
+def test_a_rate_or_queue_of_a_missing_port_is_refused() -> None:
     with pytest.raises(PortError, match=mentions("port 3", "switch")):
         PortLoop({}, PortOptions(CPU, shapes={3: Shape(UNLIMITED, DEFAULT_DEPTH)}))
 
 
-def test_queues_for_which_there_is_no_memory_are_refused() -> None:
+def test_queues_that_do_not_fit_into_memory_are_refused() -> None:
     huge = Wires({})
     huge.queue_record_bytes = 1 << 48
     with switch() as loop, pytest.raises(PortError, match=mentions(64, "MiB")):

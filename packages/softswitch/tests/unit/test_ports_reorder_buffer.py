@@ -103,7 +103,7 @@ def test_frames_are_lost_duplicated_and_reordered_but_never_kept(
     assert max(received.values(), default=0) <= 2
 
 
-def test_probabilities_are_met() -> None:
+def test_frames_are_lost_duplicated_and_reordered_at_the_configured_rates() -> None:
     line = Line(Impairment(loss=0.05, duplicate=0.1, reorder=0.2))
     line.carry(list(range(20_000)))
     assert 0.045 < line.buffer["lost"] / 20_000 < 0.055
@@ -111,7 +111,7 @@ def test_probabilities_are_met() -> None:
     assert 0.18 < line.buffer["reordered"] / 19_000 < 0.22
 
 
-def test_a_held_frame_is_passed_by_one_to_four_later_ones() -> None:
+def test_a_held_frame_is_overtaken_by_one_to_four_later_frames() -> None:
     received = Line(Impairment(reorder=0.05)).carry(list(range(5_000)), drain=False)
     passed = [sum(later > frame for later in received[:position]) for position, frame in enumerate(received)]
     assert {0, 1, 2, 3, 4} <= set(passed)
@@ -133,7 +133,7 @@ def test_a_full_buffer_lets_frames_pass() -> None:
     assert received[0] == REORDER_SLOTS
 
 
-def test_seed_and_place_decide() -> None:
+def test_the_seed_the_port_and_the_direction_decide_which_frames_are_impaired() -> None:
     how = Impairment(loss=0.3, duplicate=0.3, reorder=0.3, seed=5)
     frames = list(range(200))
     assert Line(how).carry(frames) == Line(how).carry(frames)

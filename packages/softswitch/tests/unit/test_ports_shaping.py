@@ -22,7 +22,7 @@ PORTS = (1, 2, 3)
 FAST, SLOW = Rate(bits_per_s=10**9), Rate(packets_per_s=10)
 
 
-def test_flags_are_read() -> None:
+def test_flags_of_rates_and_queues_are_parsed() -> None:
     assert parse_port_rate("2=10pps") == ("2", SLOW)
     assert parse_port_rate("*=1gbit") == ("*", FAST)
     assert parse_port_queue("007=8") == ("7", packet_depth(8))
@@ -32,14 +32,14 @@ def test_without_flags_there_are_no_queues() -> None:
     assert make_shapes(PORTS, {}, {}) == {}
 
 
-def test_a_port_with_a_rate_has_bmv2s_queue_and_one_with_a_queue_no_rate() -> None:
+def test_a_rate_without_queue_gets_bmv2s_queue_and_a_queue_without_rate_is_unlimited() -> None:
     assert make_shapes(PORTS, {"1": SLOW}, {"3": packet_depth(9)}) == {
         1: Shape(SLOW, DEFAULT_DEPTH),
         3: Shape(UNLIMITED, packet_depth(9)),
     }
 
 
-def test_a_ports_own_goes_before_that_of_all() -> None:
+def test_a_ports_own_flag_overrides_the_flag_for_all_ports() -> None:
     shapes = make_shapes(PORTS, {"*": FAST, "2": SLOW}, {"3": packet_depth(9), "255": packet_depth(1)})
     assert shapes == {
         1: Shape(FAST, DEFAULT_DEPTH),
@@ -49,7 +49,7 @@ def test_a_ports_own_goes_before_that_of_all() -> None:
     }
 
 
-def test_the_documented_units_are_those_of_the_options() -> None:
+def test_the_documented_units_equal_the_units_of_the_options() -> None:
     """The table of docs/softswitch.md has a number for each unit that is no 1."""
     table = (Path(__file__).parents[2] / "docs" / "softswitch.md").read_text()
     documented = {

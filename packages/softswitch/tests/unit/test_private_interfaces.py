@@ -44,7 +44,7 @@ VERSIONS = ", ".join(f"{name} {version(name)}" for name in BOUNDED)
 
 @pytest.mark.parametrize("name", BOUNDED)
 @pytest.mark.parametrize("project", PROJECTS, ids=["softswitch", "testbed"])
-def test_versions_have_an_upper_bound(project: Path, name: str) -> None:
+def test_numba_and_llvmlite_have_an_upper_bound(project: Path, name: str) -> None:
     if not project.exists():
         pytest.skip("softswitch stands alone here, without the testbed")
     dependencies = map(Requirement, tomli.loads(project.read_text())["project"]["dependencies"])
@@ -52,7 +52,7 @@ def test_versions_have_an_upper_bound(project: Path, name: str) -> None:
     assert {each.operator for each in requirement.specifier} == {">=", "<"}
 
 
-def test_both_projects_have_the_same_bounds() -> None:
+def test_both_projects_bound_numba_and_llvmlite_alike() -> None:
     bounds = [
         {
             each
@@ -122,7 +122,7 @@ def resolve(name: str) -> object:
     raise LookupError(name)
 
 
-def test_names_are_there() -> None:
+def test_all_private_names_of_numba_and_llvmlite_exist() -> None:
     """All names that any source uses; an alias of a module in one file is found as well."""
     used = uses()
     assert ("nativekit/callees.py", "numba.core.compiler.DefaultPassBuilder.define_nopython_pipeline") in used
@@ -155,7 +155,7 @@ OVERRIDDEN: list[tuple[type, type, tuple[str, ...]]] = [
 @pytest.mark.parametrize(
     ("ours", "base", "names"), OVERRIDDEN, ids=lambda value: getattr(value, "__name__", "")
 )
-def test_overridden_methods_are_there(ours: type, base: type, names: tuple[str, ...]) -> None:
+def test_overridden_methods_of_numba_exist(ours: type, base: type, names: tuple[str, ...]) -> None:
     assert issubclass(ours, base)
     for name in names:
         assert name in vars(ours)
@@ -177,7 +177,7 @@ def test_overridden_methods_take_the_same_arguments() -> None:
 # ---- machine code that is loaded without what compiles (nativekit/compile.py)
 
 
-def test_a_cache_has_what_loading_uses() -> None:
+def test_numbas_cache_has_the_attributes_that_loading_uses() -> None:
     for name in ("_guard_against_spurious_io_errors", "_load_overload"):
         assert hasattr(FunctionCache, name), f"FunctionCache.{name}: {VERSIONS}"
     dispatcher = compiled(lambda: 1)
@@ -228,7 +228,7 @@ def test_a_pass_has_the_state_that_callees_use(tmp_path: Path, monkeypatch: pyte
     assert missing == set(), VERSIONS
 
 
-def test_one_pass_lowers_functions() -> None:
+def test_exactly_one_pass_of_numba_lowers_functions() -> None:
     """`CalleeCompiler` replaces it; numba lists its passes by class."""
 
     class State:

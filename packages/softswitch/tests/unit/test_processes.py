@@ -47,7 +47,7 @@ def test_bmv2_is_named_by_program_or_folder_or_on_path(
     assert processes.find_bmv2() == str(fake_bmv2)
 
 
-def test_bmv2_that_is_nowhere(not_installed: None) -> None:
+def test_a_missing_bmv2_is_one_error(not_installed: None) -> None:
     assert processes.installed_bmv2() is None
     with pytest.raises(Bmv2NotFound, match=f"^{NO_BMV2}$"):
         processes.find_bmv2()
@@ -80,7 +80,7 @@ def test_conformance_runs_the_bmv2_that_is_named(fake_bmv2: Path, tmp_path: Path
 
 def pytest_of_bmv2() -> tuple[int, str]:
     """Run a test that needs BMv2 in a separate pytest."""
-    test = "tests/bmv2/test_match_kinds.py::test_bmv2_agrees"
+    test = "tests/bmv2/test_match_kinds.py::test_bmv2_matches_entries_of_each_kind_as_softswitch_does"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=5 * PATIENCE_S)
     return done.returncode, done.stdout + done.stderr
@@ -171,7 +171,7 @@ def test_a_switch_that_does_nothing_and_does_not_listen_is_described() -> None:
     assert says(error.value, "127.0.0.1:1", "lives", "CPU time", "load", "nothing")
 
 
-def test_a_switch_that_works_until_it_is_killed_has_as_much_time_of_its_own_as_its_limit() -> None:
+def test_a_switch_that_works_gets_its_limit_of_working_time_before_a_kill() -> None:
     with working_switch(1e9, 0) as switch:
         started_s = time.monotonic()
         os.kill(switch.process.pid, signal.SIGSTOP)  # its end begins with SIGCONT
@@ -186,7 +186,7 @@ def test_a_switch_that_works_until_it_is_killed_has_as_much_time_of_its_own_as_i
     assert time.monotonic() - started_s < PATIENCE_S
 
 
-def test_a_switch_ends_with_the_process_that_started_it() -> None:
+def test_a_switch_ends_with_its_parent_process() -> None:
     script = (
         "import os, signal\nfrom softswitch import processes\n"
         "with processes.softswitch() as switch:\n"

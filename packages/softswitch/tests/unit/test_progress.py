@@ -120,7 +120,7 @@ def test_the_busiest_thread_is_the_state(tmp_path: Path, states: str, state: Pro
     assert read_activity(7, tmp_path).state is state
 
 
-def test_times_are_those_of_all_threads_and_descendants(tmp_path: Path) -> None:
+def test_times_are_sums_over_all_threads_and_descendants(tmp_path: Path) -> None:
     hertz = os.sysconf("SC_CLK_TCK")
     write_process(tmp_path, 7, "SS", ticks=2 * hertz, wait_ns=3 * 10**9, child="70 71")
     write_process(tmp_path, 70, "S", ticks=4 * hertz, child="7")  # a circle, by a reused id
@@ -197,7 +197,7 @@ def test_a_process_that_is_slowed_fiftyfold_is_waited_for() -> None:
     assert not watched.limit.is_exceeded
 
 
-def test_a_process_that_only_asks_again_is_given_up() -> None:
+def test_a_process_that_only_polls_is_given_up() -> None:
     """A client that retransmits uses a little CPU time for ever."""
     watched = Watched()
     watched.pass_time(1.1 * LIMIT_S, cpu=0.01)
@@ -230,7 +230,7 @@ def test_time_for_which_the_waiting_process_was_stopped_does_not_count() -> None
     assert not watched.limit.is_exceeded
 
 
-def test_one_of_several_processes_that_works_is_enough() -> None:
+def test_one_working_process_of_several_extends_the_wait() -> None:
     watched = Watched()
     busy = Activity(ProcessState.RUNS, 1.0, 0.0)
     for others in ([busy], [ENDED, busy]):
@@ -295,7 +295,7 @@ def test_looks_are_seldom_enough_to_cost_nothing_and_often_enough_for_the_limit(
 # -- descriptions
 
 
-def test_what_a_process_last_wrote_is_shown(tmp_path: Path) -> None:
+def test_the_last_line_that_a_process_wrote_is_shown(tmp_path: Path) -> None:
     log = tmp_path / "s1.log"
     text = "x" * 100_000 + "\ncompiling once\n\n"
     code = f"import sys; print({text!r}, file=sys.stderr, flush=True); {SLEEP}"

@@ -136,7 +136,9 @@ shapes = st.lists(st.builds(Shape, rates, depths), min_size=1, max_size=4)
 
 @settings(max_examples=examples(150))
 @given(data=st.data(), shapes=shapes, priorities=st.integers(1, 3))
-def test_they_do_as_a_model_with_lists(data: st.DataObject, shapes: list[Shape], priorities: int) -> None:
+def test_queues_behave_like_a_model_with_lists(
+    data: st.DataObject, shapes: list[Shape], priorities: int
+) -> None:
     """Packets come in and go out at any times, late ones too."""
     gaps = st.sampled_from([0, 0, 1, 672, 1_000, 1_000_000, SECOND // 3, SECOND])
     packets = st.tuples(
@@ -191,7 +193,7 @@ def one(rate: Rate = UNLIMITED, depth: Depth = DEFAULT_DEPTH, priorities: int = 
     return make_queues([Shape(rate, depth)], priorities)
 
 
-def test_the_first_packet_goes_at_once_and_others_a_gap_apart() -> None:
+def test_the_first_packet_leaves_at_once_and_later_packets_leave_a_gap_apart() -> None:
     queues = one(Rate(packets_per_s=1000))
     assert [_put(queues, 0, 0, 100, now) for now in (5, 5, 1_000_006)] == [0, 1, 2]
     assert _take(queues, 4) == NONE
@@ -200,7 +202,7 @@ def test_the_first_packet_goes_at_once_and_others_a_gap_apart() -> None:
     assert _next(queues) == 9_000_000
 
 
-def test_a_late_departure_holds_up_none_behind_it() -> None:
+def test_a_late_departure_does_not_delay_later_packets() -> None:
     """As in BMv2, a packet's departure time is computed when it arrives."""
     # At 992 kbit/s, 100 B occupy the wire for a millisecond.
     for rate in (Rate(packets_per_s=1000), Rate(bits_per_s=992_000)):
@@ -213,7 +215,7 @@ def test_a_late_departure_holds_up_none_behind_it() -> None:
         assert _take(queues, 1_900_000) == NONE
 
 
-def test_a_frame_takes_a_link_its_bytes_and_those_around_it() -> None:
+def test_the_time_of_a_frame_on_a_link_includes_preamble_checksum_and_gap() -> None:
     queues = one(Rate(bits_per_s=8_000_000))
     for length in (76, 176, 60):
         _put(queues, 0, 0, length, 0)
@@ -255,7 +257,7 @@ def test_a_full_queue_drops_and_has_room_again_for_each_that_leaves() -> None:
     assert queues.slots[0].enq_qdepth == 1
 
 
-def test_a_queue_of_bytes_takes_what_still_fits() -> None:
+def test_a_queue_of_bytes_takes_packets_that_still_fit() -> None:
     queues = one(Rate(packets_per_s=1), byte_depth(200))
     assert [_put(queues, 0, 0, length, 0) != NONE for length in (100, 101, 100, 1)] == [
         True,
@@ -277,11 +279,11 @@ def test_a_queue_of_bytes_takes_what_still_fits() -> None:
         ("1000gbit", Rate(bits_per_s=10**12)),
     ],
 )
-def test_rates_are_read(text: str, rate: Rate) -> None:
+def test_rates_are_parsed(text: str, rate: Rate) -> None:
     assert parse_rate(text) == rate
 
 
-def test_depths_are_read() -> None:
+def test_depths_of_queues_are_parsed() -> None:
     assert parse_depth("64") == DEFAULT_DEPTH
     assert parse_depth("60b") == Depth(1, 60)
     assert parse_depth("64kb") == Depth(1092, 65_536)
@@ -291,12 +293,12 @@ def test_depths_are_read() -> None:
 @pytest.mark.parametrize(
     "text", ["", "10", "0pps", "1001gbit", "1.5mbit", "10Mbit", "-1pps", "10 mbit", "٣pps"]
 )
-def test_rates_that_are_none(text: str) -> None:
+def test_invalid_rates_are_refused(text: str) -> None:
     with pytest.raises(SwitchError, match=mentions("number", text)):
         parse_rate(text)
 
 
 @pytest.mark.parametrize("text", ["", "0", "0kb", "65537", "4mb", "64pkts", "64k", "1.5kb", "٣"])
-def test_depths_that_are_none(text: str) -> None:
+def test_invalid_depths_are_refused(text: str) -> None:
     with pytest.raises(SwitchError, match=mentions(1, 65536, text)):
         parse_depth(text)

@@ -74,7 +74,7 @@ def run_session(folder: Path, options: list[str]) -> subprocess.CompletedProcess
         ),
     ],
 )
-def test_units_of_work(nodeid: str, unit: str) -> None:
+def test_a_unit_of_work_is_a_module_a_folder_or_a_network_test(nodeid: str, unit: str) -> None:
     assert unit_of(nodeid) == unit
 
 
@@ -149,7 +149,7 @@ def scheduling(folder: Path, processes: int, is_one_network: bool) -> tuple[Sche
 
 
 @pytest.mark.parametrize("is_one_network", [False, True])
-def test_the_longest_unit_is_first_and_networks_share_a_process_where_they_share_a_network(
+def test_the_longest_unit_is_first_and_tests_of_one_network_share_a_process(
     tmp_path: Path, is_one_network: bool
 ) -> None:
     """A run of Mininet's without a duration counts as ten seconds, any other unit as none."""
@@ -173,7 +173,7 @@ def test_two_processes_begin_with_the_two_longest_units(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_tests_of_networks_go_to_one_process_at_a_time_while_there_are_others(tmp_path: Path) -> None:
+def test_tests_of_networks_go_to_one_process_at_a_time_while_other_units_are_left(tmp_path: Path) -> None:
     made, nodes = scheduling(tmp_path, 2, False)
     slow, fast, a, b, c = [0], [1], [2, 3], [4, 5], [6, 7]
     assert [node.sent for node in nodes] == [[*b, *c], [*slow, *fast]]
@@ -182,7 +182,7 @@ def test_tests_of_networks_go_to_one_process_at_a_time_while_there_are_others(tm
 
 
 @pytest.mark.parametrize("completed", range(3))
-def test_the_units_of_a_process_that_has_ended_go_to_others_but_for_the_test_that_ended_it(
+def test_units_of_a_crashed_process_but_the_crashing_test_go_to_other_processes(
     tmp_path: Path, completed: int
 ) -> None:
     made, nodes = scheduling(tmp_path, 2, False)
@@ -219,7 +219,7 @@ def test_a_session_ends_with_one_failure_after_a_process_has_crashed(
     assert f"1 failed, {5 * tests - 1} passed" in done.stdout
 
 
-def test_durations_are_written_as_they_are_read(tmp_path: Path) -> None:
+def test_written_durations_are_read_back(tmp_path: Path) -> None:
     """Those of tests that the session has not run are kept, unless their module has gone."""
     file = tmp_path / durations.FILE
     file.parent.mkdir()

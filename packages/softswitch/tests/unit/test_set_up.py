@@ -50,7 +50,7 @@ def test_a_program_of_set_up_is_not_compiled_again(caches: Path) -> None:
     assert not [*caches.rglob("*.o")]  # nothing was missing, so nothing was stored
 
 
-def test_another_set_up_replaces_the_programs_of_the_last_one(caches: Path) -> None:
+def test_a_new_set_up_replaces_the_programs_of_the_last_set_up(caches: Path) -> None:
     cache.SET_UP_FOLDER.mkdir()
     (cache.SET_UP_FOLDER / "old.o").touch()
     compile_programs([])

@@ -119,7 +119,7 @@ def test_a_table_holds_its_declared_size_and_no_more() -> None:
     assert pipeline.tables.write([seen(Change.DELETE, 5), seen(Change.INSERT, 999)]) == [None, None]
 
 
-def test_deleted_records_are_used_again() -> None:
+def test_records_of_deleted_entries_are_reused() -> None:
     pipeline = pipeline_of("entities")
     for turn in range(10):
         numbers = range(turn * SEEN_SIZE, (turn + 1) * SEEN_SIZE)
@@ -159,7 +159,7 @@ def test_counters_are_read_and_written() -> None:
 # -- reads and writes as a whole
 
 
-def test_a_read_is_what_it_was_at_the_call_whatever_members_and_groups_become() -> None:
+def test_a_read_has_the_members_and_groups_of_the_time_of_the_call() -> None:
     pipeline = CompiledPipeline(compiled("profiles"))
     table, paths = "Choose.selected", "Choose.paths"
     for member in (1, 2, 3):

@@ -79,18 +79,18 @@ STATEMENTS: list[tuple[str, stf.Statement]] = [
 
 
 @pytest.mark.parametrize(("line", "statement"), STATEMENTS, ids=[line for line, _ in STATEMENTS])
-def test_statement(line: str, statement: stf.Statement) -> None:
+def test_a_statement_is_parsed_with_spaces_comments_and_capitals(line: str, statement: stf.Statement) -> None:
     assert one(line) == statement
     assert one(f"  \t{line}  # comment") == statement
     keyword, space, rest = line.partition(" ")
     assert one(keyword.upper() + space + rest) == statement
 
 
-def test_every_statement_is_tried() -> None:
+def test_every_kind_of_statement_is_tested() -> None:
     assert {type(statement) for _, statement in STATEMENTS} == set(stf.Statement.__subclasses__())
 
 
-def test_lines_are_counted() -> None:
+def test_statements_have_their_line_numbers() -> None:
     lines = parse("# title\n\nwait\n   # more\npacket 0 00\n", "f.stf")
     assert [(line.number, type(line.statement)) for line in lines] == [(3, stf.Wait), (5, stf.StfPacket)]
 
@@ -129,12 +129,12 @@ def test_lines_are_counted() -> None:
         ("wait 5", "wait: expected the end of the line, got '5'"),
     ],
 )
-def test_malformed_line(line: str, reason: str) -> None:
+def test_a_malformed_line_is_an_error_with_file_and_line(line: str, reason: str) -> None:
     with pytest.raises(StfError) as error:
         parse(f"wait\n{line}\n", "f.stf")
     assert str(error.value) == f"f.stf:2: {reason}"
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StfError, match=mentions("none.stf", "read")):
         read_vectors(tmp_path / "none.stf")

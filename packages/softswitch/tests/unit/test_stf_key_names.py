@@ -38,7 +38,7 @@ def entry_key(key_name: str, written: str) -> int:
 
 @pytest.mark.parametrize("form", ["{}", '"{}"'])
 @pytest.mark.parametrize("name", OF_P4C)
-def test_names_of_p4c(name: str, form: str) -> None:
+def test_names_of_keys_that_p4c_writes_are_accepted(name: str, form: str) -> None:
     assert entry_key(name, form.format(name)) == 0x0B
 
 
@@ -64,11 +64,11 @@ NAMES = st.recursive(WORDS, grow, max_leaves=6)
 
 
 @given(NAMES | st.builds("{} & {}".format, NAMES, NUMBERS | NAMES))
-def test_names_by_the_rules_of_p4c(name: str) -> None:
+def test_names_of_keys_follow_the_rules_of_p4c(name: str) -> None:
     assert entry_key(name, name) == 0x0B
 
 
 @pytest.mark.parametrize("written", ["f[7", "f[7:", "f[:7]", "f[]", "f[7:7:7]", "f &", "f & & g", "f[0x*:1]"])
-def test_what_is_no_name_is_refused(written: str) -> None:
+def test_an_invalid_name_of_a_key_is_refused(written: str) -> None:
     with pytest.raises(StfError, match="expected "):
         entry_key("f", written)

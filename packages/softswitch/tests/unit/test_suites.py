@@ -7,7 +7,7 @@ from switch_harness.ptf_suites import verdicts
 from switch_harness.suites import Suite
 
 
-def test_a_row_has_the_counts_and_names_what_does_not_pass_everywhere() -> None:
+def test_a_row_has_the_counts_and_the_names_of_tests_that_do_not_pass_everywhere() -> None:
     results = {"BMv2": {"a": True, "b": True, "c": False}, "softswitch": {"a": True, "b": False}}
     assert list(Suite("theirs", results).rows()) == [
         "| theirs | 3 | 2 | 1 |",
@@ -42,7 +42,7 @@ def test_a_ptf_run_without_a_summary_of_all_its_tests_has_failed() -> None:
         assert verdicts(printed) == {"runptf.sh": False}
 
 
-def test_a_junit_report_is_read_without_what_was_skipped() -> None:
+def test_a_junit_report_is_read_without_skipped_tests() -> None:
     report = """<testsuites><testsuite>
         <testcase classname="tests.test_hello" name="test_demo1"/>
         <testcase classname="tests.test_hello" name="test_demo2"><failure/></testcase>

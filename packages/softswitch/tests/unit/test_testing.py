@@ -38,14 +38,14 @@ def l2() -> Iterator[Switch]:
         yield switch
 
 
-def test_entries_by_commands(l2: Switch) -> None:
+def test_entries_are_added_by_commands(l2: Switch) -> None:
     l2.expect(1, FRAME)
     l2.run("table_add hosts forward 00:00:00:00:00:0b => 2")
     l2.expect(1, FRAME, (2, FRAME))
     assert len(l2.run("table_dump hosts")) > len(l2.run())
 
 
-def test_entries_by_p4runtime(l2: Switch) -> None:
+def test_entries_are_added_by_p4runtime_requests(l2: Switch) -> None:
     info = text_format.Parse((PROGRAMS / "l2.p4info.txtpb").read_text(), p4i.P4Info())
     (action,) = [a.preamble.id for a in info.actions if a.preamble.alias == "forward"]
     l2.write(ENTRY % (info.tables[0].preamble.id, action))
@@ -56,7 +56,7 @@ def test_entries_by_p4runtime(l2: Switch) -> None:
         l2.write("updates {")
 
 
-def test_mistakes_are_switch_errors(l2: Switch, tmp_path: Path) -> None:
+def test_mistakes_in_commands_are_switch_errors(l2: Switch, tmp_path: Path) -> None:
     with pytest.raises(SwitchError, match="table_add nowhere"):
         l2.run("table_add nowhere forward 0 => 1")
     (tmp_path / "broken.json").write_text("{}")
@@ -64,7 +64,7 @@ def test_mistakes_are_switch_errors(l2: Switch, tmp_path: Path) -> None:
         Switch(tmp_path / "broken.json")
 
 
-def test_an_expectation_that_fails_shows_what_happened(l2: Switch) -> None:
+def test_a_failed_expectation_shows_the_trace_of_the_packet(l2: Switch) -> None:
     with pytest.raises(AssertionError, match="got no frame") as failed:
         l2.expect(1, FRAME, (2, FRAME))
     assert says(str(failed.value), "L2Ingress.hosts", "table")
@@ -73,7 +73,7 @@ def test_an_expectation_that_fails_shows_what_happened(l2: Switch) -> None:
         l2.expect(1, FRAME)
 
 
-def test_coverage(l2: Switch) -> None:
+def test_coverage_lists_the_states_tables_and_actions_that_packets_missed(l2: Switch) -> None:
     assert not l2.coverage.reached
     l2.process(1, FRAME)
     assert l2.coverage.missed == [

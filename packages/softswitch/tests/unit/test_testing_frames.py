@@ -56,7 +56,7 @@ def test_all_forms_are_the_same_frame(l2: Switch, sent: str, expected: str, pair
 
 
 @pytest.mark.parametrize("value", NOT_FRAMES, ids=[f"{at}" for at in range(len(NOT_FRAMES))])
-def test_what_is_no_frame_is_refused_with_its_value(l2: Switch, value: Any) -> None:
+def test_a_value_that_is_no_frame_is_refused_and_shown(l2: Switch, value: Any) -> None:
     for use in (lambda: l2.process(1, value), lambda: Mask(value), lambda: l2.expect(1, FRAME, (2, value))):
         with pytest.raises(SwitchError, match=r"^(frame|expected output)( |: )") as refused:
             use()
@@ -66,12 +66,12 @@ def test_what_is_no_frame_is_refused_with_its_value(l2: Switch, value: Any) -> N
 @pytest.mark.parametrize(
     "output", [2, FRAME, (2,), (2, FRAME, 3), ("2", FRAME), [(2, FRAME)], {2: FRAME}, (FRAME, 2)]
 )
-def test_what_is_no_expected_output_is_refused(l2: Switch, output: Any) -> None:
+def test_an_invalid_expected_output_is_refused(l2: Switch, output: Any) -> None:
     with pytest.raises(SwitchError, match=mentions("output", "frame")):
         l2.expect(1, FRAME, output)
 
 
-def test_digits_that_are_left_open(l2: Switch) -> None:
+def test_digits_that_are_left_open_match_anything(l2: Switch) -> None:
     text = FRAME.hex()
     l2.expect(1, FRAME, (2, f"{text[:8]}****{text[12:]}"))
     l2.expect(1, FRAME, (2, f"0x*{FRAME.hex()[1:]}"))
@@ -80,7 +80,7 @@ def test_digits_that_are_left_open(l2: Switch) -> None:
 
 
 @given(st.data(), st.binary(min_size=1, max_size=8))
-def test_masks_ignore_these_bits(data: st.DataObject, expected: bytes) -> None:
+def test_masks_ignore_the_bits_that_are_not_compared(data: st.DataObject, expected: bytes) -> None:
     """As integers: equal where the mask has ones."""
     size, ones = len(expected), (1 << 8 * len(expected)) - 1
     mask, cared = Mask(expected), ones
@@ -110,7 +110,7 @@ def test_bits_outside_the_frame_are_refused(offset: int, width: int) -> None:
             change(offset, width)
 
 
-def test_all_bits_are_left_open() -> None:
+def test_a_mask_may_leave_all_bits_open() -> None:
     mask = Mask(PACKET, dont_care_all=True)
     assert mask.pkt_match(bytes(len(FRAME)))
     mask.set_care_packet(IP, "proto")
@@ -130,7 +130,7 @@ PACKETS = [
 
 
 @pytest.mark.parametrize("packet", PACKETS, ids=lambda packet: packet.summary()[:40])
-def test_fields_of_each_layer_follow_each_other(packet: Any) -> None:
+def test_a_mask_finds_each_field_of_a_layer_at_its_place(packet: Any) -> None:
     """The fields of a layer fill its header, one after the other."""
     total, seen = 8 * len(packet), 0
     for layer in packet.layers():
@@ -148,7 +148,7 @@ def test_fields_of_each_layer_follow_each_other(packet: Any) -> None:
     assert seen > 5
 
 
-def test_a_field_that_is_left_open(l2: Switch) -> None:
+def test_a_mask_may_leave_a_field_of_a_header_open(l2: Switch) -> None:
     other = PACKET.copy()
     other[IP].ttl = 3
     del other[IP].chksum
@@ -181,7 +181,7 @@ PATTERNS = st.lists(st.tuples(st.integers(1, 2), st.sampled_from(["61", "62", "6
 
 @example([(1, b"a"), (1, b"b")], [(1, "**"), (1, "61")])  # the first output has to take the second pattern
 @given(OUTPUTS, PATTERNS)
-def test_outputs_are_alike_if_some_order_of_them_is(
+def test_outputs_are_alike_if_some_order_of_the_outputs_matches(
     outputs: list[tuple[int, bytes]], patterns: list[tuple[int, str]]
 ) -> None:
     expected = read_expected(patterns)
@@ -196,7 +196,7 @@ def test_outputs_are_alike_if_some_order_of_them_is(
     assert are_alike(outputs, expected) == any(orders)
 
 
-def test_texts_are_bytes() -> None:
+def test_a_text_of_hexadecimal_digits_is_a_frame() -> None:
     assert to_bytes(FORMS["text with colons"]) == FRAME
 
 

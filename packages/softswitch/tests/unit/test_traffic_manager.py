@@ -33,7 +33,7 @@ def make(request: pytest.FixtureRequest) -> Make:
     return made
 
 
-def test_a_burst_into_a_small_queue(make: Make) -> None:
+def test_a_burst_into_a_small_queue_is_marked_and_dropped_by_depth(make: Make) -> None:
     """Of eight packets the first leaves at once, four wait in the queue, and three find it full."""
     pipeline = make()
     ecn.mark_from(pipeline, OUT, 2)
@@ -64,7 +64,7 @@ def test_a_queue_that_drains_takes_packets_again(make: Make) -> None:
     assert switch.dropped() == 2
 
 
-def test_what_is_not_ecn_capable_is_not_marked_and_checksums_stay_right(make: Make) -> None:
+def test_packets_without_ecn_are_not_marked_and_checksums_stay_right(make: Make) -> None:
     pipeline = make()
     ecn.mark_from(pipeline, OUT, 0)
     switch = QueuedSwitch(pipeline, UNLIMITED, DEFAULT_DEPTH)
@@ -97,7 +97,7 @@ def test_a_priority_overtakes_and_has_its_own_depth(make: Make) -> None:
     assert found == [(0, 0, 0), (10, 0, 0), (11, 0, 0), (1, 0, 2), (2, 1, 1), (3, 2, 0)]
 
 
-def test_copies_for_one_port_wait_for_each_other(make: Make) -> None:
+def test_copies_for_one_port_leave_a_gap_apart(make: Make) -> None:
     pipeline = make()
     ecn.CONSTRUCT.prepare(pipeline)
     switch = QueuedSwitch(pipeline, Rate(packets_per_s=1000), DEFAULT_DEPTH)

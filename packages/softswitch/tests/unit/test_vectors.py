@@ -12,10 +12,10 @@ from switch_harness.stf import PAIRS, WITHOUT_PROGRAM
 
 @pytest.mark.parametrize("target", ["interpreter", "compiled"])
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.vectors.stem)
-def test_vectors(target: str, pair: Pair) -> None:
+def test_vectors_pass_interpreted_and_compiled(target: str, pair: Pair) -> None:
     assert run(TARGETS[target], *pair) == Verdict(*pair, Outcome.PASS)
 
 
-def test_all_have_a_program() -> None:
+def test_all_vectors_have_a_program() -> None:
     assert PAIRS
     assert WITHOUT_PROGRAM == []

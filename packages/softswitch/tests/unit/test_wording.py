@@ -10,12 +10,12 @@ MESSAGE = "--window 65: expected 1 to 5,000 of job 3, got 0.25 in a.b.c"
 
 
 @pytest.mark.parametrize("fact", ["--window", 65, 1, "5,000", "job 3", 0.25, "a.b.c", "b.c", "expected"])
-def test_a_fact_is_found(fact: object) -> None:
+def test_a_whole_fact_is_found(fact: object) -> None:
     assert says(MESSAGE, fact)
 
 
 @pytest.mark.parametrize("fact", [6, 5, 0, 25, "000", "wind", "expect", "job 4", 650])
-def test_a_part_of_a_fact_is_none(fact: object) -> None:
+def test_a_part_of_a_fact_is_not_found(fact: object) -> None:
     assert not says(MESSAGE, fact)
 
 

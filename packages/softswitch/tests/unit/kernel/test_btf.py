@@ -59,7 +59,7 @@ def test_types_are_found_by_name(small: Path) -> None:
     assert {path: kernel.offset("outer", path) for path in paths} == paths
 
 
-def test_what_is_missing_is_named(small: Path) -> None:
+def test_a_missing_hook_or_field_is_named_with_the_kernel_release(small: Path) -> None:
     kernel, release = Btf(small), os.uname().release
     finds: dict[str, Callable[[], object]] = {
         "the function ran": lambda: kernel.function_hook("ran"),
@@ -74,7 +74,7 @@ def test_what_is_missing_is_named(small: Path) -> None:
             find()
 
 
-def test_a_file_that_is_no_btf(tmp_path: Path) -> None:
+def test_a_missing_file_or_a_file_without_btf_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         KernelError, match=mentions("none", "No such file or directory", "CONFIG_DEBUG_INFO_BTF")
     ):
@@ -84,7 +84,7 @@ def test_a_file_that_is_no_btf(tmp_path: Path) -> None:
         Btf(tmp_path / "other")
 
 
-def test_the_kernels_own_types() -> None:
+def test_the_types_of_the_running_kernel_have_their_documented_offsets() -> None:
     """Documented offsets of an interface that does not change, and functions of all kernels with BPF."""
     kernel = Btf(FILE)
     for field, offset in {"saddr": 12, "daddr": 16, "protocol": 9}.items():

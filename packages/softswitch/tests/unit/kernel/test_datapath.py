@@ -51,7 +51,7 @@ def test_auto_decides_for_each_program_anew() -> None:
 
 
 @pytest.mark.usefixtures("arithmetic_fails")
-def test_a_pipeline_on_sockets_is_freed_when_the_kernel_runs_the_next_one() -> None:
+def test_a_pipeline_on_sockets_is_freed_when_the_kernel_runs_the_next_pipeline() -> None:
     with SwitchPorts(Settings()) as ports, without_collector():
         pipelines = [ports.make(compiled(name)) for name in ("arithmetic", "value_sets")]
         on_sockets, in_kernel = map(weakref.ref, pipelines)
@@ -62,7 +62,7 @@ def test_a_pipeline_on_sockets_is_freed_when_the_kernel_runs_the_next_one() -> N
 
 
 @pytest.mark.usefixtures("arithmetic_fails")
-def test_a_program_that_bpf_cannot_do_is_refused_where_it_has_to_be_the_kernel() -> None:
+def test_a_program_that_bpf_cannot_do_is_refused_by_the_kernel_datapath() -> None:
     with (
         SwitchPorts(Settings(datapath=Datapath.KERNEL)) as ports,
         pytest.raises(KernelError, match=REASON),
@@ -70,7 +70,7 @@ def test_a_program_that_bpf_cannot_do_is_refused_where_it_has_to_be_the_kernel()
         ports.make(compiled("arithmetic"))
 
 
-def test_impairments_are_the_sockets() -> None:
+def test_impairments_need_the_sockets_datapath() -> None:
     how = {(CPU, Direction.IN): Impairment(loss=0.5)}
     reason = "only the sockets can impair frames"
     with SwitchPorts(Settings(cpu_port=CPU, impairments=how)) as ports:

@@ -47,7 +47,9 @@ PLACES = [("arithmetic", Hook.TCX), *((name, hook) for name in ONE_PASS for hook
 
 @pytest.mark.parametrize(("name", "hook"), PLACES)
 @pytest.mark.parametrize("seed", seeds(1))
-def test_constructs(name: str, seed: int, hook: Hook, make: list[OnLoopback]) -> None:
+def test_constructs_of_all_lengths_equal_the_interpreter_on_the_kernels_frames(
+    name: str, seed: int, hook: Hook, make: list[OnLoopback]
+) -> None:
     construct, program, random = CONSTRUCTS[name], compiled(name), Random(seed)
     oracle, kernel = InterpretedPipeline(program), OnLoopback(program, hook)
     make.append(kernel)

@@ -33,7 +33,7 @@ def landing(code: list[Instruction], position: int) -> int:
 
 @pytest.mark.parametrize("opcode", [JUMP, IF_EQUAL])
 @pytest.mark.parametrize("between", [1, 16_000, 20_000, 100_000])
-def test_jumps_forward(opcode: int, between: int) -> None:
+def test_jumps_forward_reach_their_targets_near_and_far(opcode: int, between: int) -> None:
     jump = Instruction(opcode, 0, 0, 0, target=between + 1)
     code = decode(encode([[jump], *[[NOTHING]] * between, [make_instruction(EXIT)]]))
     assert code[landing(code, 0)].opcode == EXIT
@@ -41,7 +41,7 @@ def test_jumps_forward(opcode: int, between: int) -> None:
         assert landing(code, 1) == 3  # if it is not taken
 
 
-def test_jumps_back() -> None:
+def test_jumps_back_reach_their_targets() -> None:
     groups = [[make_instruction(EXIT)], *[[NOTHING]] * 40_000, [Instruction(IF_EQUAL, 0, 0, 0, target=0)]]
     code = decode(encode(groups))
     assert landing(code, 40_001) == 0

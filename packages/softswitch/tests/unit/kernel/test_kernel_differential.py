@@ -33,14 +33,16 @@ def in_kernel(program: Program) -> Iterator[DirectPipeline]:
 
 @pytest.mark.parametrize("seed", seeds(1))
 @pytest.mark.parametrize("name", sorted(CONSTRUCTS))
-def test_constructs(name: str, seed: int) -> None:
+def test_constructs_give_the_same_frames_in_the_kernel_as_in_the_interpreter(name: str, seed: int) -> None:
     """The first half runs as prepared, the second with random writes between the frames."""
     compare(name, seed, 800)
 
 
 @pytest.mark.parametrize("seed", seeds(1))
 @pytest.mark.parametrize("name", sorted(CONSTRUCTS.keys() - SMALL))
-def test_constructs_with_values_off_the_stack(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_constructs_with_values_moved_off_the_stack_equal_the_interpreter(
+    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only addresses that must stay, and few others, are on the stack; jumps are those of large programs."""
     monkeypatch.setattr(direct, "cached_code", lambda _program, _options, build: build())
     moved: list[int] = []

@@ -11,6 +11,6 @@ from switch_harness.stf import PAIRS
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.vectors.stem)
-def test_vectors(pair: Pair) -> None:
+def test_vectors_pass_in_the_kernel(pair: Pair) -> None:
     verdict = run(TARGETS["kernel"], *pair)
     assert verdict.outcome is Outcome.PASS, verdict

@@ -110,7 +110,9 @@ def program(body: list[Statement]) -> ir.Program:
 
 @pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline, OnLoopback])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_loops_count(shape: str, make: Callable[[ir.Program], InterpretedPipeline]) -> None:
+def test_loops_run_as_often_as_their_bounds_say(
+    shape: str, make: Callable[[ir.Program], InterpretedPipeline]
+) -> None:
     body, expected = SHAPES[shape]
     pipeline = make(program(body))
     for bound in (0, 1, 4, 6, 12):

@@ -182,7 +182,7 @@ def generations(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "bpf").iterdir() if path.name.isdigit())
 
 
-def test_what_was_saved_and_not_committed_goes(folder: Path) -> None:
+def test_a_saved_config_that_was_not_committed_is_removed_at_the_restart(folder: Path) -> None:
     switch = Switch(folder)
     switch.set_config("VERIFY_AND_COMMIT")
     switch.set_config("VERIFY_AND_SAVE")
@@ -196,7 +196,7 @@ def test_what_was_saved_and_not_committed_goes(folder: Path) -> None:
     switch.kill()
 
 
-def test_a_request_that_was_kept_in_part_goes(folder: Path) -> None:
+def test_a_partly_journalled_request_is_dropped_at_the_restart(folder: Path) -> None:
     switch = Switch(folder)
     switch.set_config("VERIFY_AND_COMMIT")
     random = Random(1)
@@ -247,7 +247,7 @@ def test_a_disk_that_is_full_refuses_a_cookie(folder: Path, monkeypatch: pytest.
     switch.kill()
 
 
-def test_a_disk_that_is_full_refuses_a_config_and_leaves_nothing_of_it(
+def test_a_full_disk_refuses_a_config_and_leaves_no_files_of_the_config(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switch = Switch(folder)
@@ -279,7 +279,7 @@ def open_files() -> Iterator[str]:
             yield os.readlink(descriptor)
 
 
-def test_a_config_is_verified_while_one_before_is_on_its_way_out(folder: Path) -> None:
+def test_a_config_is_verified_while_an_earlier_config_is_being_removed(folder: Path) -> None:
     """Its number is free again before its memory is."""
     switch = Switch(folder)
     switch.set_config("VERIFY_AND_COMMIT")
@@ -291,7 +291,7 @@ def test_a_config_is_verified_while_one_before_is_on_its_way_out(folder: Path) -
     switch.kill()
 
 
-def test_a_journal_that_lacks_what_packets_meet_is_refused(folder: Path) -> None:
+def test_a_journal_without_entries_that_packets_meet_is_refused(folder: Path) -> None:
     switch = Switch(folder)
     switch.set_config("VERIFY_AND_COMMIT")
     random = Random(1)
@@ -314,7 +314,7 @@ def test_a_journal_that_cannot_be_read_leaves_no_open_files(folder: Path) -> Non
 # ---- the folder
 
 
-def test_it_is_one_switch_s(folder: Path) -> None:
+def test_a_pin_folder_belongs_to_one_switch_at_a_time(folder: Path) -> None:
     with closing(Pins(folder)), pytest.raises(KernelError) as refused:
         Pins(folder)
     assert says_in_one_line(str(refused.value), "--pin", "ID", folder, os.getpid())
@@ -369,14 +369,14 @@ def test_a_folder_that_cannot_be_had_is_named(tmp_path: Path) -> None:
     assert str(refused.value) == f"--pin {tmp_path / 'file'}: File exists"
 
 
-def test_what_is_not_pinned_cannot_be_given_up(tmp_path: Path) -> None:
+def test_a_folder_without_pins_cannot_be_unpinned(tmp_path: Path) -> None:
     with pytest.raises(KernelError) as refused:
         unpin(tmp_path / "nothing")
     assert says_in_one_line(str(refused.value), "--unpin", tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
 
 
-def test_nothing_is_left_when_it_is_given_up(folder: Path) -> None:
+def test_unpinning_a_folder_leaves_nothing(folder: Path) -> None:
     switch = Switch(folder)
     switch.set_config("VERIFY_AND_COMMIT")
     switch.kill()

@@ -103,7 +103,7 @@ def test_a_view_keeps_its_memory_mapped_after_the_arena_is_closed() -> None:
         _ = arena.words
 
 
-def test_a_pipeline_that_is_closed_leaves_nothing_while_it_is_referenced() -> None:
+def test_a_closed_pipeline_leaves_no_descriptors_while_references_remain() -> None:
     descriptors, mappings = bpf_descriptors(), bpf_mappings()
     pipeline = AttachedPipeline(compiled("l2"))
     pipeline.close()

@@ -32,5 +32,5 @@ def test_plain_writes_take_the_fast_path(twins: Twins) -> None:
 
 @settings(max_examples=examples(200), deadline=None)
 @given(REQUESTS)
-def test_both_paths_give_the_same_answers(twins: Twins, batches: Batches) -> None:
+def test_the_fast_path_of_writes_answers_like_the_general_path(twins: Twins, batches: Batches) -> None:
     write_all(twins, batches)

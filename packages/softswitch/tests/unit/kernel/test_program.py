@@ -19,7 +19,7 @@ from switch_harness.constructs import compiled
 EGRESS_SPEC = "egress_spec"
 
 
-def test_code_is_what_it_was_packed_of() -> None:
+def test_packed_code_unpacks_equal() -> None:
     code = Code(b"instructions", 1 << 33, 7, b"constants")
     assert Code.unpack(code.pack()) == code
 
@@ -47,7 +47,7 @@ def made(source: ir.Program, **options: Any) -> Code:
     return build_front(source, make_layout(source), **options)
 
 
-def test_a_program_is_built_once(built: Counted) -> None:
+def test_the_code_of_a_program_is_built_once(built: Counted) -> None:
     first = made(compiled("control"))
     assert built.times == 1
     assert made(compiled("control")) == first
@@ -55,14 +55,14 @@ def test_a_program_is_built_once(built: Counted) -> None:
 
 
 @pytest.mark.parametrize("options", [{"priority_queues": 8}, {"reads_clock": False}, {"frame": XdpFrame}])
-def test_with_other_options_it_is_another(built: Counted, options: dict[str, Any]) -> None:
+def test_a_program_with_different_options_is_built_again(built: Counted, options: dict[str, Any]) -> None:
     source = compiled("control")
     made(source, priority_queues=1, reads_clock=True, frame=Skb)
     made(source, **options)
     assert built.times == 2
 
 
-def test_so_it_is_with_other_names_of_fields(built: Counted) -> None:
+def test_a_program_with_different_roles_of_its_fields_is_built_again(built: Counted) -> None:
     """P4 before 2016 calls fields otherwise; which they are stands beside the program's text."""
     source = compiled("control")
     made(source)
@@ -73,7 +73,9 @@ def test_so_it_is_with_other_names_of_fields(built: Counted) -> None:
     assert built.times == 2
 
 
-def test_another_version_builds_anew(built: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_version_of_the_sources_builds_a_program_again(
+    built: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made(compiled("control"))
     monkeypatch.setattr(cache, "source_digest", lambda: "0123456789abcdef")
     made(compiled("control"))

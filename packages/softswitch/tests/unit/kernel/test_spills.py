@@ -108,7 +108,7 @@ def moved(code: Code) -> bytes:
 
 
 @pytest.mark.parametrize("name", USES_WITHIN_A_SLOT)
-def test_slots_move_if_addresses_stay_within_them(name: str) -> None:
+def test_stack_slots_move_if_addresses_stay_within_their_slot(name: str) -> None:
     assert moved(USES_WITHIN_A_SLOT[name])
 
 

@@ -56,7 +56,7 @@ def test_an_interface_that_has_gone_is_nothing_to_put_back(interfaces: Path) -> 
     assert not (interfaces / "s1" / "queues" / "rx-0").exists()
 
 
-def test_what_cannot_be_steered_is_named_and_leaves_nothing_changed(interfaces: Path) -> None:
+def test_an_interface_that_cannot_be_steered_is_named_and_nothing_is_changed(interfaces: Path) -> None:
     with pytest.raises(PortError, match=mentions("--rps-cpu", 1, interfaces)):
         steer(["s1", "s9"], 1, interfaces)
     assert masks(interfaces) == ["0", "1", "2", "3"]

@@ -32,7 +32,7 @@ def cells(state: State) -> Cells:
     return Cells(PROGRAM, state.layout, state.memory)
 
 
-def test_counters(state: State, cells: Cells) -> None:
+def test_counters_are_stored_in_their_words_and_read_back(state: State, cells: Cells) -> None:
     cells.write_counter("first", 1, CounterValue(1, 2))
     cells.write_counter("second", 0, CounterValue(3, 4))
     cells.write_counter("second", 2, CounterValue(5, 6))
@@ -43,7 +43,7 @@ def test_counters(state: State, cells: Cells) -> None:
     assert cells.read_counter("first", 1, 1) == []
 
 
-def test_meters(state: State, cells: Cells) -> None:
+def test_meters_are_stored_in_their_words(state: State, cells: Cells) -> None:
     cells.write_meter("fast", 1, MeterConfig(500_000, 10, 1_000_000, 20))
     half, one = 0x3FE0000000000000, 0x3FF0000000000000
     configured = [1, one, 20, 20, 0, half, 10, 10, 0]
@@ -53,7 +53,7 @@ def test_meters(state: State, cells: Cells) -> None:
     assert state.words(state.layout.meters[0], 45) == [0] * 9 + [1, one, 2, 2, 0, one, 1, 1, 0] + [0] * 27
 
 
-def test_cells_of_many_registers(cells: Cells) -> None:
+def test_cells_of_many_registers_are_read_together(cells: Cells) -> None:
     names = [f"r{width}" for width in WIDTHS if width <= 64]
     for number, name in enumerate(names):
         cells.fill_register(name, 1)
@@ -68,7 +68,9 @@ def test_cells_of_many_registers(cells: Cells) -> None:
 
 
 @pytest.mark.parametrize(("width", "size"), list(zip(WIDTHS, BYTES, strict=True)))
-def test_registers(state: State, cells: Cells, width: int, size: int) -> None:
+def test_registers_are_stored_in_their_bytes_and_read_back(
+    state: State, cells: Cells, width: int, size: int
+) -> None:
     name, first = f"r{width}", state.layout.registers[WIDTHS.index(width)].first
     maximum = (1 << width) - 1
     before = bytes(state.memory.byte_view)
@@ -118,7 +120,7 @@ def test_cells_with_the_same_index_field_are_adjacent_and_independent() -> None:
     assert cells.read_register("alone", 0, 40) == [0] * 40
 
 
-def test_value_sets(state: State, cells: Cells) -> None:
+def test_value_sets_are_stored_in_their_words(state: State, cells: Cells) -> None:
     cells.write_value_set("narrow", [(0x1FF, 3), (1, 0xFF)])
     cells.write_value_set("wide", [(1 << 32 | 5, 7)])
     narrow, wide = state.layout.value_sets

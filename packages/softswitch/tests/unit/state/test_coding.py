@@ -16,7 +16,7 @@ ONES = (1 << 64) - 1
 
 
 @pytest.mark.parametrize(("bits", "words"), [(0, 1), (1, 1), (64, 1), (65, 2), (128, 2), (129, 3)])
-def test_words_of(bits: int, words: int) -> None:
+def test_a_number_takes_a_word_for_each_64_bits(bits: int, words: int) -> None:
     assert words_of(bits) == words
 
 

@@ -43,7 +43,7 @@ def record(state: State, number: int) -> int:
     return layout.records + number * layout.stride
 
 
-def test_a_record_has_its_words_one_after_another(state: State) -> None:
+def test_the_words_of_a_record_are_consecutive(state: State) -> None:
     layout = state.layout.tables["full"]
     at = [layout.action, layout.counter, layout.meter, layout.last_hit, layout.parameters, layout.stride]
     assert at == [1, 2, 4, 13, 14, 18]
@@ -51,7 +51,7 @@ def test_a_record_has_its_words_one_after_another(state: State) -> None:
     assert state.word(record(state, 1) + layout.parameters) == 1
 
 
-def test_the_programs_own_entries_are_there(state: State) -> None:
+def test_the_programs_constant_entries_are_installed(state: State) -> None:
     [entry] = state.entries.read("own")
     assert (entry.key, entry.priority, entry.action) == ((Masked(1, 1),), 6, ActionCall(NARROW, (9,)))
     assert state.entries.count("own") == 1
@@ -94,7 +94,7 @@ def test_defaults_are_replaced_and_restored(state: State) -> None:
 # -- what packets leave
 
 
-def test_counters(state: State) -> None:
+def test_counters_of_entries_are_stored_in_their_records(state: State) -> None:
     state.entries.set_counter(KEYS[1], CounterValue(3, 300))
     assert [state.entries.counter(key) for key in KEYS[:3]] == [(0, 0), (3, 300), (0, 0)]
     assert state.words(record(state, 1) + 2, 2) == [3, 300]
@@ -103,7 +103,7 @@ def test_counters(state: State) -> None:
             call(KEYS[3])
 
 
-def test_meters(state: State) -> None:
+def test_meters_of_entries_are_stored_in_their_records(state: State) -> None:
     state.entries.set_meter(KEYS[2], MeterConfig(1_000_000, 11, 2_000_000, 22))
     one, two = 0x3FF0000000000000, 0x4000000000000000
     assert state.words(record(state, 2) + 4, 9) == [1, two, 22, 22, 0, one, 11, 11, 0]
@@ -114,7 +114,7 @@ def test_meters(state: State) -> None:
         state.entries.set_meter(KEYS[3], None)
 
 
-def test_last_hits(state: State) -> None:
+def test_last_hits_are_read_for_several_keys(state: State) -> None:
     for number in range(3):
         state.memory.words[record(state, number) + 13] = 50 + number
     assert state.entries.last_hits([KEYS[2], KEYS[3], KEYS[0]]) == [52, -1, 50]
@@ -135,7 +135,7 @@ def test_entries_are_read_in_the_order_of_their_records(state: State) -> None:
     assert list(state.entries.read("constant")) == []
 
 
-def test_what_is_written_while_the_iterator_runs_changes_nothing(state: State) -> None:
+def test_writes_during_an_iteration_do_not_change_the_iterated_entries(state: State) -> None:
     state.entries.set_counter(KEYS[1], CounterValue(1, 2))
     reader = state.entries.read("full")
     next(reader)
@@ -153,7 +153,7 @@ def test_entries_are_found_by_key_and_priority(state: State) -> None:
     assert [entry and entry.counter for entry in found if entry] == [(0, 0), (0, 0)]
 
 
-def test_entries_of_a_table_with_a_profile_tell_what_they_use(state: State) -> None:
+def test_entries_of_a_table_with_a_profile_name_their_member(state: State) -> None:
     assert state.entries.write([EntryWrite(Change.INSERT, "profiled", (1,), UseMember(5))]) == [None]
     [entry] = state.entries.read("profiled")
     assert entry.action == UseMember(5)

@@ -74,7 +74,7 @@ REGIONS += [
 ]
 
 
-def test_regions_follow_one_another() -> None:
+def test_regions_are_consecutive_and_buckets_begin_with_a_cache_line() -> None:
     """Buckets begin with a cache line, 13 whole ones behind what is before."""
     wanted, end = [], 0
     for name, _, words in REGIONS:
@@ -84,7 +84,7 @@ def test_regions_follow_one_another() -> None:
     assert [(name, offset) for name, offset, _ in REGIONS] == wanted
 
 
-def test_large_arrays_begin_with_lines_that_are_not_those_of_others() -> None:
+def test_large_arrays_begin_with_different_cache_lines() -> None:
     """Of many arrays of a power of two the cells of one index would compete for one set of a cache."""
     many = program(registers=tuple(ir.Register(f"r{i}", 4096, 32) for i in range(32)))
     firsts = [cells.first for cells in make_layout(many).registers]
@@ -113,7 +113,7 @@ def firsts_of(sizes: tuple[int, ...], *actions: ir.Action, width: int = 32) -> l
     return [(cells.first - layout[0].first, cells.step) for cells in layout]
 
 
-def test_arrays_whose_indices_are_copies_of_each_other_lie_side_by_side() -> None:
+def test_arrays_with_the_same_index_lie_side_by_side() -> None:
     both = accesses(0, 0), accesses(2, 1)
     assert firsts_of((4096,) * 4, *both, COPY) == [(0, 16), (4, 16), (8, 16), (12, 16)]
     apart = firsts_of((4096,) * 4, *both)  # without the copy
@@ -127,7 +127,9 @@ def test_arrays_whose_indices_are_copies_of_each_other_lie_side_by_side() -> Non
 
 
 @pytest.mark.parametrize(("groups", "is_joined"), [(64, True), (65, False)])
-def test_a_step_has_a_limit(groups: int, is_joined: bool) -> None:
+def test_arrays_with_the_same_index_are_interleaved_up_to_2048_bytes_a_step(
+    groups: int, is_joined: bool
+) -> None:
     """Each group has 32 bytes; 2,048 are a step."""
     copies = ir.Action(
         "copy", (), tuple(ir.Assign(ir.FieldRef(0, k), ir.FieldRef(0, 0)) for k in range(1, groups))
@@ -170,14 +172,14 @@ def test_no_two_cells_overlap(data: st.DataObject) -> None:
         assert cells.first % min(size, 8) == cells.step % min(size, 8) == 0
 
 
-def test_a_million_entries_take_what_index_and_records_need() -> None:
+def test_a_million_entries_take_only_the_words_of_index_and_records() -> None:
     """8 bytes a bucket, and key, action and data of each record: within 1.5 times of that, whatever moves."""
     table_of = make_layout(program(table("t", [key_field(48)], 1_000_000, actions=(0,))))
     at = table_of.tables["t"]
     assert (at.end - at.body) * 8 == 8 * 2**21 + 8 * 3 * 1_000_000
 
 
-def test_words_of_a_ranked_record_and_of_a_group() -> None:
+def test_a_ranked_record_and_a_group_have_the_documented_words() -> None:
     at = LAYOUT.tables["ranked"]
     offsets = [at.rank, at.link, at.bounds, at.action, at.counter, at.meter, at.last_hit, at.parameters]
     assert offsets == [3, 4, 5, 9, 10, 12, 21, 22]
@@ -185,12 +187,12 @@ def test_words_of_a_ranked_record_and_of_a_group() -> None:
     assert (at.group_rank, at.group_entries, at.group_stride) == (2, 3, 4)
 
 
-def test_words_of_members() -> None:
+def test_members_have_the_documented_words() -> None:
     at = LAYOUT.profiles[0]
     assert (at.action, at.parameters, at.stride, at.pool_size) == (0, 1, 2, 192)
 
 
-def test_there_are_twice_as_many_buckets_as_entries_at_least() -> None:
+def test_a_table_has_at_least_twice_as_many_buckets_as_entries() -> None:
     sizes = [make_layout(program(table("t", [key_field(8)], size))).tables["t"] for size in (0, 1, 2, 4, 5)]
     assert [at.bucket_count for at in sizes] == [2, 2, 4, 8, 16]
     assert [at.mask for at in sizes] == [1, 1, 3, 7, 15]

@@ -51,7 +51,7 @@ def held_by_the_data_plane(memory: Memory) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("size", "words"), [(0, 1), (1, 1), (8, 1), (16, 2), (4096, 512)])
-def test_it_is_zeroed_words(size: int, words: int) -> None:
+def test_memory_is_zeroed_and_addressable_in_words(size: int, words: int) -> None:
     memory = Memory(size)
     assert memory.words.tolist() == [0] * words
     memory.words[words - 1] = 5
@@ -70,7 +70,7 @@ def test_the_lock_is_held_within_and_free_afterwards() -> None:
     assert at(memory.waiting_address) == 0
 
 
-def test_an_error_gives_the_lock_back() -> None:
+def test_an_error_releases_the_lock() -> None:
     memory = Memory(8)
     with pytest.raises(ValueError, match="wrong"), memory.locked():
         raise ValueError("wrong")
@@ -127,7 +127,7 @@ def test_control_threads_take_turns_and_the_flag_is_down_after_the_last() -> Non
     assert at(memory.waiting_address) == 0
 
 
-def test_one_control_thread_may_hold_what_it_takes_first_twice() -> None:
+def test_a_control_thread_may_take_the_memory_lock_while_holding_the_control_lock() -> None:
     memory = Memory(8)
     with memory.control_lock, memory.locked():
         memory.words[0] = 1

@@ -37,14 +37,14 @@ def test_values_are_counted_words_and_a_negative_count_says_signed() -> None:
     assert list(read_values(b"")) == []
 
 
-def test_kinds() -> None:
+def test_kinds_of_records_tell_notices_from_frames() -> None:
     assert [is_notice(kind) for kind in (0, 511, LOG - 1, LOG, DIGEST, DIGEST + 3)] == [
         False, False, False, True, True, True,
     ]  # fmt: skip
     assert (LOG, DIGEST) == (0x40000000, 0x80000000)
 
 
-def test_notices() -> None:
+def test_records_of_digests_and_logs_are_decoded() -> None:
     assert decode_notice(PROGRAM, DIGEST + 2, words(1, 4, 1, 5)) == DigestMessage(2, (4, 5))
     assert decode_notice(PROGRAM, LOG, words(-1, -3)) == LogRecord("a is -3", failed=False)
     assert decode_notice(PROGRAM, LOG + 1, b"") == LogRecord("failed", failed=True)

@@ -13,7 +13,9 @@ STEPS = st.lists(st.tuples(st.integers(0, 4), st.one_of(st.none(), st.integers(0
 
 
 @given(STEPS)
-def test_runs_stay_what_they_are(steps: list[tuple[int, int | None]]) -> None:
+def test_runs_keep_their_words_when_other_runs_are_put_and_removed(
+    steps: list[tuple[int, int | None]],
+) -> None:
     memory = Memory(8 * (SIZE + 4))
     memory.words[:] = 77
     words = memory.words[2:]
@@ -40,7 +42,7 @@ def test_runs_stay_what_they_are(steps: list[tuple[int, int | None]]) -> None:
         assert [*memory.words[:2].tolist(), *words[SIZE:].tolist()] == [77] * 4
 
 
-def test_a_run_follows_the_last_one_until_the_end_is_reached() -> None:
+def test_a_run_is_placed_after_the_last_run_until_the_pool_is_full() -> None:
     memory = Memory(8 * 6)
     words, pool = memory.words, RunPool(memory, 0, 6)
     assert (pool.put(1, [11, 12]), pool.put(2, [21, 22, 23])) == ([1], [2])
@@ -53,7 +55,7 @@ def test_a_run_follows_the_last_one_until_the_end_is_reached() -> None:
     assert (pool.length(1), pool.length(9), pool.used) == (1, 0, 5)
 
 
-def test_runs_move_in_order_so_that_none_is_overwritten() -> None:
+def test_runs_move_in_order_so_that_no_run_is_overwritten() -> None:
     """The run put last lies last; moved first, it would be written over what has not moved yet."""
     memory = Memory(8 * 6)
     words, pool = memory.words, RunPool(memory, 0, 6)
@@ -64,7 +66,7 @@ def test_runs_move_in_order_so_that_none_is_overwritten() -> None:
     assert words.tolist() == [2, 3, 4, 5, 6, 7]
 
 
-def test_removing_gives_room_back() -> None:
+def test_removing_a_run_frees_its_room() -> None:
     pool = RunPool(Memory(8 * 4), 0, 4)
     pool.put(1, [1, 2, 3])
     pool.remove(1)

@@ -86,7 +86,7 @@ lengths = st.integers(0, 100)
 
 
 @given(st.lists(st.tuples(st.integers(0, SIZE - 1), st.one_of(st.none(), lengths)), max_size=30))
-def test_groups_keep_their_members_when_they_move(steps: list[tuple[int, int | None]]) -> None:
+def test_groups_keep_their_members_when_their_words_move(steps: list[tuple[int, int | None]]) -> None:
     state = State(PROGRAM)
     [profile] = state.profiles
     for member in range(SIZE):
@@ -134,7 +134,7 @@ def test_groups_and_sessions_are_runs_of_replicas(state: State) -> None:
     assert (copies(state, layout.sessions), state.word(layout.sessions + 1)) == ([(9, 0)], 61)
 
 
-def test_all_runs_are_found_again_when_they_have_moved(state: State) -> None:
+def test_groups_and_sessions_are_found_after_their_runs_have_moved(state: State) -> None:
     layout = state.layout.replication
     replication = Replication(layout, state.memory)
     half = MAX_REPLICAS // 2

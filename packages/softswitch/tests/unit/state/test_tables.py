@@ -259,7 +259,7 @@ def test_of_equal_ranks_the_oldest_comes_first() -> None:
     assert list(chains(state, layout)) == [[4, 1, 2, 3]]
 
 
-def test_what_packets_leave_stays_when_an_entry_is_modified_and_goes_with_it() -> None:
+def test_counts_of_packets_stay_with_a_modified_entry_and_go_with_a_deleted_entry() -> None:
     state = State(PROGRAM)
     key = EntryKey("masked", (Masked(1, 1), 7), 3)
     write = EntryWrite(Change.MODIFY, "masked", key.key, ActionCall(WIDE, (1, 2)), 3)
