@@ -74,7 +74,7 @@ def pull_all(both: Twins, caller: int, keys: list[int]) -> None:
 
 
 @pytest.mark.parametrize("design", ["hotset", "collect"])
-def test_bmv2_agrees(design: str) -> None:
+def test_bmv2_sends_the_same_frames_and_counts_as_softswitch(design: str) -> None:
     program, random = testnet.COMPILED / design, Random(2020)
     encoder = EntityEncoder(read_p4info(program))
     with twins(program, CPU_PORT) as both:
@@ -98,5 +98,5 @@ def test_bmv2_agrees(design: str) -> None:
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.vectors.stem)
-def test_vectors(pair: Pair) -> None:
+def test_the_programs_vectors_pass_on_bmv2(pair: Pair) -> None:
     assert run(TARGETS["bmv2"], *pair) == Verdict(*pair, Outcome.PASS)

@@ -63,7 +63,7 @@ with hotline.Worker({name: (ROWS, dim) for name, dim in DIMS.items()}, optimiser
 """
 
 
-def test_a_script_with_rows_of_1_and_16(tmp_path: Path) -> None:
+def test_a_script_with_rows_of_1_and_16_values_trains_and_loses_no_gradient(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     run = finished_run(tmp_path, "DESIGN=collect", small=SMALL, script=str(script), arms=ARMS)

@@ -68,7 +68,7 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
         assert reported.read_text().count(PAUSED) <= len(servers) * 3
 
 
-def test_a_table_that_lacks_room_says_so(tmp_path: Path) -> None:
+def test_a_log_table_that_lacks_room_on_the_disk_is_one_error(tmp_path: Path) -> None:
     """Polars' error depends on where in the file the room ends, and does not always name the reason."""
     random = np.random.default_rng(1)
     with small_disk(tmp_path / "disk", "1m") as disk:
@@ -156,7 +156,7 @@ def test_a_recovery_without_room_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_run_whose_disk_is_full_for_a_while_goes_on(tmp_path: Path) -> None:
+def test_a_run_whose_disk_is_full_for_a_while_goes_on_and_loses_nothing(tmp_path: Path) -> None:
     with small_disk(tmp_path / "runs", "600m") as disk:
         with run_topo(tmp_path, rounds=10, tables=RECOVERY, arms=["baseline", "offload"]) as run:
             run.wait_for_parts("operations-worker-1-*.parquet")
@@ -179,7 +179,7 @@ def test_a_run_whose_disk_is_full_for_a_while_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_run_whose_disk_fills_names_it_and_keeps_its_logs(tmp_path: Path) -> None:
+def test_a_run_whose_disk_fills_names_the_disk_and_keeps_its_logs(tmp_path: Path) -> None:
     with small_disk(tmp_path / "runs", "600m") as disk:
         with run_topo(tmp_path, rounds=100) as run:
             run.wait_for_parts("operations-worker-1-*.parquet")

@@ -43,7 +43,9 @@ def enable_gro(net: Net) -> None:
 @pytest.mark.parametrize(
     "hook", [pytest.param(hook, marks=[] if hook is Hook.TCX else pytest.mark.soak) for hook in Hook]
 )
-def test_our_program(stack: ExitStack, hook: Hook) -> None:
+def test_the_hotset_program_in_the_kernel_sends_the_frames_of_the_interpreter(
+    stack: ExitStack, hook: Hook
+) -> None:
     """Each port sends the frames that the interpreter sends, in order; only residence times differ."""
     net, random = Net(stack, range(1, 4)), Random(3)
     enable_gro(net)

@@ -145,7 +145,7 @@ def test_kills_that_overlap_end_nothing(tmp_path: Path) -> None:
     check_sums_after(tmp_path, REGRESSIONS[0])
 
 
-def test_servers_that_collect_lose_nothing_before_recover_or_by_it(tmp_path: Path) -> None:
+def test_servers_that_collect_lose_nothing_before_and_by_an_offline_recovery(tmp_path: Path) -> None:
     """At last a switch and a worker die together, so nothing of the switch is applied before `recover`."""
     together, arms = (Kill(SWITCH_KILLED, 0, 0.0), WORKER_1), ["collect-baseline", "collect"]
     record = check_sums_after(tmp_path, (PS_0, S1), together, arms=arms, variables=["OPTIMISER=adagrad"])
@@ -154,7 +154,9 @@ def test_servers_that_collect_lose_nothing_before_recover_or_by_it(tmp_path: Pat
 
 
 @pytest.mark.parametrize("ended_by", ["cleanup", pytest.param("Ctrl-C", marks=pytest.mark.soak)])
-def test_a_runner_that_ends_early_leaves_what_recover_needs(tmp_path: Path, ended_by: str) -> None:
+def test_a_runner_that_ends_early_leaves_the_files_for_an_offline_recovery(
+    tmp_path: Path, ended_by: str
+) -> None:
     """Its servers' files have what they had acknowledged, and workers' files what the switch had."""
     arms = ["baseline", "offload", "offload-proxy"]
     with run_topo(tmp_path, f"ROUNDS={ROUNDS_A_KILL}", tables=RECOVERY, arms=arms, small=FEWER_KEYS) as run:
@@ -193,5 +195,5 @@ def test_a_switch_may_die_while_the_hot_set_is_loaded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "seeds", shared_runs(range(200), maximum=6), ids=lambda seeds: " ".join(map(str, seeds))
 )
-def test_any_sequences_of_kills(tmp_path: Path, seeds: list[int]) -> None:
+def test_random_sequences_of_kills_lose_no_update(tmp_path: Path, seeds: list[int]) -> None:
     check_sums_after(tmp_path, *map(draw, seeds))

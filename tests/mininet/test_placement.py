@@ -23,7 +23,7 @@ def two_cpus_and_a_program_in_the_kernel(kernel_datapath: None) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("datapath", ["kernel", "sockets"])
-def test_a_run_has_its_switch_where_it_is_placed(tmp_path: Path, datapath: str) -> None:
+def test_the_switch_of_a_run_computes_on_its_assigned_cpu(tmp_path: Path, datapath: str) -> None:
     """Switch on one CPU, both kinds of agents on the other."""
     switch, agents = CPUS
     placement = f"[placement]\nswitch = {switch}\nworkers = {agents}\nservers = {agents}"

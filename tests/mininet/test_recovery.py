@@ -20,7 +20,7 @@ RECOVERY = '[recovery]\njournal_sync = "never"\nreplay_log = true\n'
         *((datapath, kills) for datapath in ("auto", "sockets") for kills in (2, 3, 4)),
     ],
 )
-def test_what_is_killed_comes_back_and_nothing_is_lost(
+def test_a_killed_server_or_switch_comes_back_and_no_update_is_lost(
     tmp_path: Path, module: str, datapath: str, kills: int
 ) -> None:
     arms, variables = ["baseline", "offload-proxy"], (f"DATAPATH={datapath}", f"ROUNDS={10 * kills}")

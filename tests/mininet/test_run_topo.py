@@ -114,7 +114,7 @@ def kill_runner(tmp_path: Path) -> Run:
 
 
 @pytest.mark.soak
-def test_what_a_killed_runner_leaves_is_removed_by_the_next_run(tmp_path: Path) -> None:
+def test_remains_of_a_killed_runner_are_removed_by_the_next_run(tmp_path: Path) -> None:
     run = kill_runner(tmp_path)
     parts = next(run.runs.glob("*/parts"))
     assert not pl.read_parquet(sorted(parts.glob("operations-*.parquet"))[0]).is_empty()
@@ -124,7 +124,7 @@ def test_what_a_killed_runner_leaves_is_removed_by_the_next_run(tmp_path: Path) 
 
 
 @pytest.mark.soak
-def test_cleanup_removes_what_a_killed_runner_leaves(tmp_path: Path) -> None:
+def test_cleanup_removes_the_remains_of_a_killed_runner(tmp_path: Path) -> None:
     folder = next(kill_runner(tmp_path).runs.glob("*/parts")).parent
     cleanup = [sys.executable, "-m", "topologies.cleanup"]
     done = subprocess.run(cleanup, check=True, capture_output=True, text=True)
@@ -137,7 +137,7 @@ def test_cleanup_removes_what_a_killed_runner_leaves(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_the_command_line_opens_behind_the_report_and_has_ctrl_c_for_itself(tmp_path: Path) -> None:
+def test_mininets_command_line_opens_after_the_report_and_gets_ctrl_c(tmp_path: Path) -> None:
     def sleeping() -> bool:
         return any(command_line(pid).startswith("sleep\0") for pid in find_marked_processes())
 
@@ -188,7 +188,7 @@ def test_a_small_run_on_scapy_agents_loses_nothing_and_uses_the_switch(tmp_path:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("design", ["hotset", "none"])
-def test_readable_agents_carry_a_whole_run_of_own_sizes(tmp_path: Path, design: str) -> None:
+def test_scapy_agents_carry_a_whole_run_with_their_default_sizes(tmp_path: Path, design: str) -> None:
     """It takes three minutes on two idle cores; the test allows twice as much."""
     begun = time.monotonic()
     run = finished_run(tmp_path, "CODEC=scapy", f"DESIGN={design}", small={})
@@ -209,7 +209,7 @@ def test_readable_agents_carry_a_whole_run_of_own_sizes(tmp_path: Path, design: 
 
 
 @pytest.mark.bmv2
-def test_the_same_runs_on_bmv2(tmp_path: Path) -> None:
+def test_a_run_on_bmv2_loses_nothing_and_offload_saves_rpcs_to_servers(tmp_path: Path) -> None:
     variables, arms = ("TARGET=bmv2", "ROUNDS=1", "TOP_K=200"), ["baseline", "offload"]
     # BMv2 takes some ms for each of a step's frames.
     few_frames = {"workload.keys_per_step": 200, "profile_lanes": 10_000}
@@ -236,7 +236,7 @@ def test_the_built_in_workload_keeps_its_promises(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_training_set_is_trained_on(tmp_path: Path) -> None:
+def test_a_run_trains_on_a_training_set(tmp_path: Path) -> None:
     chance = random.Random(1)
     lines = []
     for _ in range(400):

@@ -17,7 +17,9 @@ OURS = ("softswitch", "hosts.fork_server", "hosts.ps", "hosts.worker")
 WORKERS = int(str(FEWER_KEYS["workers"]))
 
 
-def test_a_run_whose_start_is_slowed_fiftyfold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_start_is_slowed_fiftyfold_finishes_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its switch and its agents take minutes to start; the runner and the rest of the run have their time."""
     monkeypatch.setattr(harness, "PATIENCE_S", 1_800.0)
     with run_topo(

@@ -84,7 +84,9 @@ def _run_warm(line: str) -> str:
 
 
 @pytest.mark.parametrize("command", RUNNING, ids=lambda command: command.line.partition("./hotline ")[2])
-def test_one_sees_what_the_page_shows(command: Command, outputs: dict[str, str]) -> None:
+def test_each_command_of_the_tutorials_runs_prints_the_shown_output(
+    command: Command, outputs: dict[str, str]
+) -> None:
     printed = outputs[command.line]
     # A line of dots may stand for no line, too.
     shown = re.sub(r"^\.\.\.\n", "...", command.shown, flags=re.MULTILINE)
@@ -95,7 +97,7 @@ def test_one_sees_what_the_page_shows(command: Command, outputs: dict[str, str])
 @pytest.mark.parametrize(
     "command", [("report",), ("figures", "-o", "{home}/figures"), ("logs", "check")], ids=" ".join
 )
-def test_its_run_is_read_where_the_design_is_not_on_the_path(
+def test_a_run_of_the_tutorials_design_can_be_read_without_the_design_on_the_path(
     command: tuple[str, ...], outputs: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = outputs["home"]

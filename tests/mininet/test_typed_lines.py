@@ -84,7 +84,7 @@ EFFECTS: dict[str, Callable[[Any], bool]] = {
 """Beginning of a line -> what the job's status is after it."""
 
 
-def test_readmes_lines_do_what_they_say(checkout: Path) -> None:
+def test_the_lines_of_the_readme_work_as_described(checkout: Path) -> None:
     assert LINES[-1] == "make shell" and len(LINES) == 10
     reached = []
     for line in LINES[:-1]:

@@ -231,7 +231,7 @@ def reported(file: Path) -> list[float]:
     return [json.loads(line)["metrics"]["loss"] for line in file.read_text().splitlines()]
 
 
-def test_what_a_killed_one_has_left_is_removed(settings: Path) -> None:
+def test_down_removes_the_remains_of_a_killed_hotline_up(settings: Path) -> None:
     up = bring_up(settings)
     printed = hotline("up", str(settings)).stderr
     process = int(printed.partition("process ")[2].partition(",")[0])
@@ -275,7 +275,7 @@ with hotline.Worker(tables={"users": (100, 4)}, optimiser={"users": "adagrad(lr=
 """
 
 
-def test_a_barrier_publishes_what_the_switch_has_added(settings: Path, tmp_path: Path) -> None:
+def test_a_barrier_publishes_the_sums_that_the_switch_has_added(settings: Path, tmp_path: Path) -> None:
     """One worker trains as Adagrad would, before and after its parameters enter the switch."""
     text = settings.read_text().replace(f"workers = {WORKERS}", 'workers = 1\ndesign = "collect"')
     settings.write_text(text)

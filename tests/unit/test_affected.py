@@ -78,14 +78,16 @@ def tree(tmp_path: Path) -> Path:
         *((name, None) for name in ("conftest.py", "src/foundation/fixed.py", *map(str, sorted(EVERY_TEST)))),
     ],
 )
-def test_a_change_affects_the_tests_that_use_it(tree: Path, changed: str, affected: set[str] | None) -> None:
+def test_a_change_affects_the_tests_that_use_the_changed_file(
+    tree: Path, changed: str, affected: set[str] | None
+) -> None:
     checkout = Checkout(tree, map(Path, [*FILES, changed]))
     found = checkout.affected_tests([Path(changed)])
     names = {f"test_{each.removeprefix('test_')}.py" for each in affected or ()}
     assert {file.name for file in found} == (names if affected else {file.name for file in checkout.tests})
 
 
-def test_a_deleted_module_affects_those_that_still_import_it(tree: Path) -> None:
+def test_a_deleted_module_affects_the_tests_that_still_import_the_module(tree: Path) -> None:
     (tree / "hosts/lazily.py").unlink()
     (tree / "tests/test_chain.py").unlink()
     found = Checkout(tree, map(Path, FILES)).affected_tests([Path("hosts/lazily.py")])

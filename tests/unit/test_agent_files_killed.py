@@ -106,7 +106,9 @@ def test_a_server_killed_between_system_calls_has_its_state_before_or_after(
     assert found[first_after:] == [after] * (len(found) - first_after)
 
 
-def test_a_server_killed_while_its_file_is_made_can_make_it(server_file: Path, elsewhere: Path) -> None:
+def test_a_server_killed_while_creating_its_file_can_create_the_file_again(
+    server_file: Path, elsewhere: Path
+) -> None:
     n_states = 0
     for files in folder_states(lambda: use_server(server_file, append), server_file.parent):
         lay_out(files, elsewhere)

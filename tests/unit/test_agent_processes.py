@@ -218,7 +218,9 @@ def test_full_logs_are_written_while_a_block_runs(worker: Agent, servers: list[A
 
 
 @pytest.mark.soak
-def test_a_worker_behind_scapy_does_the_same(servers: list[Agent], log_dir: Path) -> None:
+def test_a_worker_with_the_scapy_codec_sends_and_logs_all_updates(
+    servers: list[Agent], log_dir: Path
+) -> None:
     with closing(Agent("hosts.worker", worker_config(log_dir, codec="scapy"), log_dir)) as agent:
         answer = agent.call(cmd="run", job=1, first_step=0, steps=3)
         assert answer["ok"] and answer["malformed"] == 0
@@ -229,7 +231,9 @@ def test_a_worker_behind_scapy_does_the_same(servers: list[Agent], log_dir: Path
 
 
 @pytest.mark.soak
-def test_one_socket_for_each_worker_only_without_the_proxy(worker: Agent, servers: list[Agent]) -> None:
+def test_a_server_has_a_socket_for_each_worker_only_without_the_proxy(
+    worker: Agent, servers: list[Agent]
+) -> None:
     def sockets(agent: Agent) -> int:
         fds = Path(f"/proc/{agent.process.pid}/fd")
         return sum(os.readlink(fd).startswith("socket:") for fd in fds.iterdir())
@@ -242,7 +246,7 @@ def test_one_socket_for_each_worker_only_without_the_proxy(worker: Agent, server
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
-def test_word_of_another_switch_waits_for_no_block(log_dir: Path, blocks: int) -> None:
+def test_a_worker_handles_the_loss_of_the_switch_before_its_blocks_end(log_dir: Path, blocks: int) -> None:
     with closing(open_udp((f"{NET}.2.9", 0))) as server:
         server.settimeout(PATIENCE_S)
         address, port = server.getsockname()
@@ -254,7 +258,9 @@ def test_word_of_another_switch_waits_for_no_block(log_dir: Path, blocks: int) -
             assert codec.parse(server.recv(2048)).header.epoch == 7
 
 
-def test_what_a_killed_worker_sent_is_known(worker: Agent, servers: list[Agent], log_dir: Path) -> None:
+def test_the_ledger_tells_the_sent_and_unknown_updates_of_a_killed_worker(
+    worker: Agent, servers: list[Agent], log_dir: Path
+) -> None:
     assert worker.call(cmd="run", job=1, first_step=0, steps=5)["ok"]
     worker.send(cmd="run", job=1, first_step=5, steps=100_000)
     assert "progress" in worker.read()
@@ -275,7 +281,9 @@ def test_the_end_of_input_ends_a_run_and_keeps_its_log(worker: Agent, log_dir: P
     assert pl.read_parquet(log_dir / "rpc-worker-1-0.parquet").height > 0
 
 
-def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: Path) -> None:
+def test_wrong_commands_are_answered_with_an_error(
+    worker: Agent, servers: list[Agent], log_dir: Path
+) -> None:
     assert says(worker.call(cmd="dance")["error"], "commands")
     assert says(worker.call(cmd="hint", job=9, file=None)["error"], 1, 2, 9)
     assert says(worker.call(cmd="hint", job=1, file="none")["error"], "none", "read")
@@ -301,17 +309,19 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
         ),
     ],
 )
-def test_configurations_that_are_wrong(log_dir: Path, changes: dict[str, object], message: str) -> None:
+def test_a_worker_refuses_a_wrong_configuration(
+    log_dir: Path, changes: dict[str, object], message: str
+) -> None:
     assert message in refusal("hosts.worker", worker_config(log_dir, **changes), log_dir)
 
 
-def test_a_ps_whose_configuration_is_wrong_says_so(log_dir: Path) -> None:
+def test_a_server_with_a_wrong_configuration_reports_the_error(log_dir: Path) -> None:
     agent = Agent("hosts.ps", ps_config(log_dir, 0, colour=1), log_dir)
     assert agent.close() == 1
     assert says(agent.first["error"], "colour", "permitted")
 
 
-def test_a_ps_of_a_run_that_names_no_version_of_the_wire_says_so(log_dir: Path) -> None:
+def test_a_server_configuration_without_a_version_of_the_wire_is_refused(log_dir: Path) -> None:
     config = ps_config(log_dir, 0)
     del config["wire"]
     (path := log_dir / "ps.json").write_text(json.dumps(config))

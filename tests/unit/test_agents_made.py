@@ -56,7 +56,7 @@ BOUNDS = [
 
 
 @pytest.mark.parametrize(("config", "good", "place", "least", "maximum"), BOUNDS)
-def test_settings_have_bounds(
+def test_settings_of_agents_have_bounds(
     config: type[BaseModel],
     good: dict[str, Any],
     place: tuple[str | int, ...],
@@ -83,12 +83,12 @@ def test_settings_have_bounds(
 
 
 @pytest.mark.parametrize("as_plain", [False, True])
-def test_a_ps_s_data_path_is_compiled_unless_it_is_to_be_read_along(as_plain: bool) -> None:
+def test_a_servers_data_path_is_compiled_unless_plain_python_is_requested(as_plain: bool) -> None:
     server = RpcServer(make_server(0, 1, KeySpace(9), [1]), lambda: 0, as_plain)
     assert (server._machine is COMPILED_PS) is not as_plain
 
 
-def test_a_ps_writes_its_connection_log_when_a_part_of_it_is_full(tmp_path: Path) -> None:
+def test_a_server_writes_its_connection_log_when_a_part_is_full(tmp_path: Path) -> None:
     config = PsConfig.model_validate({**PS, "log_dir": tmp_path})
     process = PsProcess(config)
     with closing(process.sockets()) as sockets:

@@ -28,22 +28,22 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", hotline.__all__)
-def test_all_that_it_promises_is_there(name: str) -> None:
+def test_every_public_name_of_the_package_exists_and_has_a_docstring(name: str) -> None:
     assert getattr(hotline, name).__doc__ and name in dir(hotline)
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+def test_an_unknown_name_is_answered_with_the_known_names() -> None:
     with pytest.raises(AttributeError, match=mentions("simulat", "attribute")):
         _ = hotline.simulat
 
 
-def test_nothing_is_imported_before_it_is_asked_for() -> None:
+def test_importing_hotline_imports_no_heavy_package() -> None:
     heavy = {"numba", "polars", "finsy", "numpy", "torch"}
     loaded = f"import sys, hotline; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True).stdout == "[]\n"
 
 
-def test_without_pytorch_its_layers_say_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pytorch_the_layers_say_how_to_install_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "hotline.torch", raising=False)
     monkeypatch.delitem(vars(hotline), "torch", raising=False)
@@ -51,7 +51,7 @@ def test_without_pytorch_its_layers_say_how_to_have_it(monkeypatch: pytest.Monke
         _ = hotline.torch
 
 
-def test_a_run_in_virtual_time_its_numbers_and_its_report_again(tmp_path: Path) -> None:
+def test_a_simulated_run_returns_its_numbers_and_its_report_can_be_rebuilt(tmp_path: Path) -> None:
     made = hotline.simulate(runs=tmp_path / "runs", **SMALL)
     made.check()
     assert made.page.is_file() and made.folder == (tmp_path / "runs" / "latest").resolve()
@@ -59,7 +59,7 @@ def test_a_run_in_virtual_time_its_numbers_and_its_report_again(tmp_path: Path) 
     assert isinstance(again, Run) and again.summary == made.summary == hotline.read(made.folder).summary
 
 
-def test_a_file_s_settings_are_changed_by_those_that_are_given(tmp_path: Path) -> None:
+def test_given_settings_override_the_settings_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text("workers = 2\nservers = 2\n")
     with pytest.raises(hotline.HotlineError, match=r"^rounds = -1: "):
@@ -71,7 +71,7 @@ def test_a_file_s_settings_are_changed_by_those_that_are_given(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("wrong", ["workers", "servers", "keys_per_step", "top_k", "skew"])
-def test_a_cluster_that_cannot_be_is_named(wrong: str) -> None:
+def test_an_impossible_cluster_is_refused_by_name(wrong: str) -> None:
     cluster: dict[str, Any] = {"workers": 2, "servers": 2, wrong: 0}
     with pytest.raises(hotline.HotlineError, match=f"^{wrong} = 0: "):
         hotline.answer(**cluster)

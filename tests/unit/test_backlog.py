@@ -25,7 +25,7 @@ class Disk:
         self.written += rows
 
 
-def test_what_does_not_fit_is_dropped_and_counted() -> None:
+def test_rows_beyond_the_limit_are_dropped_and_counted() -> None:
     disk = Disk()
     with closing(Backlog[list[int]](limit=3)) as backlog:
         stored = [backlog.put([number] * 10, disk.write) for number in range(5)]
@@ -39,7 +39,7 @@ def test_what_does_not_fit_is_dropped_and_counted() -> None:
         assert backlog.dropped == 20
 
 
-def test_what_has_been_written_waits_no_more() -> None:
+def test_written_rows_make_room_for_further_rows() -> None:
     disk = Disk()
     disk.gate.set()
     with closing(Backlog[list[int]](limit=1)) as backlog:
@@ -63,7 +63,7 @@ def test_every_row_is_written_or_counted(batches: list[list[int]], limit: int) -
     assert backlog.dropped == sum(map(len, batches[limit:]))
 
 
-def test_what_comes_after_the_thread_has_ended_is_written_at_once() -> None:
+def test_rows_put_after_the_end_of_the_thread_are_written_at_once() -> None:
     """At the interpreter's exit, executors are shut down before exit functions are called."""
     written: list[int] = []
     backlog = Backlog[list[int]]()

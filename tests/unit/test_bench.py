@@ -22,11 +22,11 @@ CASES: dict[str, Callable[[], tuple[Setup, Workload]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_frame_leaves_by_the_port_that_it_names_with_its_stamp(case: str) -> None:
+def test_every_frame_leaves_by_the_port_in_its_header_with_its_stamp(case: str) -> None:
     check_frames(*CASES[case](), 2)  # the entries are of the first slots
 
 
-def test_hit_frames_are_answered_and_cold_ones_pass() -> None:
+def test_frames_that_hit_are_answered_and_cold_frames_pass() -> None:
     hit, cold = (
         install_program(setup).process(INGRESS, stamped(workload, 0), 0, 3)[0]
         for setup, workload in (

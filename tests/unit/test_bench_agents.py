@@ -72,7 +72,7 @@ def test_requests_are_rpcs_of_all_lanes(op: Op) -> None:
 
 @pytest.mark.parametrize("hashed", [False, True])
 @pytest.mark.parametrize("op", [Op.PULL, Op.PUSH])
-def test_a_ps_alone_does_all_that_it_is_timed_for(op: Op, hashed: bool) -> None:
+def test_a_server_alone_handles_all_timed_requests(op: Op, hashed: bool) -> None:
     space = space_of(SIZE, hashed)
     server = server_of(space)
     values = us_per_rpc(server, make_requests(op, keys_of(space, 100)))
@@ -82,7 +82,7 @@ def test_a_ps_alone_does_all_that_it_is_timed_for(op: Op, hashed: bool) -> None:
 
 
 @pytest.mark.parametrize("text", OPTIMISERS)
-def test_a_ps_with_an_optimiser_applies_all_that_it_is_timed_for(text: str) -> None:
+def test_a_server_with_an_optimiser_applies_all_timed_pushes(text: str) -> None:
     space = KeySpace(SIZE)
     server = server_of(space, text)
     values = us_per_rpc(server, make_requests(Op.PUSH, keys_of(space, 100)))
@@ -99,7 +99,7 @@ def test_a_measurement_of_rpcs_that_are_not_answered_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("parameters", "hashed"), [(SIZE, False), (SIZE, True), (700, True)])
-def test_memory_is_what_a_ps_has(parameters: int, hashed: bool) -> None:
+def test_the_computed_memory_equals_the_memory_of_a_server(parameters: int, hashed: bool) -> None:
     space = space_of(parameters, hashed)
     server = server_of(space)
     keys = 0 if space.sparse is None else space.sparse.nbytes
@@ -156,7 +156,7 @@ def test_a_ps_process_answers_callers_and_a_worker_that_logs_each_rpc(tmp_path: 
     assert logged["lanes"].sum() == 2 * 2 * 5 * 100
 
 
-def test_a_ps_that_does_not_start() -> None:
+def test_a_server_that_does_not_start_is_reported() -> None:
     other_options = ("192.0.2.1", HOTLINE_PORT)
     with (
         pytest.raises(BenchError, match=mentions("PS", "start")),
@@ -206,7 +206,7 @@ def test_lines_are_of_pairs_with_the_echo() -> None:
     assert reported == LINES
 
 
-def test_goals_are_those_of_the_sizes_that_are_measured() -> None:
+def test_each_measured_size_of_a_server_has_its_goal() -> None:
     assert {share: goal.text() for share, (goal,) in HANDLE_US.items()} == {
         (900_000, False): "≤ 0.75",
         (150_000_000, False): "≤ 1",

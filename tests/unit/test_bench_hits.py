@@ -44,7 +44,7 @@ def keys_of(frames: pushes.Pushes) -> NDArray[np.uint64]:
     return frames.frames[:, -LANES * 12 : -LANES * 4].copy().view(">u8").astype(np.uint64)
 
 
-def test_hot_keys_are_distinct_in_their_lanes_and_the_popular_ones_come_often() -> None:
+def test_hot_keys_are_distinct_in_their_lanes_and_popular_keys_come_often() -> None:
     frames = pushes.hot_pushes(1, 640)
     keys = keys_of(frames)
     assert (lanes_of(keys) == np.arange(LANES)).all()
@@ -79,7 +79,7 @@ def test_the_switch_answers_hits_and_passes_cold_frames(
     assert took.min() > 0
 
 
-def test_frames_that_do_not_come_out_are_an_error(switch: CompiledPipeline) -> None:
+def test_lost_frames_are_an_error(switch: CompiledPipeline) -> None:
     frames = pushes.hot_pushes(1, 64)
     frames.frames[:, 12] = 0xFF  # of no IP packet
     with pytest.raises(BenchError, match=mentions(0, 64)):
@@ -122,5 +122,5 @@ def test_events_are_counted_in_the_block_alone() -> None:
     assert none == {}
 
 
-def test_a_machine_without_an_event_says_so() -> None:
+def test_an_event_that_the_machine_cannot_count_is_reported() -> None:
     assert "nonsense" in counters.missing({"nonsense": (0, 1 << 30)})

@@ -16,7 +16,7 @@ from tools.bench.stepper import stepping
 CORE = min(os.sched_getaffinity(0))
 
 
-def test_a_script_s_steps_are_pushed_beside_those_of_the_built_in_worker(tmp_path: Path) -> None:
+def test_a_script_and_the_built_in_worker_push_their_steps_to_one_server(tmp_path: Path) -> None:
     """Ten steps of 100 keys; both workers push to the same PS."""
     with script(1000, 1, 100, CORE) as scripts, closing(open_udp((HOST, 20_000))) as sock:
         times = scripts.run(10)
@@ -30,14 +30,14 @@ def test_a_script_s_steps_are_pushed_beside_those_of_the_built_in_worker(tmp_pat
     assert (both != pushed).sum() == 100  # a unit each
 
 
-def test_a_script_pushes_rows() -> None:
+def test_a_script_of_the_bench_pushes_rows() -> None:
     with script(1000, 16, 50, CORE) as scripts:
         scripts.run(3)
         pushed = scripts._kv.read()
     assert pushed.shape == (62, 16) and pushed.any(1).sum() >= 50 and (pushed != 0).any(0).all()
 
 
-def test_lines_are_of_both_or_of_the_script_alone() -> None:
+def test_lines_of_results_compare_the_script_with_the_built_in_worker() -> None:
     took = {
         LIBRARY: [StepTimes(2000, 100, 1600), StepTimes(3000, 300, 1500), StepTimes(1000, 200, 1700)],
         BUILT_IN: [StepTimes(1000, 1000, 0), StepTimes(2000, 2000, 0), StepTimes(2000, 1900, 0)],

@@ -42,7 +42,7 @@ def test_a_change_is_the_geometric_mean_of_the_passes_ratios() -> None:
     assert found["repeat"] == pytest.approx(wanted, rel=1e-5)
 
 
-def test_the_figures_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_figures_of_a_run_are_read_from_its_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("analysis.report.figures", lambda sources, progress: [])
     made = make_run(tmp_path / "run")
     made.record.blocks = [block for block in made.record.blocks if block.load == 0.5]

@@ -136,7 +136,7 @@ def broken_paths(argument: PathArgument, folder: Path) -> Iterator[tuple[str, Pa
 
 
 @pytest.mark.parametrize("argument", INPUTS, ids=map(str, INPUTS))
-def test_a_broken_file_is_one_error_that_names_it(
+def test_a_broken_file_is_one_error_that_names_the_file(
     argument: PathArgument, tmp_path: Path, log: Path, run: Path
 ) -> None:
     for _kind, path in broken_paths(argument, tmp_path):
@@ -192,7 +192,7 @@ def test_a_run_without_the_files_of_its_agents_cannot_be_recovered(run: Path, tm
 
 
 @pytest.mark.parametrize("kind", ["folder", "parent is a file", "no parent"])
-def test_an_output_that_cannot_be_written_is_one_error_that_names_it(
+def test_an_output_that_cannot_be_written_is_one_error_that_names_the_path(
     kind: str, tmp_path: Path, log: Path
 ) -> None:
     files = [argument for argument in ARGUMENTS if argument.is_output and argument.parameter.name != "into"]
@@ -235,7 +235,7 @@ def command_of(argument: PathArgument) -> click.Command:
         (errno.EROFS, "Read-only file system"), (errno.ENAMETOOLONG, "File name too long"),
     ],
 )  # fmt: skip
-def test_what_the_system_refuses_anywhere_in_a_command_is_one_error(
+def test_an_operating_system_error_anywhere_in_a_command_is_one_error(
     number: int, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log: Path
 ) -> None:
     """An `OSError` that no code expects names its file and its true cause, too."""
@@ -257,6 +257,6 @@ def test_what_the_system_refuses_anywhere_in_a_command_is_one_error(
         ("10 requested and 9 written", "10 requested and 9 written: the disk may be full"),
     ],
 )
-def test_a_reason_is_that_of_the_system(text: str, reason: str) -> None:
+def test_the_reason_of_an_error_is_the_systems_reason(text: str, reason: str) -> None:
     """Libraries raise `OSError` without a number; only a short write means a full disk."""
     assert reason_of(OSError(text)) == reason

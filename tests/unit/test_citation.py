@@ -18,7 +18,7 @@ ALLOWED = REQUIRED | {"abstract", "keywords", "license", "references", "type", "
 REQUIRED_OF_A_REFERENCE = {"authors", "title", "type"}
 
 
-def test_the_file_has_the_keys_that_the_format_requires_and_no_unknown_ones() -> None:
+def test_the_file_has_the_required_keys_of_the_format_and_no_unknown_keys() -> None:
     assert set(CITATION) >= REQUIRED
     assert set(CITATION) <= ALLOWED
     assert CITATION["cff-version"] == "1.2.0"
@@ -26,7 +26,7 @@ def test_the_file_has_the_keys_that_the_format_requires_and_no_unknown_ones() ->
 
 
 @pytest.mark.parametrize("key", ["license", "version"])
-def test_version_and_licence_are_those_of_the_project(key: str) -> None:
+def test_version_and_licence_equal_the_projects(key: str) -> None:
     assert CITATION[key] == PROJECT[key]
 
 
@@ -39,7 +39,7 @@ def test_each_reference_is_complete_and_is_linked_in_a_page() -> None:
         assert link in readme
 
 
-def test_authors_are_people_with_both_names_or_an_entity_with_one() -> None:
+def test_authors_are_people_with_two_names_or_an_entity_with_a_name() -> None:
     people = [each for entry in (CITATION, *CITATION["references"]) for each in entry["authors"]]
     assert people
     for each in people:

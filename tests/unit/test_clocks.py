@@ -46,7 +46,7 @@ def is_stamped(sock: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("step_ns", STEPS_NS.values(), ids=STEPS_NS)
-def test_a_datagram_arrives_when_it_did_whatever_the_unix_clock_says(
+def test_arrival_times_of_datagrams_do_not_follow_steps_of_the_unix_clock(
     monkeypatch: pytest.MonkeyPatch, step_ns: int
 ) -> None:
     """The receiver is that of Scapy's agents, and of a PS's own RPCs. One datagram in four meets the step."""
@@ -69,7 +69,9 @@ def test_a_datagram_arrives_when_it_did_whatever_the_unix_clock_says(
             assert begin_ns - MS <= received.arrival <= (received.read if k % 4 == 1 else sent_ns + MS)
 
 
-def test_a_step_before_a_datagram_does_not_make_it_late(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_the_clock_before_a_datagram_does_not_delay_its_arrival_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The first datagram of an idle receiver after a step has no queue, and the next one has its own."""
     clock = SteppedClock()
     with closing(open_udp(("127.0.0.1", 0))) as sock:
@@ -96,6 +98,6 @@ READS_UNIX_TIME = {
 }
 
 
-def test_only_these_modules_read_the_unix_clock() -> None:
+def test_only_listed_modules_read_the_unix_clock() -> None:
     """No protocol is ordered or timed by it, since it may be set at any time."""
     assert readers_of_unix_time(*(ROOT / room for room in CORE)) == set(READS_UNIX_TIME)

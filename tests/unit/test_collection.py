@@ -20,7 +20,7 @@ sys.meta_path.insert(0, Forbidden())
 """
 
 
-def test_without_mininet(tmp_path: Path) -> None:
+def test_tests_are_collected_without_mininet(tmp_path: Path) -> None:
     (tmp_path / "without_mininet.py").write_text(WITHOUT_MININET)
     options = ["--collect-only", "-q", "-p", "no:cacheprovider", "-p", "without_mininet"]
     done = subprocess.run(

@@ -35,7 +35,7 @@ def test_usage_is_of_the_command_and_its_children(tmp_path: Path) -> None:
     assert usages["true"].peak_bytes < PEAK_BYTES <= usages[BUSY].peak_bytes < 2 * PEAK_BYTES
 
 
-def test_a_command_has_no_variables_of_this_process(
+def test_a_timed_command_gets_no_environment_variables_of_the_caller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("PYTHONPATH", "MAKEFLAGS", "ARGS", "HOME"):

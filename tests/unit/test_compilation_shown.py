@@ -20,7 +20,9 @@ HEAD = "compiling what no earlier run has needed (once, up to a minute):\n"
 
 
 @pytest.mark.parametrize(("min_shown_s", "lines"), [(0.0, "  the whole (0 s)\n  another (0 s)\n"), (1.0, "")])
-def test_what_takes_long_is_listed(min_shown_s: float, lines: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compilations_that_take_long_are_listed(
+    min_shown_s: float, lines: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def simulate(*_: object, **__: object) -> None:
         with compiling("the whole"), compiling("a part"):
             pass
@@ -34,7 +36,7 @@ def test_what_takes_long_is_listed(min_shown_s: float, lines: str, monkeypatch: 
     assert (ended.exit_code, ended.stdout, ended.stderr) == (1, "", f"{HEAD}{lines}Error: it ends here\n")
 
 
-def test_nothing_is_said_if_all_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_printed_if_all_code_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     def simulate(*_: object, **__: object) -> None:
         raise HotlineError("it ends here")
 
@@ -42,7 +44,7 @@ def test_nothing_is_said_if_all_is_cached(monkeypatch: pytest.MonkeyPatch) -> No
     assert says_in_one_line(invoke("simulate").stderr, "Error", "ends")
 
 
-def test_up_compiles_where_the_user_sees_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_hotline_up_compiles_in_the_users_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     order: list[str] = []
 
     def start(*_: object) -> dict[str, str]:

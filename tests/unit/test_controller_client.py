@@ -122,13 +122,13 @@ def reported(scenario: Scenario, kind: type[DeviceError] = DeviceError) -> str:
     return str(failure.value)
 
 
-def test_the_options_of_a_connection(switch: type[Switch]) -> None:
+def test_a_connection_has_the_device_id_and_no_pipeline_in_its_options(switch: type[Switch]) -> None:
     connect(device_id=3)
     [options] = switch.opened
     assert (options.device_id, options.p4info, options.p4blob, switch.closed) == (3, None, None, 1)
 
 
-def test_a_primary_that_is_there_is_outbid_by_one(switch: type[Switch]) -> None:
+def test_an_existing_primary_is_outbid_by_1(switch: type[Switch]) -> None:
     switch.highest = staticmethod(lambda attempt: 50)
     connect()
     ids = [options.initial_election_id for options in switch.opened]
@@ -139,7 +139,7 @@ def test_a_primary_that_is_there_is_outbid_by_one(switch: type[Switch]) -> None:
     assert len(switch.opened) == 1
 
 
-def test_one_that_outbids_every_time_is_an_error(switch: type[Switch]) -> None:
+def test_a_controller_that_outbids_every_time_is_an_error(switch: type[Switch]) -> None:
     switch.highest = staticmethod(lambda attempt: 100 * attempt)
     text = f"switch {ADDRESS}: another controller keeps taking the primary role"
     with pytest.raises(NotPrimary, match=exactly(text)):
@@ -147,7 +147,7 @@ def test_one_that_outbids_every_time_is_an_error(switch: type[Switch]) -> None:
     assert switch.closed == len(switch.opened) > 2
 
 
-def test_an_undisturbed_controller_bids_higher_than_others_and_is_not_outbid(switch: type[Switch]) -> None:
+def test_an_exclusive_controller_bids_highest_and_is_not_outbid(switch: type[Switch]) -> None:
     connect(exclusive=True)
     [options] = switch.opened
     bid = options.initial_election_id
@@ -165,7 +165,7 @@ def test_an_undisturbed_controller_bids_higher_than_others_and_is_not_outbid(swi
     assert switch.closed == 1 + len(switch.opened) == 4
 
 
-def test_a_switch_that_ends_while_a_connection_is_made(switch: type[Switch]) -> None:
+def test_a_switch_that_ends_while_a_connection_is_made_is_one_error(switch: type[Switch]) -> None:
     """The client of finsy also asks for ports, by gNMI."""
     error = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), "why")
     for switch.entering in (fy.P4ClientError(error, "an RPC"), GNMIClientError(error)):
@@ -258,7 +258,7 @@ def test_a_stream_that_takes_nothing_is_an_error(
     assert says(reported(lambda c: c.send(b"frame", 1)), "packet-out", "within 0.01 s", "connections")
 
 
-def test_packet_ins(switch: type[Switch]) -> None:
+def test_packet_ins_are_received_in_order_through_a_large_queue(switch: type[Switch]) -> None:
     """Hundreds of answers come at once: finsy drops those that do not fit its queue."""
     switch.answers = [b"one", b"two"]
 
@@ -279,7 +279,7 @@ def test_the_cells_of_counters_are_in_order(switch: type[Switch]) -> None:
     assert switch.asked == [[[fy.P4CounterEntry("rpcs"), fy.P4CounterEntry("drops")]]]
 
 
-def test_some_cells_of_counters_are_as_they_were_asked_for(
+def test_requested_cells_of_counters_are_returned_in_the_requested_order(
     switch: type[Switch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
@@ -297,7 +297,7 @@ def test_some_cells_of_counters_are_as_they_were_asked_for(
     assert asked == [filters[:3], filters[3:]]
 
 
-def test_only_the_cells_of_a_register_that_are_wanted_are_asked_for(switch: type[Switch]) -> None:
+def test_only_the_wanted_cells_of_a_register_are_requested(switch: type[Switch]) -> None:
     register = "bank_00.values_a"
     size = switch.schema.registers[register].size
     switch.answers = [fy.P4RegisterEntry(register, index=index, data=7 + index) for index in range(size)]
@@ -338,7 +338,7 @@ async def _check(opened: SwitchClient) -> None:
     opened.check_pipeline()
 
 
-def test_a_pipeline_that_is_none_or_another(switch: type[Switch]) -> None:
+def test_a_switch_without_a_pipeline_is_one_error(switch: type[Switch]) -> None:
     on(_check)
     switch.schema = fy.P4Schema()
     assert says_in_one_line(reported(_check, PipelineError), "pipeline", "up", ADDRESS)
@@ -350,7 +350,9 @@ def test_a_pipeline_of_another_design_is_named(switch: type[Switch]) -> None:
 
 
 @pytest.mark.parametrize(("line", "wire"), [("", "1"), ("7", "7")])
-def test_our_pipeline_of_another_version_of_the_wire(switch: type[Switch], line: str, wire: str) -> None:
+def test_a_pipeline_of_another_version_of_the_wire_is_refused_and_replaced_by_a_commit(
+    switch: type[Switch], line: str, wire: str
+) -> None:
     """Version 1 did not name itself."""
     other = fy.P4Schema(OURS.p4info)
     other.p4info.pkg_info.version = line
@@ -359,7 +361,7 @@ def test_our_pipeline_of_another_version_of_the_wire(switch: type[Switch], line:
     assert on(lambda c: c.commit_pipeline()) is True
 
 
-def test_our_pipeline_is_committed_once(switch: type[Switch]) -> None:
+def test_the_designs_pipeline_is_committed_once(switch: type[Switch]) -> None:
     assert on(lambda c: c.commit_pipeline()) is False
     assert len(switch.opened) == 1
     switch.schema = fy.P4Schema()
@@ -371,7 +373,9 @@ def test_our_pipeline_is_committed_once(switch: type[Switch]) -> None:
     assert options.p4blob == OURS.program
 
 
-def test_a_pipeline_that_was_not_built(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipeline_that_was_not_built_is_an_error_that_names_make_p4(
+    switch: type[Switch], monkeypatch: pytest.MonkeyPatch
+) -> None:
     schema_of.cache_clear()
     missing = replace(OURS, program=OURS.program.with_name("missing.json"))
     monkeypatch.setattr(client, "find_design", lambda _name: missing)
@@ -381,7 +385,7 @@ def test_a_pipeline_that_was_not_built(switch: type[Switch], monkeypatch: pytest
 @pytest.mark.parametrize(
     "address", ["10.0.0.1:1", "localhost:65535", "[::1]:9559", "switch-1.lab:80", "[fe80::1]:00080"]
 )
-def test_right_addresses(address: str) -> None:
+def test_valid_addresses_are_accepted(address: str) -> None:
     assert SwitchClient(address).address == address
 
 
@@ -392,12 +396,12 @@ def test_right_addresses(address: str) -> None:
         *("::1:9559", "[::1:9559", "::1]:9559", "[x]:1", "a:+1", "a:1 ", "a:1:2", "nonsense", ""),
     ],
 )
-def test_wrong_addresses(address: str) -> None:
+def test_invalid_addresses_are_refused(address: str) -> None:
     text = f"switch address: expected HOST:PORT, as 127.0.0.1:9559, got {address!r}"
     with pytest.raises(DeviceError, match=exactly(text)):
         SwitchClient(address)
 
 
-def test_a_connection_that_is_not_open() -> None:
+def test_calls_on_a_closed_connection_are_refused() -> None:
     with pytest.raises(RuntimeError, match=mentions("connection", "open")):
         SwitchClient().check_pipeline()

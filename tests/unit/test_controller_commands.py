@@ -112,12 +112,14 @@ PRIMARY, READER = ("connect", "127.0.0.1:9559", 1, True), ("connect", "127.0.0.1
 END = ("disconnect",)
 
 
-def test_the_summary_of_a_plan() -> None:
+def test_a_plan_is_summarised_by_its_numbers_of_changes() -> None:
     assert PLAN.summary() == SUMMARY
     assert NOTHING.summary() == dict.fromkeys(SUMMARY, 0)
 
 
-def test_a_summary_of_one_of_each_is_singular(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_of_single_changes_is_in_the_singular(
+    played: type[Played], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(MigrationPlan, "summary", lambda plan: dict.fromkeys(SUMMARY, 1))
     assert output_of("unload", "--job", "4") == "done: 1 insert, 1 modify, 1 delete, 1 seeded, 1 collected\n"
 
@@ -133,7 +135,7 @@ def test_load_as_a_dry_run_becomes_no_primary(played: type[Played], hot_set: str
     assert json_output("load", hot_set, "--job", 4, "--dry-run") == {"dry_run": True, **SUMMARY}
 
 
-def test_unload_loads_nothing(played: type[Played]) -> None:
+def test_unload_loads_an_empty_hot_set(played: type[Played]) -> None:
     assert output_of("unload", "--job", "4", "--switch", "10.0.0.1:7", "--device-id", "3") == "done: " + TOLD
     assert played.calls == [("connect", "10.0.0.1:7", 3, True), ("load", 4, []), END]
     assert json_output("unload", "--job", 65535) == {"dry_run": False, **SUMMARY}
@@ -141,13 +143,13 @@ def test_unload_loads_nothing(played: type[Played]) -> None:
     assert ("plan", 0, []) in played.calls
 
 
-def test_nothing_to_do(played: type[Played]) -> None:
+def test_a_command_without_changes_prints_nothing_to_do(played: type[Played]) -> None:
     played.answer = NOTHING
     for command in ("unload", "unload --dry-run", "offload on", "proxy off"):
         assert output_of(*command.split(), "--job", "4") == "nothing to do\n"
 
 
-def test_offload(played: type[Played]) -> None:
+def test_the_command_offload_sets_or_plans_the_offload_of_a_job(played: type[Played]) -> None:
     assert output_of("offload", "off", "--job", "4") == "done: offload off, " + TOLD
     assert played.calls == [PRIMARY, ("job", 4), ("set_offload", 4, False), END]
     played.calls.clear()
@@ -161,7 +163,7 @@ def test_offload(played: type[Played]) -> None:
     assert json_output("offload", "on", "--job", 4)["offload"] is None
 
 
-def test_proxy(played: type[Played]) -> None:
+def test_the_command_proxy_sets_the_proxy_of_a_job(played: type[Played]) -> None:
     assert output_of("proxy", "on", "--job", "4") == "done: proxy on\n"
     assert played.calls == [PRIMARY, ("job", 4), ("set_proxy", 4, True), END]
     played.calls.clear()
@@ -193,7 +195,9 @@ class Follower:
         return [next(self._periods)]
 
 
-def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_follow_prints_a_line_for_each_period(
+    played: type[Played], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("hotline.cli.follow.Follower", Follower)
     asked = ("follow", "--job", "4", "--top-k", "20000", "--period-s", "0.2", "--periods", "2")
     assert output_of(*asked) == (
@@ -216,7 +220,9 @@ def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("given", "asked"), [((), None), (("0",), (0,)), (("0", str(2**64 - 2)), (0, 2**64 - 2))]
 )
-def test_registers(played: type[Played], given: tuple[str, ...], asked: tuple[int, ...] | None) -> None:
+def test_the_command_registers_prints_values_and_weights(
+    played: type[Played], given: tuple[str, ...], asked: tuple[int, ...] | None
+) -> None:
     assert json_output("registers", "--job", 4, "--scale", 2, *given) == [
         {"key": 7, "lane": 1, "slot": 0, "state": "hot", "values": [-5], "weights": [-2.5]}
     ]
@@ -236,7 +242,9 @@ def test_registers(played: type[Played], given: tuple[str, ...], asked: tuple[in
         ("registers --job 4", ""),
     ],
 )
-def test_ctrl_c_says_how_to_finish_what_was_begun(played: type[Played], command: str, reported: str) -> None:
+def test_ctrl_c_says_how_to_finish_the_interrupted_command(
+    played: type[Played], command: str, reported: str
+) -> None:
     played.error = KeyboardInterrupt()
     result = invoke(*command.split())
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", f"hotline: interrupted{reported}\n")
@@ -249,7 +257,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_build_and_show(tmp_path: Path, log: Path) -> None:
+def test_a_built_hot_set_can_be_shown(tmp_path: Path, log: Path) -> None:
     file = str(tmp_path / "hot.parquet")
     assert says_in_one_line(
         output_of("hotset", "build", str(log), "--top-k", "2", "-o", file), 2, "90.0%", 0, 1, 32, file
@@ -260,7 +268,7 @@ def test_build_and_show(tmp_path: Path, log: Path) -> None:
     assert [row["key"] for row in summary["head"]] == [5, 6]
 
 
-def test_build_of_one_job(tmp_path: Path, log: Path) -> None:
+def test_a_hot_set_is_built_from_the_updates_of_one_job(tmp_path: Path, log: Path) -> None:
     file = tmp_path / "hot.parquet"
     built = json_output("hotset", "build", log, log, "--top-k", 1, "--job", 2, "-o", file)
     assert sum(built.pop("slots_in_bank")) == 1
@@ -277,7 +285,7 @@ def test_a_bad_file_ends_with_one_line_and_an_exit_code(log: Path, command: tupl
     assert says_in_one_line(result.stderr, "Parquet", log)
 
 
-def test_a_switch_that_is_not_there() -> None:
+def test_a_missing_switch_is_one_error() -> None:
     result = invoke("status", "--switch", "127.0.0.1:1")
     text = "Error: no switch answers at 127.0.0.1:1; is it running, and is the address right?\n"
     assert (result.exit_code, result.stderr) == (1, text)
@@ -305,13 +313,13 @@ def test_a_bad_log_ends_with_one_line(tmp_path: Path, content: bytes | None, why
     assert (result.exit_code, result.stderr) == (1, f"Error: {log}: {why}\n")
 
 
-def test_a_wrong_switch_address() -> None:
+def test_a_wrong_switch_address_is_one_error() -> None:
     result = invoke("status", "--switch", "nonsense")
     text = "Error: switch address: expected HOST:PORT, as 127.0.0.1:9559, got 'nonsense'\n"
     assert (result.exit_code, result.stderr) == (1, text)
 
 
-def test_a_hot_set_as_it_is_shown(hot_set: str) -> None:
+def test_a_hot_set_is_shown_with_ranks_keys_updates_and_shares(hot_set: str) -> None:
     shown = output_of("hotset", "show", hot_set).splitlines()
     assert says_in_one_line(shown[0], 2, "100.0%", 0, 1, 32, hot_set)
     assert shown[1].strip() == "the first 2"
@@ -363,7 +371,7 @@ def test_wrong_usage_reaches_no_switch(played: type[Played], arguments: str) -> 
         "follow --job 1 --top-k 5 --margin",
     ],
 )
-def test_what_is_not_a_number_is_in_no_range(command: str) -> None:
+def test_options_with_a_range_refuse_nan(command: str) -> None:
     result = invoke(*command.split(), "nan")
     assert result.exit_code == 2
     assert says(result.stderr, "nan", command.split()[-1])
@@ -392,7 +400,7 @@ def test_each_command_and_option_is_explained(path: str) -> None:
     assert output_of(*path.split(), "-h") == output_of(*path.split(), "--help")
 
 
-def test_verbose_logs_to_stderr(monkeypatch: pytest.MonkeyPatch, played: type[Played]) -> None:
+def test_the_option_verbose_logs_to_stderr(monkeypatch: pytest.MonkeyPatch, played: type[Played]) -> None:
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(logging, "basicConfig", lambda **settings: seen.append(settings))
     finsy = logging.getLogger("finsy")

@@ -30,7 +30,7 @@ def covered(path: Path, updates: dict[int, int], *, jobs: int = 1, part_rows: in
 
 
 @given(COUNTS, st.integers(1, 20))
-def test_it_equals_a_sorted_list(
+def test_the_coverage_of_the_top_k_keys_equals_sums_of_a_sorted_list(
     tmp_path_factory: pytest.TempPathFactory, updates: dict[int, int], part_rows: int
 ) -> None:
     found = covered(tmp_path_factory.mktemp("logs") / "log.parquet", updates, part_rows=part_rows)
@@ -56,7 +56,7 @@ def test_the_limit_is_where_a_lane_is_full(keys: list[int], slots: int) -> None:
     assert table_limit(np.array(keys, np.uint64), np.ones(len(keys), np.int64), SLOTS // slots) == fit
 
 
-def test_more_keys_than_slots(tmp_path: Path) -> None:
+def test_the_limit_is_below_the_number_of_keys_if_keys_exceed_the_slots(tmp_path: Path) -> None:
     keys = np.arange(MAX_KEYS + 10_000, dtype=np.uint64)
     log = tmp_path / "log.parquet"
     pl.DataFrame({"key": keys, "updates": keys[::-1] + 1}).write_parquet(log)
@@ -80,7 +80,7 @@ def test_the_k_to_choose_is_the_knee_as_far_as_the_tables_go(tmp_path: Path) -> 
     assert (narrow.knee, narrow.limit, narrow.recommended_top_k) == (3, 2, 2)
 
 
-def test_keys_that_are_all_alike(tmp_path: Path) -> None:
+def test_equally_hot_keys_have_a_linear_coverage(tmp_path: Path) -> None:
     found = covered(tmp_path / "log.parquet", dict.fromkeys(range(10), 7))
     assert (found.share(5), found.keys, found.updates) == (0.5, 10, 70)
     assert covered(tmp_path / "one.parquet", {5: 3}).points() == [1]
@@ -104,6 +104,6 @@ def test_a_mini_batch_of_a_training_set_updates_its_keys_once(tmp_path: Path) ->
 
 
 @given(updates=st.lists(st.integers(0, 5), min_size=1, max_size=40), top_k=st.integers(0, 45))
-def test_the_hottest_keys_are_those_that_a_stable_sort_puts_first(updates: list[int], top_k: int) -> None:
+def test_the_hottest_keys_are_the_first_keys_of_a_stable_sort(updates: list[int], top_k: int) -> None:
     first = sorted(range(len(updates)), key=lambda key: -updates[key])[:top_k]
     assert np.flatnonzero(find_hottest(np.array(updates), top_k)).tolist() == sorted(first)

@@ -52,7 +52,7 @@ def test_logs_of_every_form_are_added_up(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(0, 30), min_size=1), st.integers(1, 40), st.integers(1, 20))
-def test_top_k_is_that_of_a_counter_with_ties_by_key(
+def test_the_top_k_keys_equal_a_plain_counters_with_ties_broken_by_key(
     tmp_path_factory: pytest.TempPathFactory, keys: list[int], top_k: int, part_rows: int
 ) -> None:
     path = tmp_path_factory.mktemp("logs") / "log.parquet"
@@ -137,7 +137,7 @@ def test_a_non_regular_file_is_refused(tmp_path: Path) -> None:
             hotset.read(path)
 
 
-def test_the_output_may_not_destroy_anything(tmp_path: Path) -> None:
+def test_the_output_may_not_overwrite_its_input_or_a_device(tmp_path: Path) -> None:
     log = csv(tmp_path / "a.csv", "key,updates\n1,1\n")
     (tmp_path / "link").symlink_to(log)
     with pytest.raises(DataError, match=mentions("a.csv", "overwrite")):
@@ -193,14 +193,14 @@ def test_a_bad_hot_set_is_one_clear_error(tmp_path: Path, frame: pl.DataFrame, m
         hotset.read(path)
 
 
-def test_what_is_not_parquet_is_no_hot_set(tmp_path: Path) -> None:
+def test_a_file_that_is_not_parquet_is_refused_as_hot_set(tmp_path: Path) -> None:
     with pytest.raises(HotSetError, match="not a Parquet file"):
         hotset.read(csv(tmp_path / "hot.parquet", "key,updates\n1,2\n"))
     with pytest.raises(DataError, match=mentions("read", "parquet")):
         hotset.read(csv(tmp_path / "hot.parquet", "PAR1 and nothing else"))
 
 
-def test_fewer_keys_than_requested(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_fewer_keys_than_requested_give_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = csv(tmp_path / "log.csv", "key,updates\n1,3\n2,4\n3,0\n")
     hotset.build([log], 2)
     assert caplog.messages == []
@@ -244,7 +244,7 @@ def test_the_output_is_checked_before_the_logs_are_read(tmp_path: Path) -> None:
     check_output(tmp_path / "new", [tmp_path / "gone.csv"])
 
 
-def test_logs_are_named_together_where_it_may_be_any(tmp_path: Path) -> None:
+def test_all_logs_are_named_if_any_may_be_wrong(tmp_path: Path) -> None:
     first, second = (csv(tmp_path / f"{name}.csv", f"key,updates\n1,{2**62}\n") for name in "ab")
     text = f"{first}, {second}: the updates add up to 9.223e+18; they must stay below 2^63"
     with pytest.raises(DataError, match=exactly(text)):

@@ -94,7 +94,7 @@ def keys_of(ps: int, number: int) -> list[int]:
     return [key for key in keys if ps_of(key, 2) == ps][:number]
 
 
-def test_a_move_is_a_command_to_the_ps_itself() -> None:
+def test_a_move_is_a_command_addressed_to_the_server() -> None:
     switch = Played(agreeing)
     keys = [3, 2**64 - 2]
     on(switch, lambda inband: inband.move(Command.COLLECT, SERVERS[1], keys))
@@ -208,7 +208,7 @@ class CountedLooks:
 LOOKS = 20
 
 
-def test_a_call_lasts_for_as_long_as_whoever_knows_the_processes_allows() -> None:
+def test_a_call_lasts_for_as_long_as_the_run_allows() -> None:
     """A run waits for its servers; a limit of no time would end a call before its first frame."""
     sent = 0
 
@@ -225,7 +225,7 @@ def test_a_call_lasts_for_as_long_as_whoever_knows_the_processes_allows() -> Non
         move(Played(lambda frame: []))
 
 
-def test_what_does_not_answer_is_not_taken_for_an_answer(caplog: pytest.LogCaptureFixture) -> None:
+def test_packets_that_do_not_answer_the_command_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
     """The wrong answers differ in one field each; the right one comes last."""
 
     def answer(frame: UdpFrame) -> list[bytes]:
@@ -295,7 +295,7 @@ def test_registers_are_read_by_pulls_of_a_privileged_caller() -> None:
     assert {seq % 64 for seq in turns} == set(range(8)) and min(turns) == 64
 
 
-def test_one_server_is_enough() -> None:
+def test_registers_are_read_with_a_single_server() -> None:
     held = {key: 7 for key in range(3)}
     found = on(Played(reading(held)), lambda inband: inband.read(SERVERS[:1], [(key, 1) for key in held]))
     assert found == {key: (7,) for key in held}
@@ -361,7 +361,7 @@ def test_a_controller_takes_the_epoch_that_each_server_issues(newest: dict[int, 
         assert len(executed) == len({command.seq for command in executed}) == 27
 
 
-def test_a_controller_whose_server_has_a_later_one_is_not_primary() -> None:
+def test_a_controller_loses_the_primary_role_if_a_server_obeys_a_later_controller() -> None:
     servers = IssuingServers({0: 500, 1: 700})
     switch = Played(servers.answer)
 
@@ -375,7 +375,7 @@ def test_a_controller_whose_server_has_a_later_one_is_not_primary() -> None:
         on(switch, scenario)
 
 
-def test_a_first_controller_whose_server_has_a_later_one_is_not_primary() -> None:
+def test_a_first_controller_loses_the_primary_role_if_a_server_obeys_a_later_controller() -> None:
     """The server has accepted the controller's own epoch."""
     servers = IssuingServers({0: 1001, 1: 1001})
     switch = Played(servers.answer)

@@ -147,7 +147,7 @@ async def test_hot_sets_change_under_load_and_nothing_is_lost(net: LiveNet, loss
 
 
 @live()
-async def test_unload_takes_everything_home(net: LiveNet) -> None:
+async def test_unload_moves_all_keys_to_their_servers(net: LiveNet) -> None:
     async def move(net: LiveNet) -> None:
         async with Controller(net.address) as controller:
             await controller.load(JOB, range(100))
@@ -181,7 +181,7 @@ async def test_a_killed_load_is_finished_by_loading_again(net: LiveNet, tmp_path
 
 
 @live()
-async def test_an_interrupted_move_says_how_it_is_finished(net: LiveNet, tmp_path: Path) -> None:
+async def test_an_interrupted_move_says_how_to_finish_the_move(net: LiveNet, tmp_path: Path) -> None:
     file = write_hot_set(tmp_path, dict.fromkeys(range(KEYS), 1))
     await interrupt_move(net, "load", file, again="load again")
     code, _, errors = await hotline(net, "load", "--job", str(JOB), file)
@@ -209,7 +209,7 @@ async def test_without_offload_keys_are_parked_and_no_server_is_asked(net: LiveN
 
 
 @live()
-async def test_what_cannot_be_done_changes_nothing(net: LiveNet) -> None:
+async def test_refused_moves_change_nothing(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         await controller.load(JOB, [1])
         with pytest.raises(MoveRefused, match=mentions("PS", "keys")):
@@ -248,7 +248,7 @@ async def test_registers_are_read_through_the_data_plane(net: LiveNet) -> None:
         assert CONTROLLER_CALLER not in {row.worker for row in (await controller.status()).workers}
 
 
-async def test_a_lost_command_is_heard_however_far_the_others_have_got(
+async def test_a_lost_command_is_repeated_while_many_other_commands_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A large set takes hundreds of commands; the lost ones wait while others go on."""
@@ -336,7 +336,7 @@ async def test_finsy_sets_no_deadline_of_its_own(monkeypatch: pytest.MonkeyPatch
         await commit()
 
 
-async def test_a_run_waits_longer_for_its_own_switch_than_others_for_any(
+async def test_a_run_waits_longer_for_its_switch_than_other_controllers_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The switch listens before its code is compiled."""
@@ -351,14 +351,14 @@ async def test_a_run_waits_longer_for_its_own_switch_than_others_for_any(
                     pass
 
 
-async def test_a_commit_that_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_that_times_out_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_CALL_TIMEOUT_S", 0)
     with pytest.raises(DeviceError, match=mentions("commit", "within 0 s")):
         await commit()
 
 
 @live()
-async def test_commands(net: LiveNet, tmp_path: Path) -> None:
+async def test_commands_load_keys_and_read_registers_of_a_live_switch(net: LiveNet, tmp_path: Path) -> None:
     job = ("--job", str(JOB))
     file = write_hot_set(tmp_path, dict.fromkeys(range(40), 1))
     would = (0, "would do: 40 inserts, 40 modifies, 40 seeded\n", "")
@@ -398,7 +398,7 @@ async def test_commands(net: LiveNet, tmp_path: Path) -> None:
     assert code == 1 and says(errors, "columns", "rank") and errors.count("\n") == 1
 
 
-async def test_the_first_error_ends_what_runs_beside_it() -> None:
+async def test_the_first_error_cancels_concurrent_tasks() -> None:
     ended = []
 
     async def wait() -> None:

@@ -175,7 +175,7 @@ def of_ps(ps: int, number: int) -> list[int]:
     return [key for key in range(1000) if ps_of(key, 2) == ps][:number]
 
 
-def test_settings_of_the_connection(switch: type[Switch]) -> None:
+def test_a_controller_opens_its_connection_with_the_given_settings(switch: type[Switch]) -> None:
     on(lambda c: c.commit_pipeline())
     assert switch.asked == [("open", "127.0.0.1:9559", 1, True, False), ("commit",), ("close", None)]
     on(lambda c: c.job(4), address="10.0.0.1:7", device_id=3, primary=False, timeout_s=0.5)
@@ -200,7 +200,7 @@ def test_only_rows_that_differ_are_written(switch: type[Switch]) -> None:
     assert switch.asked.count(("check",)) == 3
 
 
-def test_a_job(switch: type[Switch]) -> None:
+def test_a_job_is_read_and_an_unknown_job_is_an_error(switch: type[Switch]) -> None:
     assert on(lambda c: c.job(5)) == JobRow(5, False, True)
     for jobs in ("4, 5", "none"):
         with pytest.raises(UnknownJob, match=exactly(f"job 6 is not on the switch; its jobs: {jobs}")):
@@ -227,7 +227,9 @@ def test_a_jobs_servers_are_numbered_from_0_on(switch: type[Switch], ids: list[i
         HotParam(4, 7, 1, 0, KeyState.HOT),
     ],
 )
-def test_rows_are_values(row: JobRow | ServerRow | WorkerRow | Route | HotParam) -> None:
+def test_rows_are_immutable_hashable_values_with_slots(
+    row: JobRow | ServerRow | WorkerRow | Route | HotParam,
+) -> None:
     """There are hundreds of thousands of rows, so they have slots."""
     assert hash(row) == hash(replace(row)) and row == replace(row)
     assert not hasattr(row, "__dict__")
@@ -254,7 +256,7 @@ def test_a_load_checks_moves_and_reports_its_progress(switch: type[Switch]) -> N
     assert held == {(4, first): KeyState.HOT, (4, second): KeyState.HOT, (5, first): KeyState.HOT}
 
 
-def test_what_would_be_done_is_not_done(switch: type[Switch]) -> None:
+def test_planning_a_change_writes_nothing(switch: type[Switch]) -> None:
     keys = of_ps(0, 3)
     assert on(lambda c: c.plan(4, keys)).summary()["seeded"] == 3
     switch.rows.append(hot(4, keys[0]))
@@ -316,7 +318,7 @@ def test_registers_are_read_as_a_caller_for_a_while(switch: type[Switch]) -> Non
     assert on(lambda c: c.registers(4, [30, 30])) == [Register(params[0], (-30,))]
 
 
-def test_registers_of_keys_without_an_entry(switch: type[Switch]) -> None:
+def test_registers_of_keys_without_an_entry_are_an_error(switch: type[Switch]) -> None:
     switch.rows += [hot(4, 1), hot(5, 2)]
     named = ", ".join(map(str, [2, *range(31, 40)]))
     with pytest.raises(UnknownKey, match=exactly(f"job 4 has no entry on the switch for key {named}")):

@@ -160,7 +160,7 @@ wave_sizes = st.integers(1, len(UNIVERSE))
 
 
 @given(worlds(), wanted_sets, st.booleans(), wave_sizes, st.lists(st.integers(0, 30), max_size=3))
-def test_any_state_becomes_the_wanted_one_however_often_interrupted(
+def test_any_state_becomes_the_wanted_state_after_any_interruptions(
     world: World, wanted: list[int], offload: bool, wave_keys: int, interruptions: list[int]
 ) -> None:
     before = dict(world.params)
@@ -258,7 +258,7 @@ def test_a_wave_is_1024_keys() -> None:
     assert {total for _, total in steps} == {2510}
 
 
-def test_plans_are_values() -> None:
+def test_plans_are_immutable_hashable_values() -> None:
     param = HotParam(JOB, 5, lane_of(5), 0, KeyState.HOT)
     for value in (Move(param, None, KeyState.HOT), plan([], JOB, [5], True)):
         assert hash(value) == hash(replace(value))

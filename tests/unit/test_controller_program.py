@@ -175,7 +175,7 @@ def test_the_status_of_another_program_has_its_tables_counters_and_registers(
         assert lines[register.preamble.name] == ["2", f"{register.size:,}"]
 
 
-def test_a_program_whose_p4info_the_client_of_other_commands_refuses_is_shown() -> None:
+def test_status_shows_a_program_whose_p4info_finsy_refuses() -> None:
     """In a process of its own, as that client and the server cannot have two event loops in one."""
     file = PROGRAMS / "translated.p4info.txtpb"
 
@@ -193,7 +193,9 @@ def test_a_program_whose_p4info_the_client_of_other_commands_refuses_is_shown() 
     assert [each["name"] for each in tables] == [each.preamble.name for each in p4info_of(file).tables]
 
 
-def test_what_a_switch_does_not_read_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registers_that_a_switch_does_not_read_are_named_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     [register] = p4info_of(CONTROL).registers
     found = json.loads(run_command(monkeypatch, "--json", refuse_registers=True).stdout)
     assert [each["nonzero"] for each in found["registers"]] == [None]
@@ -238,7 +240,7 @@ print(*{"finsy", "grpc", "numba", "polars"} & sys.modules.keys())
 """
 
 
-def test_commands_look_for_a_switch_before_they_import_what_speaks_to_it() -> None:
+def test_commands_look_for_a_switch_before_importing_the_p4runtime_client() -> None:
     with socket.socket() as bound:  # bound and not listening: it refuses connections
         bound.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{bound.getsockname()[1]}"

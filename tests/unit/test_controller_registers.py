@@ -38,7 +38,7 @@ def with_controller(
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_cells_are_those_of_the_pipeline(name: str) -> None:
+def test_read_cells_equal_the_cells_of_the_pipeline(name: str) -> None:
     """Ranges: all, the first and last cells, none, and more than one request has room for."""
     register, rng = CELLS[name], random.Random(name)
     size = SIZES[register]
@@ -80,7 +80,7 @@ def test_wide_cells_are_whole_numbers() -> None:
         ("turns", 65_537, None, f"{TURNS}: expected cells from 0 to 65535, got 65537 to 65535"),
     ],
 )  # fmt: skip
-def test_what_is_not_there_is_named(name: str, first: int, count: int | None, message: str) -> None:
+def test_a_missing_register_or_cell_is_named(name: str, first: int, count: int | None, message: str) -> None:
     async def act(_net: LiveNet, controller: Controller) -> None:
         await controller.read_register(name, first, count)
 
@@ -89,7 +89,7 @@ def test_what_is_not_there_is_named(name: str, first: int, count: int | None, me
     assert str(refused.value) == message
 
 
-def test_another_pipeline_and_none_are_refused() -> None:
+def test_registers_of_another_or_a_missing_pipeline_are_refused() -> None:
     async def of_another(net: LiveNet, _controller: Controller) -> None:
         async with Controller(net.address, primary=False) as hotset:
             await hotset.read_register("cells")

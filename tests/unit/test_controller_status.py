@@ -66,7 +66,7 @@ def on_switch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return say
 
 
-def test_the_status_and_with_all_its_tables(on_switch: Callable[..., None]) -> None:
+def test_the_status_and_its_full_tables_equal_the_snapshot(on_switch: Callable[..., None]) -> None:
     """100 * (0 + 1 + ... + 31) hits and 32 * 200 misses are 88.6 % hits."""
     on_switch("status", a_status())
     short, full = output_of("status"), output_of("status", "--all")
@@ -74,7 +74,7 @@ def test_the_status_and_with_all_its_tables(on_switch: Callable[..., None]) -> N
     assert_snapshot(Path(__file__).with_name("status.txt"), full)
 
 
-def test_what_was_read_is_a_value() -> None:
+def test_readings_are_hashable_values() -> None:
     param = HotParam(1, 2, 3, 4, KeyState.HOT)
     assert len({Register(param, (5,)), Register(param, (5,)), Register(param, None)}) == 2
     assert len({LaneCounters(1, 2, 3), LaneCounters(1, 2, 3)}) == 1
@@ -90,7 +90,7 @@ def test_a_switch_that_has_seen_nothing(on_switch: Callable[..., None]) -> None:
     assert output.splitlines()[2].split() == ["77", "on", "off", "0", "0", "1", "0", "0", "0"]
 
 
-def test_json_has_all_of_it(on_switch: Callable[..., None]) -> None:
+def test_the_status_as_json_has_jobs_workers_lanes_and_totals(on_switch: Callable[..., None]) -> None:
     on_switch("status", a_status())
     found = json.loads(output_of("status", "--json"))
     assert set(found) == {"jobs", "workers", "rpcs", "drops", "lanes", "totals"}
@@ -154,7 +154,7 @@ def test_without_a_scale_there_are_values_only(held: Path, record: str | None) -
     assert "-524288" in output
 
 
-def test_registers_of_some_keys_as_json(held: Path, on_switch: Callable[..., None]) -> None:
+def test_registers_of_the_given_keys_are_printed_as_json(held: Path, on_switch: Callable[..., None]) -> None:
     largest = 2**64 - 2
     on_switch(
         "registers", [Register(HotParam(65535, largest, 31, 4095, KeyState.HOT), (7,))], 65535, (largest,)

@@ -76,7 +76,7 @@ def sizes(kind: str) -> dict[str, int]:
     return {each.preamble.name.removeprefix(INGRESS): each.size for each in getattr(P4INFO, kind)}
 
 
-def test_committed_constants_are_what_the_generator_writes() -> None:
+def test_committed_constants_equal_the_output_of_the_generator() -> None:
     generated = runpy.run_path(str(ROOT / "tools" / "scripts" / "p4_constants.py"))["FILES"]
     assert generated == {folder: (P4SRC / folder / "constants.p4").read_text() for folder in generated}
 
@@ -95,7 +95,7 @@ def test_counters_have_a_cell_for_each_name() -> None:
     assert len(fields(LaneCounters)) == len(LaneEvent)
 
 
-def test_the_header_is_the_programs_field_by_field() -> None:
+def test_the_header_equals_the_programs_field_by_field() -> None:
     fields_of_p4 = header_fields("rpc_t")
     assert list(fields_of_p4.items()) == list(header.bits_of_fields().items())
     at = 0
@@ -109,7 +109,7 @@ def test_the_header_is_the_programs_field_by_field() -> None:
     assert len("abcd") == header.QUAD
 
 
-def test_the_header_is_the_documented_one() -> None:
+def test_the_header_equals_the_documented_header() -> None:
     _, _, table = DESIGN.read_text().partition("| offset | bytes | field | |\n")
     rows = re.findall(r"^\| (\d+) \| (\d+) \| (\w+) \|", table.partition("\n\n")[0], re.MULTILINE)
     documented = [(name, int(at), 8 * int(size)) for at, size, name in rows]
@@ -118,7 +118,7 @@ def test_the_header_is_the_documented_one() -> None:
     assert f"\n| {HEADER_BYTES} | 8 · count | keys |" in table
 
 
-def test_the_table_of_dims_is_the_documented_one() -> None:
+def test_the_table_of_dims_equals_the_documented_table() -> None:
     """Lanes, bytes on the wire of a full push, bytes a value, and rows that fit into the switch, by dim."""
     _, _, table = DESIGN.read_text().partition("| dim | lanes | bytes of a full push | a value |")
     rows = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \| ([\d.]+) \| ([\d,]+) \|$", table, re.MULTILINE)
@@ -143,7 +143,7 @@ def test_a_program_of_other_lanes_has_larger_bitmaps(lanes: int, program: Path) 
     assert 8 * header.layout(lanes).size == sum(header_fields("rpc_t", program).values())
 
 
-def test_shapes_of_rpcs_are_those_that_the_program_lets_pass() -> None:
+def test_python_accepts_the_shapes_of_rpcs_that_the_program_passes() -> None:
     """Two shapes never pass the program: a pull with the switch's values, and a CONTROL request."""
     [table] = [t for t in bmv2()["pipelines"][0]["tables"] if t["name"].endswith(".shapes")]
     names = dict(zip(table["action_ids"], table["actions"], strict=True))
@@ -204,7 +204,7 @@ ROWS_OF_TABLES: list[TableRow] = [
 ]
 
 
-def test_the_programs_tables_are_those_that_there_are_rows_for() -> None:
+def test_the_controller_has_rows_for_all_tables_of_the_program() -> None:
     tables = set(sizes("tables")) - {"validate.shapes"}
     assert tables == {
         name for kind in (JobRow, ServerRow, WorkerRow, Route, HotParam) for name in kind.TABLES
@@ -246,7 +246,7 @@ def finsys(row: TableRow) -> fy.P4TableEntry:
 
 
 @pytest.mark.parametrize("row", [*ROWS_OF_TABLES, HotParam(3, 7, 0, 0, KeyState.HOT), *ROWS_OF_JOBS])
-def test_updates_are_what_finsy_encodes(row: TableRow) -> None:
+def test_updates_are_encoded_as_by_finsy(row: TableRow) -> None:
     """Most rows have the largest values that their fields take."""
     inserted = ENCODER.update(Update(Change.INSERT, row))
     assert inserted == (+finsys(row)).encode_update(SCHEMA)
@@ -258,7 +258,7 @@ def test_updates_are_what_finsy_encodes(row: TableRow) -> None:
     assert ENCODER.update(Update(Change.DELETE, row)) == deleted
 
 
-def test_sizes_of_tables_and_registers() -> None:
+def test_tables_and_registers_have_the_sizes_of_the_constants() -> None:
     tables = sizes("tables")
     assert tables["identify.workers"] == CALLERS
     assert tables["identify.servers"] == SERVER_ROWS

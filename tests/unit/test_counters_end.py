@@ -51,7 +51,7 @@ from tests.unit.test_exactly_once import play
 COUNTERS = {
     "seq": "the tests of workers, movers, collectors and commands",
     "iteration": "test_the_number_of_a_push_stays_at_the_largest; otherwise it is only echoed",
-    "epoch": "test_controllers_before_and_after_the_end_of_epochs; other epochs count restarts",
+    "epoch": "test_controllers_are_ordered_across_the_wrap_around_of_epochs; other epochs count restarts",
     "residence": "a duration in µs",
     "ps_proc": "a duration, which is clipped",
     "ps_queue": "a duration, which is clipped",
@@ -119,7 +119,9 @@ RESERVED = 40
 
 
 @pytest.mark.parametrize("seed", seeds(40))
-def test_workers_and_movers_with_few_turns_left(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_workers_and_movers_with_few_turns_left_lose_nothing(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     """Copies come late, also those of a slot's last turn, and each push counts once."""
     monkeypatch.setattr(client_module, "RESERVED_NUMBERS", RESERVED)
     window = 2 + 6 * (seed % 3)
@@ -139,7 +141,7 @@ def test_workers_and_movers_with_few_turns_left(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.parametrize("slots_left", [1, 2])
-def test_a_slot_that_ends_leaves_the_others(slots_left: int) -> None:
+def test_operations_continue_in_the_remaining_slots_when_a_slot_has_no_numbers_left(slots_left: int) -> None:
     network = EndedTestbed(PipelineSwitch(new_switch()), Random(1), window=4)
     client = network.workers[0].client
     numbers = [(MAX_TURN << WINDOW_BITS) + s for s in range(4)]
@@ -161,7 +163,7 @@ def test_a_slot_that_ends_leaves_the_others(slots_left: int) -> None:
     assert (network.held() == everything).all()
 
 
-def test_a_caller_without_numbers_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_without_sequence_numbers_reports_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "RESERVED_NUMBERS", 2)
     network = EndedTestbed(PipelineSwitch(new_switch()), Random(1), window=2)
     client = network.workers[0].client
@@ -184,7 +186,7 @@ def test_a_caller_without_numbers_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     assert unpack(wire.sent(client)[0]).seq == WINDOW
 
 
-def test_a_mover_continues_from_a_checkpoint_with_the_slots_it_has_left() -> None:
+def test_a_mover_continues_from_a_checkpoint_with_its_remaining_slots() -> None:
     first, second = Testbed(PipelineSwitch(new_switch()), Random(1)), None
     mover = cast(Any, first.servers[0])._movers[JOB]
     mover._switch.set_free_numbers([MAX_U32 - 3 * WINDOW, MAX_U32 - 1])
@@ -194,7 +196,7 @@ def test_a_mover_continues_from_a_checkpoint_with_the_slots_it_has_left() -> Non
 
 
 @pytest.mark.parametrize("seed", seeds(16))
-def test_workers_of_servers_only_with_few_turns_left(seed: int) -> None:
+def test_workers_without_a_switch_with_few_turns_left_lose_nothing(seed: int) -> None:
     testbed = ServerTestbed(KeySpace(100), seed)
     testbed.loss = 0.2
     for client in testbed.clients:
@@ -217,7 +219,7 @@ def test_workers_of_servers_only_with_few_turns_left(seed: int) -> None:
 
 
 @pytest.mark.parametrize("as_plain", [True, False], ids=["plain", "compiled"])
-def test_a_collector_uses_its_slots_up_and_says_so(as_plain: bool) -> None:
+def test_a_collector_without_sequence_numbers_reports_an_error(as_plain: bool) -> None:
     bench = Bench(journal_bytes=1 << 20, as_plain=as_plain)
     bench.switch.hot.update(MINE[:1])
     bench.command(Command.SEED, MINE[:1])
@@ -245,7 +247,7 @@ def test_a_collector_uses_its_slots_up_and_says_so(as_plain: bool) -> None:
     assert bench.switch.pending[MINE[0]] == 0
 
 
-def test_the_last_numbers_of_a_controllers_commands() -> None:
+def test_a_controller_uses_its_sequence_numbers_up_to_the_largest() -> None:
     """A server accepts the largest number, and a controller sends no larger one."""
     network = Testbed(PipelineSwitch(new_switch()), Random(1))
     mover = cast(Any, network.servers[0])._movers[JOB]
@@ -266,7 +268,7 @@ def test_the_last_numbers_of_a_controllers_commands() -> None:
     asyncio.run(send())
 
 
-def test_controllers_before_and_after_the_end_of_epochs() -> None:
+def test_controllers_are_ordered_across_the_wrap_around_of_epochs() -> None:
     """A later controller's epoch is smaller there."""
     server = Testbed(PipelineSwitch(new_switch()), Random(1)).servers[0]
     end = Testbed(PipelineSwitch(new_switch()), Random(1)).workers[0].end

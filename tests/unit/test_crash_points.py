@@ -196,7 +196,9 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_that_is_killed_or_has_no_disk_leaves_old_or_new(tmp_path: Path, name: str) -> None:
+def test_a_command_that_is_killed_or_has_a_full_disk_leaves_the_old_or_new_file(
+    tmp_path: Path, name: str
+) -> None:
     judged = judge(COMMANDS[name], tmp_path)
     assert judged.kills >= 2 and judged.failures >= 2, judged
 
@@ -205,6 +207,8 @@ RECOVER = command(CrashedRunFolder, recover, read_servers)
 
 
 @pytest.mark.parametrize("stride", [40, pytest.param(1, marks=pytest.mark.soak)])
-def test_a_recovery_that_is_killed_or_has_no_disk_leaves_old_or_new(tmp_path: Path, stride: int) -> None:
+def test_a_recovery_that_is_killed_or_has_a_full_disk_leaves_the_old_or_new_files(
+    tmp_path: Path, stride: int
+) -> None:
     judged = judge(RECOVER, tmp_path, stride)
     assert judged.kills >= 6 and judged.failures >= 4, judged

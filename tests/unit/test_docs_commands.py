@@ -148,7 +148,7 @@ def test_pip_finds_the_projects_and_extras(command: ShownCommand) -> None:
 
 
 @pytest.mark.parametrize("command", [each for each in WHOLE if "/" in each.words[0]], ids=label)
-def test_a_program_with_a_path_is_there(command: ShownCommand) -> None:
+def test_a_program_with_a_path_exists(command: ShownCommand) -> None:
     name = command.words[0].rpartition("/")[2]
     if name in INSTALLED_BY_THE_READER:
         assert any(INSTALLED_BY_THE_READER[name] in each.words for each in commands_of(command.page))
@@ -206,7 +206,7 @@ def test_the_first_command_of_a_page_names_a_program_of_the_checkout() -> None:
 
 
 @pytest.mark.parametrize("page", SHOWN, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_first_command_of_a_page_can_be_typed_as_it_stands(page: Path) -> None:
+def test_the_first_command_of_a_page_needs_no_missing_file_and_no_placeholder(page: Path) -> None:
     """A file that it reads is in the checkout, or in `runs`, where earlier commands write."""
     words = next((each.words for each in HOTLINE if each.page == page), ())
     outputs = {words[at + 1] for at, word in enumerate(words[:-1]) if word == "-o"}

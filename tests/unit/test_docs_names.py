@@ -135,7 +135,7 @@ def test_every_name_in_backticks_exists(page: Path) -> None:
     assert set(unknown_names(page)) == FOREIGN.get(name_of(page), set())
 
 
-def test_names_are_in_the_files_that_pages_give_them() -> None:
+def test_names_are_in_the_files_that_pages_name() -> None:
     found, missing = 0, set()
     for page in SHOWN:
         text = " ".join(page.read_text().split())
@@ -158,5 +158,5 @@ def test_names_are_in_the_files_that_pages_give_them() -> None:
         "Worker.examine_json",
     ],
 )
-def test_a_name_that_nothing_has_is_found(code: str) -> None:
+def test_a_name_that_no_source_has_is_found(code: str) -> None:
     assert not exists(code)

@@ -69,14 +69,14 @@ class TestPages:
         text = page.read_text()
         assert with_tables(text, published(), page.name) == text
 
-    def test_each_table_is_a_result_or_says_that_it_is_not_measured(self, page: Path) -> None:
+    def test_each_table_is_a_result_or_is_marked_as_not_measured(self, page: Path) -> None:
         assert [*unmarked_tables(page.read_text())] == []
 
     def test_the_text_of_links_has_the_numbers_of_their_results(self, page: Path) -> None:
         assert [*wrong_links(page.read_text(), published())] == []
 
 
-def test_no_two_results_claim_the_same() -> None:
+def test_no_two_results_claim_the_same_number() -> None:
     claimed = Counter(chain(*(each.table.claims() for each in published().values())))
     assert [claim for claim, number in claimed.items() if number > 1] == []
 
@@ -200,7 +200,7 @@ def test_a_broken_file_is_refused_by_name(cells: str, tmp_path: Path) -> None:
         read_result(path)
 
 
-def test_a_file_of_a_result_holds_all_of_it(tmp_path: Path) -> None:
+def test_a_result_is_read_back_equal_from_its_file(tmp_path: Path) -> None:
     for name, each in FRAMES.items():
         write_result(name, each, tmp_path)
     assert read_results(tmp_path) == FRAMES
@@ -230,7 +230,7 @@ def counting(folder: Path, text: str = "12") -> Stage:
     return Stage("counts", 1, ("frames",), steps, tables, modules=("tools.evidence.result",), seeds=(1,))
 
 
-def test_a_stage_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+def test_an_interrupted_stage_continues_with_its_unfinished_steps(tmp_path: Path) -> None:
     stage, folder = counting(tmp_path), tmp_path / "counts"
     [(name, made)] = run_stage(stage, folder, lambda text: None)
     assert (name, made.table) == ("frames", table(("w1", 12.0), ("w2", 12.0)))
@@ -258,7 +258,7 @@ def test_a_step_that_fails_is_named_and_not_done(tmp_path: Path) -> None:
     assert (tmp_path / "ran").read_text() == "w1w1"
 
 
-def test_what_an_interrupted_command_wrote_stays(tmp_path: Path) -> None:
+def test_files_of_an_interrupted_command_stay(tmp_path: Path) -> None:
     stage, folder = counting(tmp_path), tmp_path / "counts"
     points = folder / "w1" / "points"
     points.mkdir(parents=True)
@@ -267,7 +267,7 @@ def test_what_an_interrupted_command_wrote_stays(tmp_path: Path) -> None:
     assert (points / "first.json").read_text() == "12"
 
 
-def test_what_may_no_longer_hold_is_named(tmp_path: Path) -> None:
+def test_results_of_an_earlier_wire_or_code_are_named_as_stale(tmp_path: Path) -> None:
     stage = counting(tmp_path)
     today = stage.digest()
     reasons = [
@@ -278,7 +278,7 @@ def test_what_may_no_longer_hold_is_named(tmp_path: Path) -> None:
     assert str(VERSION - 1) in reasons[1][0]
 
 
-def test_the_command_makes_what_is_missing_and_carries_over_the_rest(
+def test_the_command_makes_missing_results_and_keeps_present_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
@@ -304,7 +304,7 @@ def test_the_command_makes_what_is_missing_and_carries_over_the_rest(
     assert "about 2 min" in done.output
 
 
-def test_a_stage_that_fails_does_not_keep_others_from_running(
+def test_a_failed_stage_does_not_keep_other_stages_from_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad = counting(tmp_path), counting(tmp_path, text="1 / 0")
@@ -326,7 +326,7 @@ def test_an_unknown_stage_is_a_usage_error() -> None:
     assert "speed" in done.output
 
 
-def test_the_origin_is_of_this_checkout_and_machine() -> None:
+def test_the_origin_names_the_commit_and_the_machine() -> None:
     assert run.machine().cores >= 1
     assert re.fullmatch(r"[0-9a-f]{8,}\+?", run.commit(STAGES[0].sources()))
 

@@ -48,7 +48,7 @@ def tables_of(stage: Stage) -> dict[str, Table]:
     return dict(stage.tables(RECORDED / stage.name))
 
 
-def test_the_tables_are_what_the_outputs_say(stage: Stage) -> None:
+def test_the_tables_of_a_stage_follow_from_its_recorded_outputs(stage: Stage) -> None:
     expected = RECORDED / stage.name / "tables.md"
     found = markdown(tables_of(stage))
     if os.environ.get("UPDATE_SNAPSHOTS"):

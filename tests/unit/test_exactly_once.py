@@ -61,13 +61,13 @@ def played(switch: PipelineSwitch, seed: int, stimuli: int) -> Testbed:
 
 @settings(max_examples=examples(60))
 @given(seed=st.integers(0, 2**32))
-def test_the_p4_program_compiled(seed: int) -> None:
+def test_the_compiled_p4_program_adds_every_push_once(seed: int) -> None:
     played(PipelineSwitch(new_switch()), seed, 1500).check()
 
 
 @settings(max_examples=examples(3))
 @given(seed=st.integers(0, 2**32))
-def test_the_p4_program_interpreted(seed: int) -> None:
+def test_the_interpreted_p4_program_adds_every_push_once(seed: int) -> None:
     played(PipelineSwitch(InterpretedPipeline(program())), seed, 400).check()
 
 

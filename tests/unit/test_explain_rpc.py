@@ -51,7 +51,7 @@ def test_a_push_that_hits_is_added_and_answered() -> None:
     assert (header.op, header.flags & RESPONSE, header.served) == (Op.PUSH, RESPONSE, 0b111)
 
 
-def test_a_pull_reads_what_a_push_has_left() -> None:
+def test_an_explained_pull_reads_the_values_of_a_push() -> None:
     found = events("pull", "--keys", "2")
     assert written(found) == {}
     (sent,) = (e for e in found if e["kind"] == "send")
@@ -69,7 +69,7 @@ def test_an_rpc_with_a_cold_key_goes_on_to_its_server() -> None:
     assert missed["hit"] is False
 
 
-def test_the_picture_of_the_page_is_of_this_program(tmp_path: Path) -> None:
+def test_the_picture_of_the_page_equals_the_drawn_picture(tmp_path: Path) -> None:
     picture = tmp_path / "push.svg"
     assert run("push", "--keys", "1", "--svg", str(picture)).exit_code == 0
     shown = Path(__file__).parents[2] / "docs" / "explain-push.svg"
@@ -92,11 +92,11 @@ def text_of(picture: Path) -> list[str]:
         (["push", "--svg", "/nowhere/push.svg"], 1, "/nowhere/push.svg: cannot be written: No such file"),
     ],
 )
-def test_errors(arguments: list[str], code: int, part: str) -> None:
+def test_wrong_arguments_of_explain_are_refused(arguments: list[str], code: int, part: str) -> None:
     done = run(*arguments)
     assert done.exit_code == code and part in done.output
 
 
-def test_filters_choose_events() -> None:
+def test_filters_choose_kinds_of_events() -> None:
     assert {e["kind"] for e in events("push", "--filter", "kind=extract,send")} == {"extract", "send"}
     assert {e.KIND for e in explain_rpc(Op.PUSH, 1)} > {"register", "table", "checksum"}

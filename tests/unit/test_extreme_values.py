@@ -114,7 +114,7 @@ def test_sums_are_exact_and_overflows_are_counted(
         ([2**31 - 1, 1, MODULUS - 1], 2),
     ],
 )
-def test_overflows_by_hand(deltas: list[int], overflows: int) -> None:
+def test_overflows_are_counted_as_worked_out_by_hand(deltas: list[int], overflows: int) -> None:
     """Two workers push in turn to a key in the switch and one at the PS."""
     rig = Rig()
     for n, delta in enumerate(deltas):
@@ -123,7 +123,7 @@ def test_overflows_by_hand(deltas: list[int], overflows: int) -> None:
     assert rig.sums() == {HOT: sum(deltas) % MODULUS, COLD: sum(deltas) % MODULUS, MOVING: 0}
 
 
-def test_the_smallest_value_comes_home_whole() -> None:
+def test_the_smallest_value_returns_unchanged_from_the_switch() -> None:
     rig = Rig()
     rig.push_deltas(0, {MOVING: SMALLEST})
     rig.load(MOVING)

@@ -57,7 +57,7 @@ def changes(period: Period) -> tuple[int, int, int]:
 
 
 @live(favours=FIRST)
-async def test_it_fills_counts_exactly_rests_and_follows(net: LiveNet) -> None:
+async def test_a_followed_hot_set_fills_counts_exactly_rests_and_follows_the_keys(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         await net.work(40)
         follower = Follower(controller, {JOB: RULE})
@@ -117,7 +117,7 @@ async def test_under_load_nothing_is_lost(net: LiveNet, loss: float, drifts: Ite
 
 @pytest.mark.soak
 @live(favours=FIRST)
-async def test_a_set_of_another_size_is_filled_or_cut_to_its_coldest(net: LiveNet) -> None:
+async def test_a_hot_set_of_another_size_is_filled_or_loses_its_coldest_keys(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         await controller.load(JOB, range(10, 40))
         await net.work(40)
@@ -189,7 +189,7 @@ async def test_an_unfinished_move_is_finished_even_if_nothing_is_to_change(net: 
 
 
 @live(offload=False, favours=FIRST)
-async def test_what_cannot_be_followed(net: LiveNet) -> None:
+async def test_jobs_that_cannot_be_followed_are_refused(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         with pytest.raises(UnknownJob, match=mentions("job 9", "jobs", 3)):
             await next_period(Follower(controller, {9: RULE}))
@@ -223,7 +223,7 @@ async def test_periods_are_even_and_as_many_as_asked_for() -> None:
 
 
 @live(favours=FIRST)
-async def test_it_ends_where_another_controller_takes_over(net: LiveNet) -> None:
+async def test_following_ends_when_another_controller_takes_over(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         follower = Follower(controller, {JOB: RULE})
         await next_period(follower)
@@ -236,7 +236,7 @@ FOLLOW = ("follow", "--job", str(JOB), "--top-k", "20")
 
 
 @live(favours=FIRST)
-async def test_the_command(net: LiveNet) -> None:
+async def test_the_command_follow_moves_keys_and_reports_each_period(net: LiveNet) -> None:
     await net.work(40)
     code, output, errors = await hotline(net, *FOLLOW, "--period-s", "0.2", "--periods", "2", "--json")
     assert (code, errors) == (0, "")
@@ -251,7 +251,7 @@ async def test_the_command(net: LiveNet) -> None:
 
 @pytest.mark.soak
 @live(favours=FIRST)
-async def test_ctrl_c_between_periods_and_in_a_move(net: LiveNet) -> None:
+async def test_ctrl_c_ends_follow_between_periods_and_in_a_move(net: LiveNet) -> None:
     net.favour(range(KEYS))
     await net.work(40)
     everything = ("follow", "--top-k", str(KEYS))
@@ -266,7 +266,7 @@ async def test_ctrl_c_between_periods_and_in_a_move(net: LiveNet) -> None:
 
 
 @live(favours=FIRST)
-async def test_the_command_ends_where_another_controller_takes_over(net: LiveNet) -> None:
+async def test_the_command_follow_ends_when_another_controller_takes_over(net: LiveNet) -> None:
     process = await start_hotline(net, *FOLLOW, "--period-s", "0.2")
     await read_line(process)
     async with Controller(net.address):

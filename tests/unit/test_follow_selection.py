@@ -33,7 +33,7 @@ def chosen(
     return choose(rates_of(counts), np.array(hot, dtype=np.uint64), rule, ROOM if room is None else room)
 
 
-def test_the_defaults() -> None:
+def test_a_swap_rule_has_the_documented_defaults() -> None:
     assert (
         SwapRule(1) == SwapRule(top_k=1, margin=1.25, max_swaps=1024) == SwapRule(1, selection.MARGIN, WAVE)
     )
@@ -50,7 +50,7 @@ def test_counts_of_a_key_add_up_and_rates_are_smoothed_over_a_few_periods() -> N
     assert seen == [[80, 2.5, 0], [120, 3.75, 0], [60, 1.875, 0], [30, 0.9375, 0], [15, 0.46875, 0]]
 
 
-def test_what_is_hardly_updated_is_forgotten() -> None:
+def test_a_key_with_a_tiny_rate_is_forgotten() -> None:
     rates = smooth_rates(rates_of({1: 0.3, 2: 0.1}), Rates.none())
     assert rates.keys.tolist() == [1]
 
@@ -72,7 +72,9 @@ def test_a_hotter_key_takes_the_place_of_the_coldest() -> None:
         (2, 0, True),  # 2 of 2 * 0.8
     ],
 )
-def test_the_margin_and_chance(cold: float, hot: float, moves: bool) -> None:
+def test_a_key_moves_only_if_hotter_by_the_margin_and_by_more_than_chance(
+    cold: float, hot: float, moves: bool
+) -> None:
     assert bool(chosen({1: hot, 2: cold}, [1], SwapRule(1))) is moves
 
 
@@ -91,7 +93,7 @@ def test_a_new_key_must_be_much_hotter_at_first(newcomer: int, periods: int) -> 
     assert taken == periods
 
 
-def test_a_set_that_is_too_small_is_filled_and_one_that_is_too_large_cut() -> None:
+def test_a_small_set_is_filled_and_a_large_set_loses_its_coldest_keys() -> None:
     counts = {key: 100.0 * key for key in range(1, 9)}
     assert chosen(counts, [1], SwapRule(4, max_swaps=0)).filling == (8, 7, 6)
     assert chosen(counts, [1, 8, 3, 7], SwapRule(2, max_swaps=0)).surplus == (3, 1)
@@ -99,13 +101,13 @@ def test_a_set_that_is_too_small_is_filled_and_one_that_is_too_large_cut() -> No
     assert full == HotSetChange(swaps=((7, 1),), filling=(8,), surplus=())
 
 
-def test_so_many_swaps_a_period() -> None:
+def test_swaps_in_a_period_are_limited() -> None:
     counts = {key: 1.0 for key in range(10)} | {key: 1000.0 + key for key in range(10, 20)}
     assert len(chosen(counts, list(range(10)), SwapRule(10, max_swaps=4)).swaps) == 4
     assert len(chosen(counts, list(range(10)), SwapRule(10)).swaps) == 10
 
 
-def test_in_a_full_lane_a_key_takes_the_place_of_one_of_its_lane() -> None:
+def test_in_a_full_lane_a_key_replaces_a_key_of_the_same_lane() -> None:
     lane = [key for key in range(1000) if lane_of(key) == 5]
     others = [key for key in range(1000) if lane_of(key) != 5]
     counts = {lane[0]: 500.0, lane[1]: 900.0, others[0]: 100.0, others[1]: 800.0, lane[2]: 400.0}
@@ -140,7 +142,9 @@ def hot_sets(draw: st.DrawFn, room: list[int]) -> list[int]:
 
 
 @given(counts_of, rules, st.data())
-def test_any_counts(counts: dict[int, int], rule: SwapRule, data: st.DataObject) -> None:
+def test_a_change_for_any_counts_fits_the_lanes_and_keeps_the_hottest_keys(
+    counts: dict[int, int], rule: SwapRule, data: st.DataObject
+) -> None:
     room = data.draw(rooms)
     hot = data.draw(hot_sets(room))
     change = chosen(counts, hot, rule, room)
@@ -183,7 +187,7 @@ def test_the_set_follows_and_then_rests(
     assert not any(rule.beats(count - 1e-6, coldest) for count in left_out if count)
 
 
-def test_what_varies_by_chance_alone_hardly_moves() -> None:
+def test_keys_whose_counts_vary_by_chance_alone_hardly_move() -> None:
     """The counts are of a Poisson process: without a rule for chance a tenth would change each period."""
     random = np.random.default_rng(1)
     keys = np.arange(20_000, dtype=np.uint64)

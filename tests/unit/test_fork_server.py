@@ -70,7 +70,7 @@ def has_ended(pid: int) -> bool:
     return not is_alive(pid)
 
 
-async def test_agents_are_processes_of_their_own_and_die_with_the_server(
+async def test_agents_are_separate_processes_and_die_with_the_fork_server(
     tmp_path: Path, module: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with launcher_in(tmp_path) as launcher:
@@ -149,7 +149,7 @@ asyncio.run(main())
 """
 
 
-async def test_without_its_runner_agents_and_server_end_by_themselves(tmp_path: Path, module: str) -> None:
+async def test_agents_and_fork_server_end_with_the_runner(tmp_path: Path, module: str) -> None:
     runner = await asyncio.create_subprocess_exec(
         sys.executable, "-c", ORPHANS, str(tmp_path / "log"), stdout=asyncio.subprocess.PIPE
     )

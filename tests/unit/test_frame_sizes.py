@@ -36,13 +36,13 @@ HEADERS_BYTES = 20 + 8  # of IPv4 and UDP
 @pytest.mark.parametrize(
     "flags", [KEYS, VALUES, KEYS | VALUES, KEYS | VALUES | FIRST, KEYS | VALUES | SECOND]
 )
-def test_rpcs_fit(dim: int, flags: int) -> None:
+def test_rpcs_of_all_dims_fit_into_a_vxlan_frame(dim: int, flags: int) -> None:
     datagram = HEADER_BYTES + lanes_of_dim(dim) * lane_bytes(flags, dim)
     assert datagram + HEADERS_BYTES <= INNER_MTU
 
 
 @pytest.mark.parametrize("dim", DIMS)
-def test_answers_with_rows_fit_and_a_row_more_would_not(dim: int) -> None:
+def test_answers_with_rows_fit_and_an_additional_row_would_not(dim: int) -> None:
     fixed = HEADERS_BYTES + len(build(Control(Command.HELLO, 1, 0, 1, 1, np.empty(0, np.uint64))))
     row_bytes = KEY_BYTES + VALUE_BYTES * dim
     rows = max_values_keys(dim)

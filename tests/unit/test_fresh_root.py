@@ -46,7 +46,7 @@ FIRST = Source(MIRROR, "bookworm", "main contrib")
 LAST = Source(SECURITY, "bookworm-security", "main")
 
 
-def test_both_formats_of_apt_are_read() -> None:
+def test_sources_of_apt_are_read_in_both_formats() -> None:
     assert read_sources(LINES) == [FIRST, LAST, Source("http://tools.example", "stable", "main")]
     assert read_sources(STANZAS) == [FIRST, FIRST._replace(suite="bookworm-updates"), LAST]
 

@@ -28,7 +28,7 @@ def test_the_corpus_finds_nothing(name: str) -> None:
     assert found and not wrong
 
 
-def test_every_folder_is_a_targets_and_small() -> None:
+def test_every_folder_of_the_corpus_belongs_to_a_target_and_is_small() -> None:
     assert sorted(folder.name for folder in CORPUS.iterdir()) == sorted(NAMES)
     for folder in CORPUS.iterdir():
         files = list(folder.iterdir())
@@ -85,7 +85,7 @@ def test_the_sources_that_guide_a_search_exist(name: str) -> None:
     assert [source for source in target(name).sources if not (ROOT / source).exists()] == []
 
 
-def test_the_edges_lead_to_what_chance_does_not_find() -> None:
+def test_coverage_of_edges_finds_inputs_that_chance_does_not_find() -> None:
     """Chance does not find all four digits at once; edge by edge it does."""
 
     def executions(sources: tuple[str, ...]) -> tuple[int, list[str]]:

@@ -144,7 +144,7 @@ def test_a_given_service_time_is_processing(served: pl.DataFrame) -> None:
     assert_same(without(of[0,], ps_proc=SERVICE_US), of[1,], tolerance(SERVICE_US))
 
 
-def test_those_behind_others_at_a_ps_with_a_service_time_wait_in_its_queue(served: pl.DataFrame) -> None:
+def test_rpcs_behind_other_rpcs_at_a_slow_server_wait_in_its_queue(served: pl.DataFrame) -> None:
     places = by_place(served.filter(pl.col("op") != "empty", pl.col("ps") == 0), "ps_queue_us")
     assert places.height >= 4
     for row in places.iter_rows(named=True):
@@ -155,7 +155,7 @@ def test_those_behind_others_at_a_ps_with_a_service_time_wait_in_its_queue(serve
 
 @pytest.mark.soak
 @pytest.mark.parametrize("which", ["ps", "worker"])
-def test_what_an_agent_takes_for_a_datagram_is_its_processing(which: str, tmp_path: Path) -> None:
+def test_the_time_of_an_agent_for_a_datagram_is_its_processing_time(which: str, tmp_path: Path) -> None:
     """RPCs that arrive together also wait for each other."""
     long, its = {which: "tests.harness.known_times"}, which.removesuffix("orker")
     with (
@@ -285,7 +285,7 @@ def relayed(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != STRAIGHT])
-def test_what_an_rpc_meets_is_in_one_metric(relayed: pl.DataFrame, way: str) -> None:
+def test_a_delay_of_an_rpc_is_in_exactly_one_metric(relayed: pl.DataFrame, way: str) -> None:
     """A slow link is N_tx; an agent that reads late has a queue."""
     held = pl.col("there") + pl.col("back")
     rest = without(relayed, n_tx=held, ps_queue=pl.col("ps_halted"), w_queue=pl.col("worker_halted"))
@@ -349,7 +349,7 @@ def assert_between(waited_us: float, first: Turn, second: Turn) -> None:
     assert least <= 1000 * waited_us <= maximum
 
 
-def test_what_lies_in_a_socket_is_in_its_reader_s_queue(tmp_path: Path) -> None:
+def test_the_wait_of_a_datagram_in_a_socket_is_its_readers_queueing_time(tmp_path: Path) -> None:
     """Of RPCs that are read together some have waited for 4 ms and some for 2 ms."""
     rounds = []
     with ExitStack() as opened:
@@ -382,7 +382,7 @@ def test_what_lies_in_a_socket_is_in_its_reader_s_queue(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step_ns", STEPS_NS.values(), ids=STEPS_NS)
-def test_a_queue_is_as_long_as_it_was_whatever_the_unix_clock_says(tmp_path: Path, step_ns: int) -> None:
+def test_queueing_times_do_not_follow_steps_of_the_unix_clock(tmp_path: Path, step_ns: int) -> None:
     """The Unix clock has been set since the last burst of both; the wait that the step is in is cut short."""
     rounds = []
     with ExitStack() as opened:

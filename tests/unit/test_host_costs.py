@@ -44,7 +44,7 @@ def bench(changes: Mapping[str, Cell] | None = None) -> Table:
     return make_table("speed", "median", ("what",), {"sockets, or agent": "{:.2f}"}, rows)
 
 
-def test_the_costs_are_those_of_the_published_bench() -> None:
+def test_the_committed_costs_are_fitted_to_the_published_bench() -> None:
     """`make costs` renews them; the constants, their date and their machine are those of the result."""
     result = read_result(result_path("performance"))
     assert host_costs.FILE.read_text() == as_module(fit(result.table, HostCosts()), result)
@@ -54,7 +54,7 @@ def test_the_costs_are_those_of_the_published_bench() -> None:
     assert str(result.origin.date) in (measured_costs.__doc__ or "")
 
 
-def test_costs_add_up_to_what_the_bench_measured() -> None:
+def test_costs_add_up_to_the_published_measurements() -> None:
     table = published_table("performance")
     numbers = {row.name: row.cells[0] for row in table.rows}
     hosts = HostCosts()
@@ -67,7 +67,7 @@ def test_costs_add_up_to_what_the_bench_measured() -> None:
     assert worker_ns == pytest.approx(1e3 * float(str(numbers[WORKER])), rel=0.01)
 
 
-def test_each_cost_is_what_remains_of_a_number() -> None:
+def test_each_cost_is_the_rest_of_a_measured_number() -> None:
     assumed = HostCosts(take_ns=6_400, lane_ns=5, receive_ns=700)
     # A server takes 2,500 ns of a pull and 4,000 of a push: 300 for the function, 100 for a part of a burst.
     costs = fit(bench(), assumed)
@@ -90,7 +90,7 @@ def test_a_bench_that_no_costs_fit_is_refused(changes: Mapping[str, Cell], words
         fit(bench(changes), HostCosts())
 
 
-def test_a_row_that_is_not_there_is_named() -> None:
+def test_a_missing_row_of_the_bench_is_named() -> None:
     without = make_table("speed", "median", ("what",), {"sockets, or agent": "{:.2f}"}, {("x",): [1.0]})
     with pytest.raises(EvidenceError, match=mentions("RPC function alone")):
         fit(without, HostCosts())

@@ -150,7 +150,7 @@ def guarded(switch: CompiledPipeline) -> Words:
 )
 @settings(max_examples=examples(60))
 @given(data=st.data())
-def test_the_switch_drops_a_request_by_what_is_wrong_with_it(
+def test_the_switch_drops_a_wrong_request_and_counts_the_reason(
     switch: CompiledPipeline, field: str, wrong: st.SearchStrategy[int], reason: str, data: st.DataObject
 ) -> None:
     change: dict[str, Any] = {field: data.draw(wrong)}
@@ -350,7 +350,7 @@ def requests(draw: st.DrawFn) -> tuple[Op, list[int], list[int]]:
 )
 @settings(max_examples=examples(60))
 @given(data=st.data())
-def test_a_ps_drops_what_is_not_its_own(
+def test_a_server_drops_requests_for_other_jobs_and_servers_and_stale_requests(
     server: Server, field: str, wrong: st.SearchStrategy[int], reason: str, data: st.DataObject
 ) -> None:
     op, keys, values = data.draw(requests())

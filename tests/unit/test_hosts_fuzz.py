@@ -29,7 +29,7 @@ def client(machine: Machine = COMPILED) -> HotsetClient:
 
 @pytest.mark.parametrize(("machine", "count"), [(COMPILED, 10_000), (plain_machine(), 500)])
 @pytest.mark.parametrize("op", [Op.PULL, Op.PUSH])
-def test_worker(machine: Machine, count: int, op: Op) -> None:
+def test_mutated_answers_do_not_stop_a_worker(machine: Machine, count: int, op: Op) -> None:
     random = Random(1)
     worker = client(machine)
     keys, answered = np.arange(SIZE), np.zeros(SIZE + 1, dtype=np.bool_)
@@ -68,7 +68,7 @@ def fingerprint(server: ParameterServer[Any]) -> tuple[bytes, ...]:
 
 
 @pytest.mark.parametrize(("as_plain", "count"), [(False, 10_000), (True, 500)])
-def test_parameter_server(as_plain: bool, count: int) -> None:
+def test_mutated_requests_do_not_stop_a_server(as_plain: bool, count: int) -> None:
     random = Random(2)
     server: ParameterServer[str] = ParameterServer(0, 1, KeySpace(SIZE), {1: 1}, lambda: 0, as_plain)
     worker = client()

@@ -49,7 +49,9 @@ def silent_switch() -> Iterator[str]:
         (INSTALLED, imports("pydantic_core")),
     ],
 )
-def test_while_it_starts(command: list[str], moment: Callable[[int], bool], silent_switch: str) -> None:
+def test_ctrl_c_while_hotline_starts_ends_with_one_line(
+    command: list[str], moment: Callable[[int], bool], silent_switch: str
+) -> None:
     process = subprocess.Popen(
         [*command, "status", "--switch", silent_switch],
         cwd=CHECKOUT,
@@ -66,7 +68,9 @@ def test_while_it_starts(command: list[str], moment: Callable[[int], bool], sile
     assert (process.returncode, output, errors) == (130, "", "hotline: interrupted\n")
 
 
-def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_in_a_command_that_needs_no_switch_ends_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -88,7 +92,7 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
         ("hotline.runs.run_simulation", ("simulate",)),
     ],
 )
-def test_while_a_log_is_read_by_code_that_hears_no_signal(
+def test_ctrl_c_while_a_thread_reads_a_log_ends_with_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str, command: tuple[str, ...]
 ) -> None:
     ended = threading.Event()
@@ -111,7 +115,7 @@ def test_while_a_log_is_read_by_code_that_hears_no_signal(
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "hotline: interrupted\n")
 
 
-def test_an_ignored_ctrl_c() -> None:
+def test_an_ignored_ctrl_c_stays_ignored() -> None:
     """A script's background jobs ignore SIGINT."""
     program = """
 import os, signal

@@ -69,7 +69,7 @@ def run(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess
 
 
 @needs_setup
-def test_it_runs_from_anywhere_and_through_a_link(tmp_path: Path) -> None:
+def test_the_hotline_script_runs_from_any_folder_and_through_a_link(tmp_path: Path) -> None:
     link = tmp_path / "linked"
     link.symlink_to(SCRIPT)
     for script in (SCRIPT, link):
@@ -78,7 +78,7 @@ def test_it_runs_from_anywhere_and_through_a_link(tmp_path: Path) -> None:
         assert ran.stdout.startswith("Usage: hotline ")
 
 
-def test_without_an_environment_it_says_how_to_make_one(tmp_path: Path) -> None:
+def test_without_an_environment_the_hotline_script_says_how_to_set_up(tmp_path: Path) -> None:
     script = Path(shutil.copy(SCRIPT, tmp_path))
     ran = run(script, "status", cwd=CHECKOUT)
     assert (ran.returncode, ran.stdout) == (1, "")
@@ -121,7 +121,9 @@ def test_down_asks_the_socket_of_the_test_and_holds_its_lock(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_shown_commands_are_right(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shown_commands_have_valid_options(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There is neither a run nor a switch: commands fail for that only."""
     monkeypatch.chdir(tmp_path)
     words = shlex.split(command)
@@ -140,7 +142,7 @@ def test_shown_commands_are_right(command: str, tmp_path: Path, monkeypatch: pyt
 def test_help_ends_with_an_example_that_is_right(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    test_shown_commands_are_right(read_example(path), tmp_path, monkeypatch)
+    test_shown_commands_have_valid_options(read_example(path), tmp_path, monkeypatch)
 
 
 def test_the_example_of_run_names_settings() -> None:
@@ -153,7 +155,7 @@ def test_every_command_is_shown() -> None:
     assert {shlex.split(command)[0] for command in COMMANDS} == set(hotline.commands) - {"run"}
 
 
-def test_scripts_that_are_shown_call_what_there_is() -> None:
+def test_shown_scripts_call_existing_functions() -> None:
     scripts = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     called = {name for script in scripts for name in re.findall(r"\bhotline\.(\w+)", script)}
     assert scripts and called <= set(hotline_package.__all__)

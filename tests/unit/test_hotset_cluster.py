@@ -33,7 +33,9 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return files
 
 
-def test_a_hot_set(cluster: str, logs: list[Path], tmp_path: Path) -> None:
+def test_a_dask_cluster_builds_the_same_hot_set_as_one_process(
+    cluster: str, logs: list[Path], tmp_path: Path
+) -> None:
     for name, options in (("here", []), ("there", ["--scheduler", cluster])):
         result = invoke("hotset", "build", *logs, "--top-k", 500, "-o", tmp_path / name, *options)
         assert result.exit_code == 0, result.output
@@ -41,13 +43,13 @@ def test_a_hot_set(cluster: str, logs: list[Path], tmp_path: Path) -> None:
     assert here.height == 500 and here.equals(there)
 
 
-def test_coverage(cluster: str, logs: list[Path]) -> None:
+def test_a_dask_cluster_computes_the_same_coverage_as_one_process(cluster: str, logs: list[Path]) -> None:
     here = invoke("hotset", "curve", *logs, "--json")
     there = invoke("hotset", "curve", *logs, "--json", "--scheduler", cluster)
     assert here.exit_code == 0 and here.stdout == there.stdout
 
 
-def test_a_log_that_a_worker_cannot_read_is_named(cluster: str, tmp_path: Path) -> None:
+def test_a_log_that_a_worker_of_the_cluster_cannot_read_is_named(cluster: str, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("key,updates\n1,2\n2,x\n")
     result = invoke("hotset", "curve", tmp_path / "bad.csv", "--scheduler", cluster)
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (
@@ -56,14 +58,14 @@ def test_a_log_that_a_worker_cannot_read_is_named(cluster: str, tmp_path: Path) 
     )
 
 
-def test_without_a_scheduler(logs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_scheduler_is_one_error(logs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.dask_cluster._CONNECT_TIMEOUT_S", 0.5)
     result = invoke("hotset", "curve", *logs, "--scheduler", "tcp://127.0.0.1:1")
     assert result.exit_code == 1
     assert says(result.stderr, "--scheduler", "tcp://127.0.0.1:1")
 
 
-def test_a_cluster_without_workers(logs: list[Path], tmp_path: Path) -> None:
+def test_a_cluster_without_workers_is_one_error(logs: list[Path], tmp_path: Path) -> None:
     with scheduler(tmp_path) as address:
         result = invoke("hotset", "curve", *logs, "--scheduler", address)
     assert result.exit_code == 1 and says(result.stderr, "worker", "start")

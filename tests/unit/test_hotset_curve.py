@@ -30,7 +30,7 @@ def curve(*arguments: object) -> Result:
     return invoke("hotset", "curve", *arguments)
 
 
-def test_what_it_shows(log: Path) -> None:
+def test_the_curve_is_printed_with_its_knee_and_its_limit(log: Path) -> None:
     result = curve(log)
     assert result.exit_code == 0
     assert [line.rstrip() for line in result.stdout.splitlines()] == [
@@ -50,7 +50,7 @@ def test_what_it_shows(log: Path) -> None:
     ]
 
 
-def test_as_json(log: Path) -> None:
+def test_the_curve_as_json_has_shares_knee_and_limit(log: Path) -> None:
     reported = json.loads(curve(log, "--json", "--top-k", 2, "--jobs", 3).stdout)
     points = [{"top_k": k, "share": pytest.approx(share)} for k, share in ((1, 0.6), (2, 0.75), (3, 0.9))]
     assert reported.pop("curve")[:3] == points
@@ -83,20 +83,20 @@ def test_more_than_the_tables_hold(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<?xml")])
-def test_a_figure(log: Path, tmp_path: Path, suffix: str, start: bytes) -> None:
+def test_the_curve_is_drawn_as_pdf_png_and_svg(log: Path, tmp_path: Path, suffix: str, start: bytes) -> None:
     figure = tmp_path / f"curve.{suffix}"
     assert curve(log, "-o", figure).exit_code == 0
     assert figure.read_bytes().startswith(start)
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted([figure.name, log.name])
 
 
-def test_the_points(log: Path, tmp_path: Path) -> None:
+def test_the_curve_as_csv_has_its_points(log: Path, tmp_path: Path) -> None:
     assert curve(log, "--top-k", 11, "-o", tmp_path / "curve.csv").exit_code == 0
     points = dict(pl.read_csv(tmp_path / "curve.csv").iter_rows())
     assert (points[1], points[3], points[11], points[13]) == (0.6, 0.9, pytest.approx(0.98), 1.0)
 
 
-def test_a_training_set_and_a_compressed_log(tmp_path: Path) -> None:
+def test_curves_of_a_training_set_and_of_a_compressed_log_are_printed(tmp_path: Path) -> None:
     data = tmp_path / "train.svm"
     data.write_text("1 1:1 5:1\n0 1:2\n1 1:1 7:0.5\n")
     assert curve(data, "--samples-per-step", 2).stdout.startswith(f"{data}: 4 updates of 3 keys\n")
@@ -107,13 +107,13 @@ def test_a_training_set_and_a_compressed_log(tmp_path: Path) -> None:
     assert curve(packed, packed).stdout.startswith(f"{packed}, {packed}: 12 updates of 2 keys\n")
 
 
-def test_one_job(log: Path) -> None:
+def test_the_curve_counts_the_updates_of_one_job(log: Path) -> None:
     assert curve(log, "--job", 1).exit_code == 0
     refused = curve(log, "--job", 2)
     assert (refused.exit_code, refused.output) == (1, f"Error: {log}: no update of job 2 in it\n")
 
 
-def test_refusals(log: Path, tmp_path: Path) -> None:
+def test_wrong_outputs_of_the_curve_are_refused(log: Path, tmp_path: Path) -> None:
     before = log.read_bytes()
     for arguments, message in (
         ((log, "-o", tmp_path / "curve.txt"), f"{tmp_path / 'curve.txt'}: expected a suffix of .csv"),
@@ -131,7 +131,7 @@ def test_refusals(log: Path, tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["log.csv", "log.parquet"]
 
 
-def test_a_note_says_what_is_counted(tmp_path: Path) -> None:
+def test_a_note_says_that_updates_added_by_the_switch_are_left_out(tmp_path: Path) -> None:
     pl.DataFrame({"job": 1, "ps": 0, "key": [5, 6], "updates": [2, 3]}).write_parquet(
         tmp_path / "log.parquet"
     )

@@ -190,7 +190,7 @@ def test_a_rule_that_cannot_start_is_refused_before_anything_begins(
 @pytest.mark.parametrize(
     "name", ["nonesuch", "", "top_k", "RULE", ":", "..", "nonesuch.module", "nonesuch:RULE"]
 )
-def test_a_rule_that_is_not_found(name: str) -> None:
+def test_an_unknown_rule_is_one_error_that_names_the_rule(name: str) -> None:
     with pytest.raises(RuleError) as caught:
         find_rule(name)
     assert repr(name) in str(caught.value) and "\n" not in str(caught.value)
@@ -355,7 +355,7 @@ async def test_the_switch_has_the_keys_that_rules_choose(seed: int) -> None:
     await followed(net, {JOB: Recorded(least_updated), OTHER: Recorded(some)}, 40, 4, seed)
 
 
-async def test_a_set_that_is_there_stays_in_the_first_period_and_may_then_be_emptied() -> None:
+async def test_an_existing_set_stays_in_the_first_period_and_may_then_be_emptied() -> None:
     net = CountingSwitch(JOB)
     await net.load(JOB, [8, 9])
     net.update(JOB, 8)

@@ -107,7 +107,7 @@ def test_the_features_unit_changes_nothing(tmp_path: Path) -> None:
     assert losses(larger, chosen, 20)[0] == pytest.approx(losses(trace, choose(trace), 20)[0])
 
 
-def test_the_rate_is_that_of_the_largest_curvature_for_all_workers_together(tmp_path: Path) -> None:
+def test_the_learning_rate_follows_from_the_largest_curvature_for_all_workers(tmp_path: Path) -> None:
     """With one feature of value 2 in every sample the Hessian is at most 2² / 4."""
     lines = [f"{y} 7:2" for y in (0, 1) * 40]
     (tmp_path / "set").write_text("\n".join(lines))
@@ -116,7 +116,7 @@ def test_the_rate_is_that_of_the_largest_curvature_for_all_workers_together(tmp_
         assert astuple(chosen) == (pytest.approx(1 / workers), 2 * SCALE)
 
 
-def test_what_is_set_is_taken(tmp_path: Path) -> None:
+def test_a_given_learning_rate_or_scale_is_used(tmp_path: Path) -> None:
     (tmp_path / "set").write_text("1 7:2\n0 7:2\n")
     trace = files.load_training_set(tmp_path / "set", 1, 1)
     assert choose(trace, learning_rate=0.1) == Hyperparameters(0.1, 2 * SCALE)

@@ -44,7 +44,7 @@ def test_the_reports_interval_covers(null: str, rounds: int) -> None:
         *(pytest.param(*each, marks=pytest.mark.soak) for each in (("quiet", 0.09), ("bad times", 0.1))),
     ],
 )
-def test_it_covers_where_rounds_go_on_until_it_is_narrow(null: str, goal: float) -> None:
+def test_the_interval_covers_if_rounds_go_on_until_the_interval_is_narrow(null: str, goal: float) -> None:
     found = cover_until_narrow(OURS, NULLS[null], 30, TRIALS, goal)
     assert 0.917 < found.coverage < 0.98
     assert found.rounds < 28
@@ -52,7 +52,7 @@ def test_it_covers_where_rounds_go_on_until_it_is_narrow(null: str, goal: float)
 
 @pytest.mark.soak
 @pytest.mark.parametrize("method", ["percentile", "percentile, expanded", "BCa"])
-def test_bootstraps_of_sums_do_not(method: str) -> None:
+def test_bootstrap_intervals_of_sums_do_not_cover(method: str) -> None:
     assert cover(METHODS[method], NULLS["stalls"], 20, TRIALS).coverage < 0.93
 
 
@@ -65,7 +65,7 @@ def test_bootstraps_of_sums_do_not(method: str) -> None:
         ("BCa", "BCa", 0.95),
     ],
 )
-def test_bootstraps_are_scipys(method: str, of_scipy: str, level: float) -> None:
+def test_bootstrap_intervals_equal_scipys(method: str, of_scipy: str, level: float) -> None:
     from scipy.stats import bootstrap  # here, so that one process of the tests spends 0.8 s on it, not all
 
     arm, baseline = _rounds()
@@ -94,7 +94,7 @@ def _rounds() -> tuple[Rounds, Rounds]:
 
 @pytest.mark.parametrize("rounds", [6, 10, 20])
 @pytest.mark.parametrize("null", SYNTHETIC)
-def test_where_nothing_differs_hardly_anything_is_claimed(null: str, rounds: int) -> None:
+def test_equal_arms_are_claimed_to_differ_in_few_runs(null: str, rounds: int) -> None:
     """5 % by the interval within three standard errors; with the A/A repeat at most half of that."""
     found = claim_rates(SYNTHETIC[null], rounds, TRIALS, 0.0)
     assert found.by_rule <= found.by_interval / 2 and found.by_interval < 0.083

@@ -65,7 +65,7 @@ def test_the_eleventh_part_is_newer_than_the_tenth(parts: Path) -> None:
     assert LiveLatencies(parts).read() == [a_block("offload", 10, 0.8, 110, 110, 1100, 1100, None, None)]
 
 
-def test_of_a_block_that_is_run_again_the_last_run_counts(parts: Path) -> None:
+def test_the_last_run_of_a_repeated_block_counts(parts: Path) -> None:
     operations(parts, 1, [900], 1000)
     rpcs(parts, 1, [(900, 900)], 1001)
     live = LiveLatencies(parts)
@@ -75,7 +75,7 @@ def test_of_a_block_that_is_run_again_the_last_run_counts(parts: Path) -> None:
     assert live.read() == [a_block("offload", 0, 0.8, 7, 7, 70, 70, 9, 8)]
 
 
-def test_rpcs_of_a_block_that_is_still_running_are_kept_for_it(parts: Path) -> None:
+def test_rpcs_of_a_running_block_are_kept_until_its_operations_come(parts: Path) -> None:
     live = LiveLatencies(parts)
     rpcs(parts, 1, [(1, 2)], 1001)
     assert live.read() == []
@@ -120,7 +120,7 @@ def test_only_the_newest_twenty_parts_are_read(parts: Path, monkeypatch: pytest.
     assert len(read) == 40
 
 
-def test_what_is_of_no_round_is_left_out(parts: Path) -> None:
+def test_operations_outside_of_rounds_are_left_out(parts: Path) -> None:
     operations(parts, 1, [7], 1000)
     operations(parts, 1, [9], 2000, round_number=-1, load=0.0)
     operations(parts, 1, [9], 2000, arm="profile", round_number=-1, load=0.0)
@@ -144,7 +144,9 @@ def test_a_part_that_was_merged_meanwhile_is_no_error(parts: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [None, {"arm": ["offload"]}])
-def test_a_damaged_part(parts: Path, columns: dict[str, list[str]] | None) -> None:
+def test_a_damaged_part_is_one_error_that_names_the_file(
+    parts: Path, columns: dict[str, list[str]] | None
+) -> None:
     file = parts / "rpc-worker-1-0.parquet"
     file.touch() if columns is None else pl.DataFrame(columns).write_parquet(file)
     with pytest.raises(DataError, match=mentions("read", str(file))):
@@ -160,7 +162,9 @@ def test_a_damaged_part(parts: Path, columns: dict[str, list[str]] | None) -> No
         (None, False, True),
     ],
 )
-def test_whether_a_run_has_ended(tmp_path: Path, error: str | None, parts: bool, ended: bool) -> None:
+def test_a_run_has_ended_if_its_record_is_complete_or_its_parts_are_merged(
+    tmp_path: Path, error: str | None, parts: bool, ended: bool
+) -> None:
     assert has_ended(a_run(tmp_path / "run", error, parts=parts)) is ended
 
 

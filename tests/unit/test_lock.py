@@ -37,7 +37,7 @@ def applies(requirement: Requirement, environment: dict[str, str]) -> bool:
 
 @pytest.mark.parametrize("python", ["3.10.4", "3.11.2", "3.12.3", "3.13.0"])
 @pytest.mark.parametrize("lock", LOCKS)
-def test_every_dependency_has_one_version_that_it_accepts(lock: str, python: str) -> None:
+def test_every_dependency_is_locked_to_one_accepted_version(lock: str, python: str) -> None:
     environment = {"python_version": python.rpartition(".")[0], "python_full_version": python}
     pins = [pin for pin in requirements(LOCKS[lock]) if applies(pin, environment)]
     for dependency in wanted(lock):
@@ -49,5 +49,5 @@ def test_every_dependency_has_one_version_that_it_accepts(lock: str, python: str
 
 
 @pytest.mark.parametrize("lock", LOCKS)
-def test_nothing_says_where_it_comes_from(lock: str) -> None:
+def test_lock_files_name_no_index_and_no_hash(lock: str) -> None:
     assert [line for line in LOCKS[lock] if "://" in line or "--hash" in line or "index-url" in line] == []

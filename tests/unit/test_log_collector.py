@@ -86,7 +86,7 @@ def test_wrong_statistics_are_refused_and_change_nothing(tmp_path: Path, sent: b
 
 @settings(max_examples=200)
 @given(st.binary(max_size=300), st.integers(0, 2**32 - 1))
-def test_no_octets_break_it(noise: bytes, seed: int) -> None:
+def test_no_octets_break_the_log_collector(noise: bytes, seed: int) -> None:
     good = bytearray(octets(rows(1, {(1, 2): 3, (2, 2**63): 1})))
     at = seed % len(good)
     good[at : at + len(noise)] = noise
@@ -98,7 +98,7 @@ def test_no_octets_break_it(noise: bytes, seed: int) -> None:
             assert (collector.updates, list(Path(name).iterdir())) == (0, [])
 
 
-async def test_over_its_socket_where_a_killed_one_had_been(tmp_path: Path) -> None:
+async def test_statistics_are_received_at_the_socket_of_a_killed_collector(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(path))
@@ -112,7 +112,7 @@ async def test_over_its_socket_where_a_killed_one_had_been(tmp_path: Path) -> No
     assert not path.exists()
 
 
-async def test_a_client_that_leaves_before_its_answer(tmp_path: Path) -> None:
+async def test_a_client_that_leaves_before_its_answer_stops_nothing(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     async with run_collector(tmp_path, path) as collector:
         for last in (b"", b"x"):
@@ -136,7 +136,7 @@ def set_updates(core: ParameterServer[object], position: int, count: int) -> Non
     core.server.state.cells["word"][0, row] = count
 
 
-async def test_a_ps_sends_what_it_has_counted_when_there_is_something_new(tmp_path: Path) -> None:
+async def test_a_server_sends_its_counts_when_the_counts_have_changed(tmp_path: Path) -> None:
     core = parameter_server(3, 0, 1)
     keys = core.stores[2].contents().keys
     async with run_collector(tmp_path, tmp_path / "socket") as collector:
@@ -155,7 +155,9 @@ async def test_a_ps_sends_what_it_has_counted_when_there_is_something_new(tmp_pa
 
 
 @pytest.mark.parametrize("path", [None, Path("missing")])
-def test_without_a_collector(path: Path | None, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_collector_a_server_writes_its_own_log(
+    path: Path | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     core = parameter_server(3, 1)
     logs = PsLogs(tmp_path, 0, 0, path and tmp_path / path)
     logs.send_updates(core.stores)

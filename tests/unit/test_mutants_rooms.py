@@ -22,7 +22,7 @@ ROOMS = tomli.loads((ROOT / "tools" / "mutants" / "rooms.toml").read_text())
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_what_is_mutated_and_what_should_notice_exists(room: str) -> None:
+def test_the_mutated_sources_and_their_tests_exist(room: str) -> None:
     assert all(list((ROOT / source).glob("*.py")) for source in ROOMS[room]["sources"])
     tests = ROOMS[room].get("plain", []) + ROOMS[room]["tests"]
     assert all((ROOT / test).exists() for test in tests)
@@ -36,7 +36,7 @@ def test_parts_cover_the_suite_and_have_separate_folders() -> None:
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1/0", "2", "1/2/3", "a/b"])
-def test_an_invalid_part(text: str) -> None:
+def test_an_invalid_part_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match=mentions("K/N", 1, text)):
         part_of(text)
 
@@ -62,7 +62,9 @@ def cat() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def test_a_child_that_runs_too_long(cat: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_runs_too_long_has_no_status(
+    cat: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tools.mutants.child.time.sleep", lambda seconds: None)
     assert child.status_of(cat.pid, 1.0) is None
 

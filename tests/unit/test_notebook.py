@@ -70,7 +70,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_curve(log: Path) -> None:
+def test_a_notebook_shows_a_curve_as_table_and_figure(log: Path) -> None:
     found = hotline.curve(str(log), top_k=10)
     rows = rows_of(found)
     assert rows[0] == ["top-k", "share", ""]
@@ -81,7 +81,7 @@ def test_a_curve(log: Path) -> None:
     assert np.asarray(axis.lines[0].get_ydata())[-1] == pytest.approx(10 / 11)
 
 
-def test_miss_ratios(log: Path) -> None:
+def test_a_notebook_shows_miss_ratios_as_table_and_figure(log: Path) -> None:
     found = hotline.miss_ratio([log])
     assert rows_of(found)[1][:3] == ["all", "1,100", "110"]
     # Each of the 110 keys has one first access.
@@ -90,7 +90,7 @@ def test_miss_ratios(log: Path) -> None:
     assert np.asarray(axis.lines[0].get_ydata())[-1] == pytest.approx(10)
 
 
-def test_policies(log: Path, tmp_path: Path) -> None:
+def test_a_notebook_shows_policies_as_table_and_figure(log: Path, tmp_path: Path) -> None:
     found = hotline.study(log, sizes=(10, 20), policies=("top-k",), into=tmp_path / "policies")
     rows = rows_of(found)
     assert rows[1][:2] == ["top-k", "90.9%"] and rows[-1] == ["top-k", "90.9%", "90.9%"]
@@ -98,7 +98,7 @@ def test_policies(log: Path, tmp_path: Path) -> None:
     assert np.asarray(axis.lines[0].get_xdata()).tolist() == [10, 20]
 
 
-def test_an_answer(log: Path) -> None:
+def test_a_notebook_shows_an_answer_as_table_and_figure(log: Path) -> None:
     found = hotline.answer(workers=2, servers=1, data=log, top_k=10, dim=1)
     first_cells = [row[0] for row in rows_of(found)]
     sizes = ["hot keys", *(f"{size.top_k:,}" for size in found.sizes)]
@@ -111,17 +111,21 @@ def test_an_answer(log: Path) -> None:
 
 
 @pytest.mark.parametrize("sources", [{}, {"files": ["log.csv"], "built_in": "r1"}])
-def test_policies_of_no_log_and_of_two(sources: dict[str, Any], tmp_path: Path) -> None:
+def test_a_study_without_a_log_or_with_two_sources_is_refused(
+    sources: dict[str, Any], tmp_path: Path
+) -> None:
     with pytest.raises(hotline.HotlineError, match=mentions("built_in", "files")):
         hotline.study(**sources, into=tmp_path)
 
 
-def test_a_setting_of_a_study_that_is_wrong(tmp_path: Path) -> None:
+def test_a_wrong_setting_of_a_study_is_named(tmp_path: Path) -> None:
     with pytest.raises(hotline.HotlineError, match=r"^rate = 'fast': "):
         hotline.study(built_in="r1", rate="fast", into=tmp_path)
 
 
-def test_the_example_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_cell_of_the_example_notebook_shows_its_table_and_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each cell with a result shows its table and its figure."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     copied = Path(copy(NOTEBOOK, tmp_path))

@@ -49,7 +49,7 @@ def test_unreplayed_updates_are_listed_and_applied_once(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["logs", "run.json", UNREPLAYED_FOLDER]
 
 
-def test_what_is_still_missing_then_is_an_error(tmp_path: Path) -> None:
+def test_updates_still_missing_after_a_recovery_are_an_error(tmp_path: Path) -> None:
     """The replay log has lost an update."""
     run = CrashedRunFolder(tmp_path)
     log = ReplayLog.reopen(tmp_path / UNREPLAYED_FOLDER / file_name("worker-2", JOB), KeySpace(SIZE), 0)
@@ -90,7 +90,9 @@ EPOCHS = (0, 1, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1)
 
 @pytest.mark.parametrize("controller", EPOCHS)
 @pytest.mark.parametrize("epoch", (1, 2**31, 2**32 - 1))
-def test_any_stored_epochs_precede_those_of_a_recovery(tmp_path: Path, controller: int, epoch: int) -> None:
+def test_any_stored_epoch_precedes_the_epoch_of_a_recovery(
+    tmp_path: Path, controller: int, epoch: int
+) -> None:
     """A controller's epoch is a time in ms modulo 2^32, so any epoch may precede a recovery."""
     run = CrashedRunFolder(tmp_path, controller=controller, epoch=epoch)
     for _ in range(2):
@@ -132,7 +134,9 @@ def test_workers_killed_while_creating_their_files_have_no_updates(tmp_path: Pat
 
 
 @pytest.mark.parametrize("has_replay_logs", [True, False])
-def test_without_replay_logs_what_the_switch_had_is_missing(tmp_path: Path, has_replay_logs: bool) -> None:
+def test_without_replay_logs_the_updates_in_the_switch_are_missing(
+    tmp_path: Path, has_replay_logs: bool
+) -> None:
     """It is an error if a run kept replay logs and they are gone; if it kept none, keys differ."""
     run = CrashedRunFolder(tmp_path)
     before = run.held().tolist()
@@ -148,14 +152,14 @@ def test_without_replay_logs_what_the_switch_had_is_missing(tmp_path: Path, has_
     assert reason in ran.output
 
 
-def test_a_run_that_ended_before_its_servers_were_configured(tmp_path: Path) -> None:
+def test_a_run_that_ended_before_its_servers_were_configured_cannot_be_recovered(tmp_path: Path) -> None:
     CrashedRunFolder(tmp_path)
     (tmp_path / "logs" / "ps-1.json").unlink()
     ran = recover(tmp_path, "--apply")
     assert ran.exit_code == 1 and says(ran.output, 1, "workers")
 
 
-def test_a_folder_without_unreplayed_updates(tmp_path: Path) -> None:
+def test_recovering_a_folder_without_unreplayed_updates_is_an_error(tmp_path: Path) -> None:
     ran = recover(tmp_path)
     assert ran.exit_code == 1 and says(ran.output, "run.json", tmp_path)
     (tmp_path / "run.json").write_text("{}")

@@ -91,13 +91,13 @@ def check_alike(found: Sequence[Any], expected: Sequence[Any]) -> None:
 
 
 @pytest.mark.parametrize("text", torch_optimisers.OPTIMISERS)
-def test_a_step_is_that_of_pytorch(text: str) -> None:
+def test_a_step_of_each_optimiser_equals_pytorchs_recorded_step(text: str) -> None:
     found = served_as_torch(text, torch_optimisers.start(), torch_optimisers.steps())
     check_alike(found, torch_optimisers.vectors(text))
 
 
 @pytest.mark.parametrize("text", torch_optimisers.OPTIMISERS)
-def test_a_step_is_that_of_the_pytorch_that_is_installed(text: str) -> None:
+def test_a_step_of_each_optimiser_equals_the_installed_pytorchs(text: str) -> None:
     pytest.importorskip("torch")  # not in requirements.lock; the committed vectors hold everywhere
     start, steps = torch_optimisers.start(), torch_optimisers.steps()
     asked = torch_optimisers.of_torch(text, start, steps)
@@ -107,7 +107,7 @@ def test_a_step_is_that_of_the_pytorch_that_is_installed(text: str) -> None:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(text=st.sampled_from(TEXTS), seed=st.integers(0, 2**32))
-def test_steps_are_a_plain_models(text: str, seed: int) -> None:
+def test_steps_of_optimisers_equal_a_plain_models_steps(text: str, seed: int) -> None:
     """Gradients are whole units, and keys may be twice in an RPC: each gradient is a step of its own."""
     random, served = np.random.default_rng(seed), Served([(0, text)], 8)
     begin = random.normal(size=8).astype(np.float32)
@@ -144,7 +144,7 @@ def test_rounding_of_gradients_moves_values_less_than_the_bound(text: str, seed:
 
 @pytest.mark.parametrize("make", [make_values_server, make_server])
 @pytest.mark.parametrize("text", TEXTS)
-def test_the_plain_twin_has_the_same_bits(text: str, make: Callable[..., Any]) -> None:
+def test_plain_python_computes_the_same_bits_as_compiled_code(text: str, make: Callable[..., Any]) -> None:
     tables = [(0, None), (10, text), (40, "sgd(lr=1)")]
     beds = [Served(tables, 60, make=make, as_plain=as_plain) for as_plain in (False, True)]
     for served in beds:
@@ -228,7 +228,7 @@ def test_an_optimiser_is_declared_by_its_text(text: str, shown: str) -> None:
         ("adagrad(eps=0)", "adagrad eps and initial are 0: a gradient of 0 would make a parameter NaN$"),
     ],
 )
-def test_a_text_that_is_no_optimiser(text: str, message: str) -> None:
+def test_an_invalid_declaration_of_an_optimiser_is_refused(text: str, message: str) -> None:
     with pytest.raises(OptimiserError, match=message) as raised:
         parse(text)
     assert isinstance(raised.value, HotlineError)

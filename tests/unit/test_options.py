@@ -112,7 +112,7 @@ def test_an_option_without_value_has_the_default_of_its_field(name: str) -> None
 
 
 @pytest.mark.parametrize("name", OF_FIELDS)
-def test_an_option_accepts_what_its_field_does(name: str) -> None:
+def test_an_option_accepts_the_values_that_its_field_accepts(name: str) -> None:
     option = OF_FIELDS[name]
     if isinstance(option.type, click.Choice):
         assert tuple(option.type.choices) == literals(option.model.model_fields[option.field].annotation)

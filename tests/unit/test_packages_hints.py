@@ -42,7 +42,7 @@ def is_hint(message: str, name: str, group: str) -> bool:
 
 
 @pytest.mark.parametrize(("package", "group", "name"), NAMES, ids=lambda value: str(value))
-def test_each_name_of_a_package_has_a_line_that_installs_it_after_what_it_requires(
+def test_each_hint_installs_the_package_of_a_name_after_its_requirements(
     package: str, group: str, name: str
 ) -> None:
     hint = install_hint(group, name)
@@ -105,6 +105,6 @@ def test_a_testbed_that_is_not_installed_names_its_package(monkeypatch: pytest.M
     assert is_hint(str(raised.value), "machines", "hotline.testbeds")
 
 
-def test_all_groups_of_entry_points_are_tried() -> None:
+def test_all_groups_of_entry_points_are_tested() -> None:
     tried = {"hotline.api", "hotline.commands", "hotline.designs", "hotline.rules", "hotline.testbeds"}
     assert {group for _, group, _ in NAMES} == tried

@@ -43,12 +43,12 @@ def rooms() -> set[str]:
     return {each.parent.name for folder in SOURCES for each in folder.glob("*/__init__.py")}
 
 
-def test_the_testbed_requires_what_its_switch_requires() -> None:
+def test_the_testbed_requires_the_requirements_of_softswitch() -> None:
     assert requirements(SWITCH) <= requirements(ROOT)
     assert project(SWITCH)["project"]["requires-python"] == project(ROOT)["project"]["requires-python"]
 
 
-def test_its_tests_require_what_those_of_its_switch_require() -> None:
+def test_the_tests_of_the_testbed_require_the_requirements_of_softswitchs_tests() -> None:
     tests = set(project(SWITCH)["project"]["optional-dependencies"]["test"])
     extras = project(ROOT)["project"]["optional-dependencies"]
     assert tests <= requirements(ROOT).union(extras["test"], extras["dev"])
@@ -83,7 +83,7 @@ def imported_at_once(source: Path, expected: Container[str]) -> set[str]:
     }
 
 
-def test_make_setup_installs_what_modules_of_tests_import() -> None:
+def test_make_setup_installs_all_imports_of_test_modules() -> None:
     """So `python -m pytest` runs each module after `make setup`; some tests of a module may need more."""
     extras, extras_of_tests = extras_of_set_up()
     assert extras < extras_of_tests
@@ -98,7 +98,7 @@ def test_make_setup_installs_what_modules_of_tests_import() -> None:
     assert {INSTALLED_AS.get(name, name).replace("-", "_") for name in wanted} <= installed
 
 
-def test_the_testbed_requires_what_it_imports() -> None:
+def test_the_testbed_requires_its_imports() -> None:
     """Developers' tools are missing where it is installed without them."""
     required = distributions("torch")
     known = sys.stdlib_module_names | rooms() | NOT_NAMED | {"softswitch", "nativekit"}
@@ -214,7 +214,7 @@ def test_each_command_has_the_name_of_its_entry_point() -> None:
     ("words", "loaded"),
     [(["run", "WORKERS=8"], ["run"]), (["-v", "up"], ["up"]), (["--help"], ["run", "up"]), (["fly"], [])],
 )
-def test_a_process_imports_the_command_that_it_runs(words: list[str], loaded: list[str]) -> None:
+def test_a_process_imports_only_the_command_that_runs(words: list[str], loaded: list[str]) -> None:
     modules = {
         name: EntryPoint(name, f"hotline.cli.run:{name}", "hotline.commands") for name in ("run", "up")
     }

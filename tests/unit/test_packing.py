@@ -102,7 +102,7 @@ def test_each_key_travels_once(
 
 
 @pytest.mark.parametrize("machine", [COMPILED, plain_machine()], ids=["compiled", "plain"])
-def test_hot_keys_ride_in_the_lanes_that_cold_ones_of_any_ps_leave_free(machine: Machine) -> None:
+def test_hot_keys_ride_in_the_free_lanes_of_rpcs_to_any_server(machine: Machine) -> None:
     cold = np.concatenate([keys_of(None, ps, 3, 20) for ps in range(3)])
     hot = np.concatenate([keys_of(lane, 1, 3, 1, 100_000) for lane in range(LANES)])
     sent = requests(cold, hot, 3, machine)
@@ -122,7 +122,7 @@ def test_hot_keys_without_room_travel_in_separate_rpcs() -> None:
         assert {int(key) for key in keys} <= {int(key) for key in hot}
 
 
-def test_a_ps_gets_one_more_rpc_if_that_saves_more_than_two() -> None:
+def test_a_server_gets_an_additional_rpc_if_more_than_two_are_saved() -> None:
     """Three hot keys of one lane need three RPCs with one key each, or one more RPC to each PS."""
     for tall in (2, 3, 4):
         hot, cold = [tall] + [0] * (LANES - 1), {0: 64, 1: 64}
@@ -131,7 +131,7 @@ def test_a_ps_gets_one_more_rpc_if_that_saves_more_than_two() -> None:
         assert (hot_only, sum(calls.values())) == ((tall, 4) if tall <= COST_AT_PS else (0, 5))
 
 
-def test_counted_is_what_is_sent() -> None:
+def test_counted_rpcs_equal_the_sent_rpcs() -> None:
     chance = np.random.default_rng(3)
     space = KeySpace(5_000)
     hot = np.arange(0, 5_000, 3, dtype=np.uint64)

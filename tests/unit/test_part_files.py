@@ -47,7 +47,7 @@ def test_a_part_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert part.exists()
 
 
-def test_parts_are_numbered_on_from_those_that_are_there(tmp_path: Path) -> None:
+def test_new_parts_continue_the_numbers_of_existing_parts(tmp_path: Path) -> None:
     first = Parts(tmp_path, "connections-ps-1", CONNECTIONS)
     first.write(ROW)
     first.write(ROW)
@@ -67,7 +67,7 @@ def test_a_part_has_the_logs_columns_in_their_order_and_types(tmp_path: Path) ->
     assert written.rows() == [(2**40, 1, 7, 2)]
 
 
-def test_nothing_is_no_part(tmp_path: Path) -> None:
+def test_an_empty_part_is_not_written(tmp_path: Path) -> None:
     parts = Parts(tmp_path, "part", CONNECTIONS)
     parts.write(dict.fromkeys(CONNECTIONS, np.array([], dtype=np.int64)))
     assert names(tmp_path) == []
@@ -83,7 +83,9 @@ def test_other_columns_than_the_logs_are_refused(tmp_path: Path, columns: dict[s
     assert names(tmp_path) == []
 
 
-def test_a_file_is_not_seen_before_it_is_atomic_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_not_visible_before_its_content_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[list[str]] = []
     rename = Path.replace
 
@@ -119,7 +121,7 @@ def test_a_file_is_not_seen_before_it_is_atomic_path(tmp_path: Path, monkeypatch
         (OSError("10 requested and 9 written"), "10 requested and 9 written: the disk may be full"),
     ],
 )
-def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, failure: Exception, reason: str) -> None:
+def test_a_failed_write_leaves_no_file(tmp_path: Path, failure: Exception, reason: str) -> None:
     path = tmp_path / "part.parquet"
     text = f"{path}: cannot be written: {reason}"
     with pytest.raises(DataError, match=exactly(text)), atomic_path(path) as partial:
@@ -134,7 +136,7 @@ def test_other_errors_pass_unchanged(tmp_path: Path) -> None:
     assert not (tmp_path / "part").exists()
 
 
-def test_folders_that_are_missing_or_in_the_way(tmp_path: Path) -> None:
+def test_missing_folders_and_folders_in_place_of_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "run.json.partial").mkdir()
     for file, why in (("missing/run.json", "No such file or directory"), ("run.json", "Is a directory")):
         with pytest.raises(DataError, match=exactly(f"{tmp_path / file}: cannot be written: {why}")):
@@ -158,7 +160,7 @@ def test_only_parts_are_merged_and_each_into_its_log(tmp_path: Path) -> None:
     assert names(parts) == others
 
 
-def test_the_newest_updates_are_those_of_the_highest_part(tmp_path: Path) -> None:
+def test_the_newest_updates_are_in_the_part_with_the_highest_number(tmp_path: Path) -> None:
     for name in ("updates-ps-1-9", "updates-ps-1-10", "updates-ps-12-3", "operations-worker-1-50"):
         (tmp_path / f"{name}.parquet").touch()
     newest = sorted(file.name for file in last_updates(tmp_path))

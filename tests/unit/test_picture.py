@@ -13,7 +13,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_committed_picture_is_the_drawn_one(scheme: str) -> None:
+def test_the_committed_picture_equals_the_drawn_picture(scheme: str) -> None:
     assert path_of(scheme).read_text() == draw_push(SCHEMES[scheme])
     assert f'"docs/{path_of(scheme).name}"' in (ROOT / "README.md").read_text()
 

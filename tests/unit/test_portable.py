@@ -99,7 +99,7 @@ for file in compiled:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the names are missing")
-def test_verbs_that_need_no_linux(tmp_path: Path) -> None:
+def test_verbs_that_need_no_linux_run_without_the_names_of_linux(tmp_path: Path) -> None:
     step = np.repeat(np.arange(100), 11)
     keys = np.where(np.arange(1_100) % 11 < 10, np.arange(1_100) % 11, 1_000 + step)
     pl.DataFrame({"iteration": step, "worker": 1, "key": keys}).write_csv(tmp_path / "log.csv")

@@ -47,7 +47,7 @@ def leave_a_connection() -> None:
         (leave_ctrl_c_ignored, "handler of SIGINT"),
     ],
 )
-def test_what_is_left_is_an_error_and_is_undone(leave: Callable[[], None], message: str) -> None:
+def test_state_that_a_test_leaves_is_an_error_and_is_undone(leave: Callable[[], None], message: str) -> None:
     before = state()
     with pytest.raises(AssertionError, match=message), unchanged_process():
         leave()
@@ -61,7 +61,7 @@ def test_a_connection_that_is_left_is_closed() -> None:
         LEFT.pop().execute("select 1")
 
 
-def test_what_is_left_beside_another_thing_is_undone_too() -> None:
+def test_several_kinds_of_state_that_a_test_leaves_are_undone() -> None:
     before = state()
     with pytest.raises(AssertionError), unchanged_process():
         leave_a_handler()
@@ -70,7 +70,7 @@ def test_what_is_left_beside_another_thing_is_undone_too() -> None:
     assert state() == before
 
 
-def test_what_commands_and_runs_set_is_undone() -> None:
+def test_state_that_commands_and_runs_set_is_undone() -> None:
     before = state()
     with unchanged_process():
         logging.getLogger("finsy").disabled = True

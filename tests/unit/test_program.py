@@ -108,7 +108,7 @@ def test_a_mixed_rpc_goes_on_to_the_ps_with_the_served_lanes_marked(switch: Comp
     assert testnet.held(switch, 1, 5) == 14
 
 
-def test_a_pull_that_misses_in_every_lane_goes_on_as_it_came(switch: CompiledPipeline) -> None:
+def test_a_pull_that_misses_in_every_lane_is_forwarded_unchanged(switch: CompiledPipeline) -> None:
     [(port, request)] = pull(switch, 1, 0, 1, 2)
     assert port == testnet.SERVER_PORT
     assert request.values is None
@@ -178,7 +178,9 @@ def test_privileged_callers_reach_entries_in_motion_and_are_always_answered(
     assert (at, answer.values[9]) == (port, 21 * reached)
 
 
-def test_with_the_proxy_the_ps_sees_one_address_and_without_it_the_workers(switch: CompiledPipeline) -> None:
+def test_the_server_sees_the_service_address_with_the_proxy_and_else_the_workers(
+    switch: CompiledPipeline,
+) -> None:
     [(_, proxied)] = push(switch, 1, 0)
     assert (proxied.src_mac, proxied.src, proxied.src_port) == testnet.SERVICE
     assert (proxied.dst_mac, proxied.dst, proxied.dst_port) == testnet.SERVER
@@ -196,7 +198,7 @@ def test_an_answer_goes_to_the_worker_in_its_header(switch: CompiledPipeline, wo
     assert (answer.src_mac, answer.src, answer.src_port) == testnet.SERVICE
 
 
-def test_what_becomes_of_rpcs_is_counted_by_name(switch: CompiledPipeline) -> None:
+def test_outcomes_of_rpcs_are_counted_by_name(switch: CompiledPipeline) -> None:
     make(switch, "hot", 0)
     push(switch, 1, 0)
     for turn in (1, 2):
@@ -225,7 +227,7 @@ def test_lane_stats_count_fresh_lanes_of_workers_only(switch: CompiledPipeline) 
     assert testnet.lane_stats(switch, 1) == (0, 1, 0)
 
 
-def test_the_pushes_of_a_slot_are_those_of_workers_each_counted_once(switch: CompiledPipeline) -> None:
+def test_the_pushes_of_workers_to_a_slot_are_counted_once_each(switch: CompiledPipeline) -> None:
     make(switch, "hot", 0, 2)
     make(switch, "draining", 3)
     for turn, worker in ((1, 1), (1, 1), (2, 1), (1, 2)):
@@ -252,7 +254,7 @@ NOT_VALID = [
 ]
 
 
-def test_what_is_not_a_valid_request_is_dropped_by_name(switch: CompiledPipeline) -> None:
+def test_invalid_requests_are_dropped_and_counted_by_reason(switch: CompiledPipeline) -> None:
     """All registers are read once at the end, as that takes long."""
     make(switch, "hot", 0)
     before, dropped = testnet.state_of(switch), Counter[str]()
@@ -268,7 +270,7 @@ def test_what_is_not_a_valid_request_is_dropped_by_name(switch: CompiledPipeline
     assert after == before
 
 
-def test_frames_that_are_none_are_dropped_by_name(switch: CompiledPipeline) -> None:
+def test_invalid_frames_are_dropped_and_counted_by_reason(switch: CompiledPipeline) -> None:
     _, frame = testnet.request(Op.PUSH, {0: (KEY_OF[0], 1)}, seq(1))
     more_fragments = bytearray(frame)
     more_fragments[20] |= 0x20
@@ -303,7 +305,7 @@ def test_an_empty_rpc_reaches_the_ps(switch: CompiledPipeline) -> None:
     assert (port, request.length) == (testnet.SERVER_PORT, 42 + HEADER_BYTES)
 
 
-def test_packet_out_with_a_port_leaves_as_it_is(switch: CompiledPipeline) -> None:
+def test_a_packet_out_with_a_port_leaves_unchanged(switch: CompiledPipeline) -> None:
     [output] = switch.process(CPU_PORT, packet_out_header(3) + b"anything at all", 0, 0)
     assert output == (3, b"anything at all")
 

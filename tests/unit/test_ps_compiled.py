@@ -107,12 +107,12 @@ def exchange(seed: int, space: KeySpace, as_plain: bool, datagrams: int) -> Twin
 @pytest.mark.parametrize("space", [DENSE, SPARSE], ids=["dense", "sparse"])
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_compiled_is_the_model(space: KeySpace, seed: int) -> None:
+def test_the_compiled_server_answers_like_the_model(space: KeySpace, seed: int) -> None:
     exchange(seed, space, as_plain=False, datagrams=300).check()
 
 
 @pytest.mark.parametrize("space", [DENSE, SPARSE], ids=["dense", "sparse"])
-def test_plain_is_compiled(space: KeySpace) -> None:
+def test_the_plain_server_leaves_the_same_bytes_as_the_compiled_server(space: KeySpace) -> None:
     for seed in range(3):
         twins = [exchange(seed, space, as_plain, datagrams=60) for as_plain in (False, True)]
         for left, right in zip(*(twin.server.state[:-1] for twin in twins), strict=True):
@@ -173,7 +173,7 @@ def test_a_request_of_a_worker_that_the_run_does_not_have_leaves_nothing() -> No
 
 
 @pytest.mark.soak
-def test_more_callers_and_contacts_than_there_was_room_for() -> None:
+def test_a_server_makes_room_for_more_callers_and_contacts() -> None:
     twins = Twins(DENSE, as_plain=False)
     for turn in (1, 2):
         for worker in range(1, 2000):
@@ -192,7 +192,7 @@ def test_more_callers_and_contacts_than_there_was_room_for() -> None:
 
 
 @pytest.mark.parametrize("as_plain", [False, True])
-def test_callers_whose_rows_begin_at_the_same_place(as_plain: bool) -> None:
+def test_callers_whose_rows_collide_are_kept_apart(as_plain: bool) -> None:
     """It is the last row of the table, so that probing wraps around."""
     twins = Twins(DENSE, as_plain)
     callers, find = twins.server.state.callers, plain(row_of)

@@ -169,7 +169,7 @@ def test_a_push_is_added_once_though_its_answer_was_lost_with_the_ps(file: PsFil
     assert held.values[held.keys == MINE].tolist() == [5] and held.updates[held.keys == MINE].tolist() == [1]
 
 
-def test_what_was_not_kept_is_not_there(file: PsFile) -> None:
+def test_updates_that_were_not_committed_are_absent_after_a_restart(file: PsFile) -> None:
     ps = Kept(DENSE, file.open("never"))
     ps.core.handle(PUSH, 0, 0, "w")
     again = Kept(DENSE, file.open("never"))
@@ -216,13 +216,13 @@ def test_a_journal_ends_in_a_checkpoint(file: PsFile) -> None:
 
 
 @pytest.mark.parametrize(("fsync", "number"), [("always", 2), ("checkpoint", 1), ("never", 0)])
-def test_the_policy_is_sqlites(file: PsFile, fsync: Fsync, number: int) -> None:
+def test_the_sync_policy_is_sqlites_synchronous_setting(file: PsFile, fsync: Fsync, number: int) -> None:
     durable = file.open(fsync)
     assert durable._connection.execute("PRAGMA synchronous").fetchone() == (number,)
     assert durable._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_wrong_files(tmp_path: Path) -> None:
+def test_files_of_another_server_are_refused(tmp_path: Path) -> None:
     DurableFile(tmp_path / "ps.db", {"ps": 1, "n_ps": 2}, "never", 1000).close()
     with pytest.raises(
         DurabilityError, match=r'expected the file of PS \{"n_ps": 3, "ps": 1\}, got that of \{"n_ps": 2'
@@ -243,7 +243,7 @@ def test_wrong_files(tmp_path: Path) -> None:
         max_size=20,
     )
 )
-def test_notes_are_read_as_they_were_written(notes: list[tuple[int, bytes]]) -> None:
+def test_notes_of_the_journal_are_read_as_written(notes: list[tuple[int, bytes]]) -> None:
     journal, at = np.zeros(20 * 1600, np.uint8), 0
     for source, datagram in notes:
         at = add_note(journal, at, source, datagram)

@@ -29,7 +29,7 @@ def connection_records(*workers: int) -> np.ndarray[tuple[int], np.dtype[np.void
     return found
 
 
-def test_all_parts_are_there_in_order(logs: PsLogs, tmp_path: Path) -> None:
+def test_all_parts_are_written_in_order(logs: PsLogs, tmp_path: Path) -> None:
     logs.write_connections_in_background([connection_records(1, 2), connection_records(3)])
     logs.write_connections_in_background([connection_records(4)])
     logs.settle()
@@ -38,7 +38,7 @@ def test_all_parts_are_there_in_order(logs: PsLogs, tmp_path: Path) -> None:
     assert there.drop("worker").unique().rows(named=True) == [{"time_us": 1_005, "ps": 7, "job": 2}]
 
 
-def test_what_cannot_be_written_is_raised_once(logs: PsLogs, tmp_path: Path) -> None:
+def test_an_error_of_writing_logs_is_raised_once(logs: PsLogs, tmp_path: Path) -> None:
     logs.write_connections_in_background([connection_records(1)])
     logs.settle()
     for file in tmp_path.iterdir():

@@ -162,7 +162,7 @@ def test_another_version_of_the_wire_is_reported_once(run: Any, caplog: pytest.L
     assert (served.core.malformed, served.core.server.counters[1].rpcs) == (30, 30)
 
 
-def test_a_socket_with_nothing_to_read() -> None:
+def test_a_wake_up_without_a_datagram_answers_nothing() -> None:
     """A datagram with a wrong checksum wakes `epoll`, and is gone when it is read."""
     core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1}, lambda: 0)
     sources, udp = make_sources(-1), make_udp()
@@ -195,7 +195,7 @@ def test_a_key_moves_by_the_ps_s_own_rpcs() -> None:
     assert served.core.stores[1].contents().owned.tolist().count(False) == 1
 
 
-def test_a_given_service_time_is_what_the_answer_says() -> None:
+def test_answers_carry_the_configured_service_time() -> None:
     served = Served(ns_per_rpc=2_000_000, ns_per_lane=50_000)
     with closing(served), caller(1) as sock:
         for seq, keys in ((64, [1]), (65, [1, 2, 3, 4])):

@@ -74,7 +74,7 @@ class Bench:
 
 @pytest.mark.parametrize("as_plain", [False, True], ids=["compiled", "plain"])
 @pytest.mark.parametrize("space", [SPACE, SPARSE], ids=["dense", "sparse"])
-def test_push_then_pull(as_plain: bool, space: KeySpace) -> None:
+def test_a_pull_returns_the_pushed_sums(as_plain: bool, space: KeySpace) -> None:
     bench = Bench(as_plain, space)
     pushed = bench.call(Op.PUSH, [*MINE[:2], NO_KEY], 64, values=[5, 2**32 - 1, 0])
     assert pushed is not None and pushed.header.refused == 0 and pushed.values is None
@@ -111,7 +111,7 @@ def test_foreign_keys_are_refused_in_duplicates_too() -> None:
     assert bench.counters.refused_lanes == 5
 
 
-def test_lanes_that_the_switch_served_are_its_own() -> None:
+def test_a_server_neither_adds_nor_answers_lanes_that_the_switch_served() -> None:
     bench = Bench()
     bench.call(Op.PUSH, MINE, 64, served=0b0101)
     assert bench.values(MINE) == [0, 2, 0, 4]
@@ -126,7 +126,7 @@ def test_the_same_key_twice_in_an_rpc_adds_twice() -> None:
     assert bench.values(MINE[:1]) == [3] and bench.contents(MINE[:1]).updates.tolist() == [2]
 
 
-def test_times_travel_back() -> None:
+def test_answers_carry_queueing_and_processing_times() -> None:
     bench = Bench()
     request = rpc(Op.EMPTY, job=1, worker=7, epoch=2, seq=64, t0=9)
     bench.now = 500
@@ -139,7 +139,7 @@ def test_times_travel_back() -> None:
     assert [len(part) for part in bench.ps.server.collect_connection_records()] == [0]
 
 
-def test_seed_gives_away_and_collect_takes_home() -> None:
+def test_seed_gives_keys_to_the_switch_and_collect_takes_keys_back() -> None:
     bench = Bench()
     bench.call(Op.PUSH, MINE, 64)
     bench.command(Command.SEED, MINE[:2], 1)
@@ -173,7 +173,7 @@ def test_a_command_that_is_repeated_is_not_done_again() -> None:
 
 
 @pytest.mark.parametrize(("epoch", "seq"), [(2**32 - 1, 500), (3, 60)])
-def test_a_late_command_does_not_undo_what_was_asked_for_since(epoch: int, seq: int) -> None:
+def test_a_late_command_does_not_undo_later_commands(epoch: int, seq: int) -> None:
     """A delayed COLLECT would give the keys a second owner."""
     bench = Bench()
     bench.command(Command.HELLO, [], 100)
@@ -202,7 +202,7 @@ def test_a_slot_that_falls_behind_is_still_heard_and_answered() -> None:
         assert [answer.seq for answer in bench.answers()] == [control.SLOTS]
 
 
-def test_commands_wait_for_each_other() -> None:
+def test_commands_are_executed_in_sequence() -> None:
     bench = Bench()
     bench.command(Command.SEED, MINE[:1], 1)
     bench.command(Command.VALUES, MINE, 2)
@@ -222,7 +222,7 @@ def busiest(bench: Bench, rank: int, maximum: int, seq: int) -> list[tuple[int, 
 
 
 @pytest.mark.parametrize("space", [SPACE, SPARSE], ids=["dense", "sparse"])
-def test_the_busiest_keys_are_those_updated_since_they_were_asked_for(space: KeySpace) -> None:
+def test_the_busiest_keys_count_updates_since_the_last_request(space: KeySpace) -> None:
     bench = Bench(space=space)
     a, b, c, _ = MINE
     for turn, keys in enumerate(([a, b, c], [b, c], [b]), 1):
@@ -285,7 +285,7 @@ def test_without_an_entry_in_the_switch_the_value_stays() -> None:
     assert bench.values(MINE) == [1, 2, 3, 4] and bench.owns(MINE)
 
 
-def test_an_entry_that_vanishes_during_a_collect() -> None:
+def test_an_entry_that_vanishes_during_a_collect_is_reported_as_missing() -> None:
     bench = Bench()
     bench.command(Command.SEED, MINE, 1)
     bench.registers()
@@ -304,7 +304,7 @@ def test_a_key_of_another_ps_changes_nothing() -> None:
     assert bench.owns(MINE) and not list(bench.ps.transmit())
 
 
-def test_what_is_not_for_this_ps() -> None:
+def test_datagrams_for_other_servers_are_dropped_and_counted() -> None:
     bench = Bench()
     for field, value in (("job", 2), ("ps", 1), ("flags", RESPONSE)):
         fields: dict[str, Any] = {"job": 1, "seq": 64, field: value}

@@ -69,7 +69,7 @@ def plain_division(
 
 @settings(max_examples=examples(400))
 @given(needs, needs, shared())
-def test_the_division_of_a_lane(
+def test_the_slots_of_a_lane_are_divided_by_quotas_and_needs(
     wanted: dict[int, Slots], held: dict[int, Slots], of_lane: dict[int, int]
 ) -> None:
     held = {job: slots for job, slots in held.items() if job not in wanted}
@@ -85,7 +85,7 @@ def test_the_division_of_a_lane(
         assert all(got[job] >= min(of_lane[job], need) for job, need in all_needs.items())
 
 
-def test_what_jobs_want_beyond_their_quotas_is_shared_equally() -> None:
+def test_slots_beyond_the_quotas_are_shared_equally() -> None:
     of_lane = np.full(LANES, 12)
     wanted = {1: np.full(LANES, 20), 2: np.full(LANES, 20), 3: np.full(LANES, 1)}
     given = divide(wanted, {}, {1: 6 * LANES}, of_lane)
@@ -98,7 +98,7 @@ keys = st.lists(st.integers(0, 600), unique=True, max_size=150)
 @settings(max_examples=examples(400))
 @given(st.dictionaries(st.sampled_from([2, 3, 9]), keys), keys, shared())
 @example({2: [12, 300], 9: [12, 300]}, [12], {1: 1, 2: 2, 3: 0})  # too few slots for all quotas
-def test_others_give_back_what_a_load_needs_of_its_quota_and_nothing_else(
+def test_other_jobs_give_back_only_the_slots_that_a_load_needs_of_its_quota(
     loaded: dict[int, list[int]], wanted: list[int], of_lane: dict[int, int]
 ) -> None:
     """Job 9 is not known to the switch."""
@@ -147,7 +147,7 @@ def histories(draw: st.DrawFn) -> list[tuple[dict[int, int], dict[int, int]]]:
 
 @settings(max_examples=examples(100), deadline=None)
 @given(histories(), st.sets(st.sampled_from(JOBS), min_size=1))
-def test_jobs_whose_wants_and_quotas_change(
+def test_jobs_get_the_slots_of_their_changed_quotas_within_a_period(
     history: list[tuple[dict[int, int], dict[int, int]]], followed: set[int]
 ) -> None:
     """One period after a change no job has more than its quota while another lacks slots of its own."""

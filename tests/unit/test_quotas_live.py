@@ -52,7 +52,9 @@ async def check_all_sums(net: LiveNet) -> None:
 
 @DESIGNS
 @live(others=(NOISY,))
-async def test_a_load_within_a_quota_displaces_keys_of_a_job_without_one(net: LiveNet, design: str) -> None:
+async def test_a_load_within_a_quota_displaces_keys_of_a_job_without_a_quota(
+    net: LiveNet, design: str
+) -> None:
     async def change(net: LiveNet) -> None:
         async with Controller(net.address) as controller:
             await controller.set_quota(JOB, len(OWN) - 5)
@@ -106,7 +108,7 @@ async def test_the_follower_restores_a_quota_within_a_period(net: LiveNet, desig
 
 @DESIGNS
 @live(others=(NOISY,))
-async def test_the_quota_command(net: LiveNet, design: str) -> None:
+async def test_the_command_quota_sets_and_prints_quotas(net: LiveNet, design: str) -> None:
     code, output, errors = await hotline(net, "quota", "--job", "3", "--keys", "1000", "--json")
     assert (code, errors) == (0, "")
     jobs = [{"job": JOB, "quota": 1024, "keys": 0}, {"job": NOISY, "quota": 0, "keys": 0}]

@@ -10,7 +10,7 @@ from controller.status import drop_reasons, take_reading
 from tests.harness.watched import FIRST, SECOND, a_reading
 
 
-def test_rates_are_what_was_counted_in_between() -> None:
+def test_rates_are_differences_of_counters_over_the_interval() -> None:
     reading = take_reading(SECOND, 12.5, take_reading(FIRST, 10.0))
     assert (reading.interval_s, reading.was_reset) == (2.5, False)
     # Of 400 lanes 100 hit.
@@ -32,13 +32,13 @@ def test_a_first_reading_has_no_rates() -> None:
     assert take_reading(a_reading(), 10.0).hit_share is None
 
 
-def test_where_nothing_happens_there_is_no_hit_share() -> None:
+def test_without_lanes_there_is_no_hit_share() -> None:
     reading = take_reading(FIRST, 11.0, take_reading(FIRST, 10.0))
     assert reading.hit_share is None and reading.per_s is not None
     assert set(reading.per_s.values()) == {0}
 
 
-def test_where_no_time_has_passed_there_are_no_rates() -> None:
+def test_without_elapsed_time_there_are_no_rates() -> None:
     reading = take_reading(SECOND, 10.0, take_reading(FIRST, 10.0))
     assert (reading.per_s, reading.interval_s, reading.was_reset) == (None, None, False)
     assert reading.totals["rpcs_answered"] == 1500
@@ -51,7 +51,7 @@ def test_where_no_time_has_passed_there_are_no_rates() -> None:
         {"no_route": 8},
     ],
 )  # fmt: skip
-def test_one_counter_that_goes_back_was_reset(more: dict[str, Any]) -> None:
+def test_a_counter_that_decreases_was_reset(more: dict[str, Any]) -> None:
     full: dict[str, Any] = {
         "rpcs": (9, 9, 9, 9), "hits": 9, "misses": 9, "overflows": 9, "no_route": 9,
     }  # fmt: skip

@@ -98,7 +98,7 @@ def message(runs: list[Summary]) -> list[tuple[str, int, int]]:
     return [(each.metric, each.sentences, each.claimed) for each in claims_of_null(runs)]
 
 
-def test_what_the_report_would_say_of_again_is_counted_by_metric() -> None:
+def test_false_claims_about_the_repeat_are_counted_by_metric() -> None:
     """Equal RPC counts make a sentence, too; the mean of steps is not in the answer."""
     assert message([null(True), null(False)]) == [("pull_mean", 2, 1), ("rpcs_per_step", 2, 0)]
     learnt = null(False).model_copy(update={"learning": {"repeat": comparison(50, 20)}})
@@ -120,7 +120,7 @@ def test_at_most_8_of_100_sentences_may_claim_a_difference() -> None:
 SAVED = {"ps_packets_per_step": comparison(-480, 1), "ps_cpu_us_per_step": comparison(-330, 30)}
 
 
-def test_what_is_tight_has_to_be_claimed_by_every_run() -> None:
+def test_differences_with_tight_intervals_have_to_be_claimed_by_every_run() -> None:
     [one] = runs_with((-100.0, 10.0))
     assert missing_claims(one) == []
     cpu = {**SAVED, "ps_cpu_us_per_step": comparison(-330, 340)}
@@ -160,7 +160,7 @@ def test_two_runs_agree_within_their_half_widths_together() -> None:
     assert (found[0].distance, found[0].joint_half_width) == pytest.approx((50, 50))
 
 
-def test_shares_of_neither_are_compared_as_well() -> None:
+def test_shares_of_the_baseline_are_compared_as_well() -> None:
     one, other = (a_summary(offload={"pull_mean": comparison(-100, 1, base)}) for base in (1000.0, 500.0))
     [in_us], [in_shares] = pairs([one, other]), pairs([one, other], relative=True)
     assert in_us.agrees and not in_shares.agrees
@@ -178,7 +178,7 @@ def test_34_of_40_comparisons_have_to_agree() -> None:
     assert says(text, 16, 20, 17, "wanted")
 
 
-def test_runs_are_made_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_made_in_sequence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[list[str]] = []
 
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:

@@ -37,7 +37,7 @@ def ridden(network: SteppedTestbed) -> tuple[int, list[int]]:
     return hot, cold
 
 
-def test_the_switch_serves_what_rides_and_the_ps_the_others(network: SteppedTestbed) -> None:
+def test_the_switch_serves_riding_keys_and_the_server_serves_its_own_keys(network: SteppedTestbed) -> None:
     hot, cold = ridden(network)
     assert len(network.finish()) == 1
     assert network.values(hot, *cold) == [1, 1, 1, 1]
@@ -66,12 +66,12 @@ def test_a_duplicate_push_repeats_the_answer(network: SteppedTestbed, offload: b
     network.check()
 
 
-def test_todays_hits_are_noticed() -> None:
+def test_a_switch_that_answers_duplicates_from_current_hits_is_noticed() -> None:
     with pytest.raises(AssertionError):
         report_added_lanes(SteppedTestbed(TodaysHits(new_switch())))
 
 
-def test_a_duplicate_pull_gets_what_is_there_now(network: SteppedTestbed) -> None:
+def test_a_duplicate_pull_gets_the_current_values(network: SteppedTestbed) -> None:
     """A lane that was served at first is cold at the repeat, and belongs to another PS."""
     hot, cold = ridden(network)
     network.finish()
@@ -86,7 +86,7 @@ def test_a_duplicate_pull_gets_what_is_there_now(network: SteppedTestbed) -> Non
     assert [(header.ps, header.live.bit_count()) for header in again if header.ps == 0] == [(0, 1)]
 
 
-def test_what_is_missed_goes_to_its_ps_at_once_and_rides_no_more(network: SteppedTestbed) -> None:
+def test_missed_keys_go_to_their_server_at_once_and_ride_no_more(network: SteppedTestbed) -> None:
     """All hints are wrong: the refused keys of one burst go densely, in one RPC per PS."""
     keys = [key for ps in range(SERVERS) for key in network.keys(ps)]
     network.hint(*keys)
@@ -111,7 +111,7 @@ def test_what_is_missed_goes_to_its_ps_at_once_and_rides_no_more(network: Steppe
     assert network.values(*keys) == [2] * len(keys)
 
 
-def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(network: SteppedTestbed) -> None:
+def test_a_key_in_motion_waits_for_the_switch_with_growing_intervals(network: SteppedTestbed) -> None:
     """A missed key is refused by its PS, and then sent in its hash lane, less and less often."""
     hot, other = network.keys(0, [20])[0], network.keys(1, [7])[0]
     network.load(hot, state="reserved")
@@ -200,7 +200,7 @@ def connection_records(network: SteppedTestbed) -> int:
     return sum(int(server.server.state.header.n_connection_records) for server in network.servers)
 
 
-def test_no_ps_adds_what_is_not_of_its_share(network: SteppedTestbed) -> None:
+def test_no_server_adds_keys_of_another_servers_share(network: SteppedTestbed) -> None:
     hot, cold = hot_and_cold(network)
     network.hint(hot)
     network.push(hot, *cold)

@@ -114,7 +114,7 @@ def going_up(arrows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
             yield module, other
 
 
-def test_arrows_go_down() -> None:
+def test_imports_between_rooms_go_down() -> None:
     found = ((module, imported) for module, found in modules().items() for imported in found)
     assert [*going_up(found)] == []
 
@@ -132,7 +132,7 @@ def strings(file: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("room", ["controller", "foundation", "hosts"])
-def test_a_room_that_knows_no_switch_imports_none(room: str) -> None:
+def test_controller_foundation_and_hosts_do_not_import_softswitch(room: str) -> None:
     found = {
         f"{module} imports {imported}"
         for module, file in files().items()
@@ -143,7 +143,7 @@ def test_a_room_that_knows_no_switch_imports_none(room: str) -> None:
 
 
 @pytest.mark.parametrize("room", INSIDE)
-def test_arrows_go_down_inside(room: str) -> None:
+def test_imports_inside_rooms_go_down(room: str) -> None:
     floor_of = {inner: number for number, inside in enumerate(({""}, *INSIDE[room])) for inner in inside}
     up = [
         f"{module} -> {imported}"
@@ -156,7 +156,7 @@ def test_arrows_go_down_inside(room: str) -> None:
     assert up == []
 
 
-def test_no_two_modules_need_each_other() -> None:
+def test_no_two_modules_import_each_other() -> None:
     order = list(TopologicalSorter(modules()).static_order())
     assert order.index("foundation.errors") < order.index("topologies.lifecycle")
 
@@ -193,7 +193,7 @@ def test_the_core_and_its_tests_name_no_package() -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_names_only_those_that_it_declares(package: str) -> None:
+def test_a_package_names_only_packages_that_its_dependencies_declare(package: str) -> None:
     found = {
         str(file.relative_to(ROOT)): words_naming_packages(file.read_text())
         for file in package_files(package)

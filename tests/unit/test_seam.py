@@ -50,7 +50,7 @@ USERS = {"hotset": {"collect"}, "none": {"collect", "hotset"}, "switchml": {"exa
 
 @pytest.mark.soak
 @pytest.mark.parametrize("loss", [0.0, 0.1])
-def test_in_virtual_time(loss: float) -> None:
+def test_an_external_design_runs_in_virtual_time(loss: float) -> None:
     """Servers send unasked, workers reach each other, and lost numbers are repeated."""
     echo = design(ECHO)
     config = SimulationConfig(design=ECHO, workers=WORKERS, servers=SERVERS)
@@ -79,7 +79,7 @@ def test_in_virtual_time(loss: float) -> None:
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["compiled", "plain"])
-def test_over_sockets(is_plain: bool) -> None:
+def test_an_external_design_runs_over_sockets(is_plain: bool) -> None:
     """Worker and server take turns, as both loops run in this thread."""
     run_worker: Any = plain(operate) if is_plain else operate
     run_server: Any = plain(serve) if is_plain else serve
@@ -113,7 +113,7 @@ def test_an_unknown_design_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_edit_in_one_design_recompiles_no_other(name: str) -> None:
+def test_an_edit_in_one_design_recompiles_no_other_design(name: str) -> None:
     """The sources of a design's machine code are the files that its agents import."""
     of_design = {other: set(sources(*design(other).modules)) for other in NAMES}
     folder = Path(sys.modules[agents_of(design(name)).client.__module__].__file__ or "").parent
@@ -124,7 +124,7 @@ def test_an_edit_in_one_design_recompiles_no_other(name: str) -> None:
     assert ROOT / "src" / "foundation" / "protocol" / "rpc.py" in of_design[name]
 
 
-def test_rooms_that_serve_all_designs_name_none() -> None:
+def test_rooms_that_serve_all_designs_name_no_design() -> None:
     """A room's own part of a design is in a module of the design's name."""
     rooms = ("src/experiment", _SIMULATOR, "src/analysis", "hosts", "src/foundation")
     # `collect` is made of parts of hotset.
@@ -158,7 +158,7 @@ def test_a_design_is_named_in_its_folders_alone() -> None:
     assert {name for name in names if "none" not in name} == set()
 
 
-def test_a_design_without_a_part_says_so() -> None:
+def test_a_design_without_a_part_is_an_error_that_names_the_part() -> None:
     broken = replace(design("none"), name="broken", agents="hosts.nowhere:AGENTS")
     with pytest.raises(DesignError, match=mentions("hosts.nowhere:AGENTS", "design")):
         agents_of(broken)

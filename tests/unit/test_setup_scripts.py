@@ -64,7 +64,7 @@ while not pathlib.Path({file!r}).exists():
 """
 
 
-def test_a_part_that_takes_long_is_named_while_it_compiles_without_a_terminal(tmp_path: Path) -> None:
+def test_without_a_terminal_a_slow_part_is_named_while_compiling(tmp_path: Path) -> None:
     """The part goes on only when its name has been printed."""
     seen = tmp_path / "seen"
     out = Watched("slow", seen)
@@ -75,7 +75,7 @@ def test_a_part_that_takes_long_is_named_while_it_compiles_without_a_terminal(tm
     assert says(last, "slow") and "compiling" not in last
 
 
-def test_pip_shows_its_step_while_it_works_without_a_terminal(tmp_path: Path) -> None:
+def test_without_a_terminal_the_current_step_of_pip_is_shown(tmp_path: Path) -> None:
     """The program in place of pip goes on only when its step has been printed."""
     seen, program = tmp_path / "seen", tmp_path / "python"
     work = f"print('Collecting numpy', flush=True)\n{WAITS.format(file=str(seen))}"

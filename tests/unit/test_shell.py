@@ -33,7 +33,7 @@ def installed() -> None:
     install()
 
 
-def test_the_installed_packages_are_the_locked_ones() -> None:
+def test_the_installed_packages_have_the_locked_versions() -> None:
     pins = [Requirement(line) for line in LOCK.read_text().splitlines() if not line.lstrip().startswith("#")]
     locked = {
         canonical(pin.name): str(pin.specifier) for pin in pins if pin.marker is None or pin.marker.evaluate()
@@ -59,7 +59,7 @@ exit()
 """
 
 
-def test_it_shows_tables_and_writes_entries(tmp_path: Path) -> None:
+def test_p4runtime_shell_shows_tables_and_writes_entries(tmp_path: Path) -> None:
     """Its Python takes no module from the user's PYTHONPATH."""
     (tmp_path / "grpc.py").write_text("raise ImportError")
     with running(PROGRAMS / "control.json") as address:
@@ -134,7 +134,7 @@ exit()
 """
 
 
-def test_it_writes_and_reads_every_kind_of_entity_that_it_knows() -> None:
+def test_p4runtime_shell_writes_and_reads_every_kind_of_entity() -> None:
     with running(PROGRAMS / "entities.json") as address:
         lines = type_into(SHELL, ENTITY_SESSION, SWITCH=address)
     assert [line.removeprefix("said ") for line in lines if line.startswith("said")] == [

@@ -53,7 +53,7 @@ def test_each_store_is_seen_in_its_order(tmp_path: Path, words: Any) -> None:
     assert [np.frombuffer(content, np.int64).tolist() for (content,) in states] == expected
 
 
-def test_a_kill_leaves_the_stores_before_it(tmp_path: Path, words: Any) -> None:
+def test_a_kill_leaves_all_earlier_stores(tmp_path: Path, words: Any) -> None:
     path, call = tmp_path / "words", partial(compiled_stores, words, 7)
     stores = storing_instructions([compiled_stores], call, [path])
     assert len(stores) == 3
@@ -67,7 +67,7 @@ def test_a_kill_leaves_the_stores_before_it(tmp_path: Path, words: Any) -> None:
     assert not killed_after([compiled_stores], call, 10_000)
 
 
-def test_what_another_function_changes_is_noticed(tmp_path: Path, words: Any) -> None:
+def test_a_change_by_another_function_is_noticed(tmp_path: Path, words: Any) -> None:
     def call() -> None:
         compiled_stores(words, 7)
         words[1] = 5

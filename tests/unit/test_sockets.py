@@ -12,7 +12,7 @@ HOST = "127.0.0.1"
 
 
 @pytest.mark.parametrize("size", [0, 1, 1_400])
-def test_a_socket_hears_one_port_only(size: int) -> None:
+def test_a_connected_socket_receives_from_one_port_only(size: int) -> None:
     """A forged answer from a port that no switch checks does not reach an agent."""
     with ExitStack() as stack:
         service, stranger = (stack.enter_context(open_udp((HOST, 0))) for _ in range(2))
@@ -25,6 +25,6 @@ def test_a_socket_hears_one_port_only(size: int) -> None:
         assert received.datagram == b"s" * size and received.source == (HOST, port)
 
 
-def test_the_port_of_several_peers() -> None:
+def test_the_common_port_of_several_peers_is_found() -> None:
     assert common_port([("10.0.3.1", 5001), ("10.0.3.2", 5001)]) == 5001
     assert common_port([("10.0.3.1", 5001), ("10.0.3.2", 5002)]) is None

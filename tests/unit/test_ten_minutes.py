@@ -38,7 +38,7 @@ def changed(tmp_path: Path) -> Path:
     return tmp_path / "p4src"
 
 
-def test_the_setting_replaces_one_of_run_toml(
+def test_the_setting_of_the_page_replaces_a_line_of_run_toml(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     shipped = configuration.RUN_TOML.read_text()
@@ -53,7 +53,7 @@ def test_the_setting_replaces_one_of_run_toml(
     assert caplog.messages == [f"{file}: faults.loss = 0.01"]
 
 
-def test_the_change_applies(changed: Path) -> None:
+def test_the_patch_of_the_page_applies(changed: Path) -> None:
     assert f"LOST_ANSWER    = {LOST_ANSWER}" in (changed / "hotset" / "rpc.p4").read_text()
     assert "DropReason.LOST_ANSWER" in (changed / "hotset" / "readdress.p4").read_text()
 

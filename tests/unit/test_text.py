@@ -11,7 +11,7 @@ import softswitch.messages
 
 
 @pytest.mark.parametrize("pluralize", [foundation.text.pluralize, softswitch.messages.pluralize])
-def test_one_and_many(pluralize: Callable[..., str]) -> None:
+def test_numbers_are_followed_by_singular_or_plural(pluralize: Callable[..., str]) -> None:
     assert [pluralize(number, "round") for number in (0, 1, 2)] == ["0 rounds", "1 round", "2 rounds"]
     assert [pluralize(number, "miss", "misses") for number in (1, 2)] == ["1 miss", "2 misses"]
 

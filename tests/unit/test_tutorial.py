@@ -97,7 +97,7 @@ def entered(
 
 
 @pytest.mark.parametrize("command", LOOKING, ids=lambda command: " ".join(command.line.split()[2:]))
-def test_one_sees_what_the_page_shows(
+def test_each_command_of_the_tutorial_prints_the_shown_output(
     command: Command, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     printed = entered(command.line, home, monkeypatch, capsys)
@@ -125,7 +125,7 @@ def broken(home: Path) -> Iterator[Path]:
         ("compiled/once.json", "{}", ("design once", "-o")),
     ],
 )
-def test_a_fault_in_a_part_of_a_design_is_one_line_before_anything_is_compiled(
+def test_a_fault_in_a_part_of_a_design_is_one_line_before_compiling(
     broken_file: str,
     text: str | None,
     named: tuple[str, ...],
@@ -146,14 +146,14 @@ def test_a_fault_in_a_part_of_a_design_is_one_line_before_anything_is_compiled(
     assert says(message, *named) and "\n" not in message and compiled == []
 
 
-def test_every_command_shows_something() -> None:
+def test_every_command_of_the_page_shows_output() -> None:
     assert LOOKING and PREPARING and RUNNING
     assert len(COMMANDS) == len(LOOKING) + len(PREPARING) + len(RUNNING)
     shown = [*LOOKING, *RUNNING]
     assert [command.line for command in shown if not command.shown.strip(". \n")] == []
 
 
-def test_the_files_of_the_page_are_those_of_the_repository() -> None:
+def test_the_files_of_the_page_equal_the_files_of_the_repository() -> None:
     """Configurations are nowhere else; unshown files are copied."""
     shown = {name: text for name, text in FILES.items() if not name.endswith(".toml")}
     assert shown == {name: (TUTORIAL / name).read_text() for name in shown}
@@ -163,7 +163,7 @@ def test_the_files_of_the_page_are_those_of_the_repository() -> None:
     assert copied <= {Path(word).name for command in PREPARING for word in command.line.split()}
 
 
-def test_the_compiled_programs_are_of_these_sources() -> None:
+def test_the_compiled_programs_match_the_digests_of_their_sources() -> None:
     """`make p4` writes the digests."""
     lines = (TUTORIAL / "compiled" / "sources.sha256").read_text().splitlines()
     recorded = {name: digest for digest, name in (line.split(maxsplit=1) for line in lines)}

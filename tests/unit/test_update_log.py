@@ -65,7 +65,9 @@ def test_the_header_and_some_columns_are_read(tmp_path: Path, kind: str) -> None
         (" +1 , 2 ", None),
     ],
 )
-def test_the_first_fault_of_a_csv(tmp_path: Path, row: str, fault: str | None) -> None:
+def test_the_first_fault_of_a_csv_is_named_with_line_and_column(
+    tmp_path: Path, row: str, fault: str | None
+) -> None:
     log = csv(tmp_path, f"job,key\n5,6\n{row}\n9,z9\n" if fault else f"job,key\n5,6\n{row}\n")
     assert log.fault(["job", "key"]) == (fault and f"{log.path}, {fault}")
 
@@ -81,7 +83,7 @@ def test_only_the_columns_asked_for_can_be_at_fault(tmp_path: Path) -> None:
     assert says_in_one_line(log.fault(["note"]), "line 2", log.path, RIGHT)
 
 
-def test_a_csv_with_a_mark_at_its_start_and_one_that_is_no_text(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_skipped_and_invalid_utf_8_is_a_fault(tmp_path: Path) -> None:
     """Spreadsheets write a byte-order mark; invalid UTF-8 is a value like any other."""
     path = tmp_path / "log.csv"
     path.write_bytes(b"\xef\xbb\xbfjob,key\n1,2\n")
@@ -109,14 +111,14 @@ def test_a_csv_that_is_compressed_is_unpacked(tmp_path: Path, packed: bytes) -> 
 
 
 @pytest.mark.parametrize("name", ["column-beyond-the-end", "metadata-without-a-part"])
-def test_damaged_parquet(name: str) -> None:
+def test_damaged_parquet_files_are_refused(name: str) -> None:
     """Polars panics, which is no `Exception`."""
     path = Path(__file__).parents[1] / "vectors" / "parquet" / f"{name}.parquet"
     with pytest.raises(DataError, match=mentions("read", name)):
         Counts.of_logs([path]).of_part(0)
 
 
-def test_a_field_beyond_what_csv_takes(tmp_path: Path) -> None:
+def test_a_csv_field_beyond_the_limit_is_a_fault(tmp_path: Path) -> None:
     log = csv(tmp_path, f"job,key\n1,2\n3,{'9' * 200_000}\n")
     assert log.fault(["job"]) == f"{log.path}, line 3: field larger than field limit (131072)"
 
@@ -141,19 +143,21 @@ def test_a_line_break_within_quotes_counts(tmp_path: Path) -> None:
         ({"job": [0, 1, -2], "key": [0, 1, 2]}, "row 3: column job is -2" + RIGHT),
     ],
 )
-def test_parquet_faults(tmp_path: Path, columns: dict[str, list[int | None]], fault: str | None) -> None:
+def test_the_first_fault_of_a_parquet_file_is_named_with_row_and_column(
+    tmp_path: Path, columns: dict[str, list[int | None]], fault: str | None
+) -> None:
     log = parquet(tmp_path, columns)
     assert log.fault(["job", "key"]) == (fault and f"{log.path}, {fault}")
 
 
-def test_a_log_is_a_value(tmp_path: Path) -> None:
+def test_a_log_is_an_immutable_value(tmp_path: Path) -> None:
     log = csv(tmp_path, "job,key\n1,2\n")
     assert log == UpdateLog.open(log.path) and hash(log) == hash(UpdateLog.open(log.path))
     with pytest.raises(FrozenInstanceError):
         setattr(log, "names", ())  # noqa: B010  # mypy knows better
 
 
-def test_a_file_that_has_gone_has_no_fault_to_tell(tmp_path: Path) -> None:
+def test_a_deleted_file_has_no_fault(tmp_path: Path) -> None:
     for log in (csv(tmp_path, "job\n1\n"), parquet(tmp_path, {"job": [1]})):
         log.path.unlink()
         assert log.fault(["job"]) is None
@@ -165,7 +169,7 @@ def refusal(path: Path) -> str:
     return str(refused.value)
 
 
-def test_headers_that_are_none(tmp_path: Path) -> None:
+def test_invalid_headers_are_refused_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     for header, why in (
         ("job, key", "expected a column name without spaces around it, got ' key'"),
@@ -181,7 +185,7 @@ def test_headers_that_are_none(tmp_path: Path) -> None:
         assert UpdateLog.open(path).names == tuple(header.split(","))
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "log"
     assert refusal(path) == f"{path}: cannot be read: No such file or directory"
     text = "not a regular file; a log or training set is read more than once"
@@ -215,7 +219,7 @@ def test_names_with_the_signs_of_a_pattern_are_names(tmp_path: Path) -> None:
     assert UpdateLog.open(path).fault(["job"]) == f"{path}, row 1: column job is -4{RIGHT}"
 
 
-def test_the_first_bytes_and_the_first_line(tmp_path: Path) -> None:
+def test_the_head_of_a_file_and_the_first_line_of_an_error_are_read(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(range(256)) * 100)
     head = read_head(path)

@@ -41,7 +41,7 @@ def prediction(run: str, predicted: float, measured: float, half_width: float | 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 class TestConfigurations:
-    def test_a_configuration_is_that_of_a_run(self, name: str) -> None:
+    def test_a_configuration_of_the_validation_is_a_valid_run(self, name: str) -> None:
         """Its file sets what its row says, two arms of its design, and rounds enough for a simulation."""
         config = config_of(Config, tomli.loads(run_toml(name)))
         assert config.simulate_dedicated_switch and (config.rounds or 0) >= 6 and len(config.arms) == 2
@@ -56,7 +56,7 @@ class TestConfigurations:
                 default = getattr(default, field)
             assert default != value
 
-    def test_what_is_predicted_is_what_the_run_recorded(self, name: str) -> None:
+    def test_predictions_and_measurements_are_read_from_the_runs_record(self, name: str) -> None:
         raw = json.loads((RUNS[name] / "summary.json").read_text())
         load = raw["virtual"]["load"]
         arms = ["collect-baseline", "collect"] if name == "`collect`" else ["baseline", "offload"]
@@ -94,13 +94,13 @@ def test_each_configuration_has_a_step_and_the_default_is_among_a_dozen() -> Non
         assert tomli.loads(text) == {"runs": "{folder}/runs", **tomli.loads(run_toml(name))}
 
 
-def test_a_changed_setting_wins_over_that_of_the_configuration() -> None:
+def test_a_changed_setting_overrides_the_configuration() -> None:
     changed = tomli.loads(run_toml("load 0.8", rounds=6, loads=(0.3,)))
     assert (changed["rounds"], changed["loads"]) == (6, [0.3])
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_score_is_what_statistics_say(seed: int) -> None:
+def test_scores_equal_the_statistics_of_scipy(seed: int) -> None:
     """Errors of a run are averaged before the interval, since they depend on one another."""
     from scipy import stats  # here, so that one process of the tests spends 0.8 s on it, not all
 
@@ -151,7 +151,7 @@ def test_the_largest_error_of_a_run_is_named_once() -> None:
     assert score(LATENCY, found).misses == ("a (-30)",)
 
 
-def test_small_errors_of_one_sign_miss_a_goal_without_bias() -> None:
+def test_small_errors_of_one_sign_miss_only_goals_that_allow_no_bias() -> None:
     found = [prediction(f"run {number}", 1 + number / 100, 0) for number in range(10)]
     scored = score(SERVER_CPU, found)
     assert scored.within_goal == 1 and not scored.is_met

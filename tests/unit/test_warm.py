@@ -44,7 +44,7 @@ def in_own_process(work: Callable[[Path], None], folder: Path) -> None:
         process.submit(work, folder).result()
 
 
-def test_a_worker_compiles_nothing_else(tmp_path: Path) -> None:
+def test_a_worker_compiles_nothing_beyond_set_up(tmp_path: Path) -> None:
     """Mapped keys, a ledger in a file, two PSs and an array for its rows need no other machine code."""
     in_own_process(run_a_worker, tmp_path)
 
@@ -79,7 +79,7 @@ def run_a_worker(folder: Path) -> None:
 PS: list[Any] = [*CALLED, serve, share.locate_all, share.fill_ranks, share.count_share, share.insert_share]
 
 
-def test_a_ps_compiles_nothing_else(tmp_path: Path) -> None:
+def test_a_server_compiles_nothing_beyond_set_up(tmp_path: Path) -> None:
     """Mapped keys, several jobs, a configured service time and more room need no other machine code."""
     in_own_process(run_a_ps, tmp_path)
 

@@ -20,7 +20,7 @@ MODULE = "json.tool"
 @pytest.mark.parametrize(
     ("arguments", "text"), [(("--compact",), '{"a": [1, 2]}'), ((), "{"), (("--no-such-option",), "")]
 )
-def test_it_writes_and_ends_as_a_new_process(arguments: tuple[str, ...], text: str) -> None:
+def test_a_warm_process_writes_and_ends_like_a_new_process(arguments: tuple[str, ...], text: str) -> None:
     new = subprocess.run(
         [sys.executable, "-m", MODULE, *arguments], input=text, capture_output=True, text=True
     )
@@ -30,14 +30,14 @@ def test_it_writes_and_ends_as_a_new_process(arguments: tuple[str, ...], text: s
         assert (*warm.communicate(), warm.returncode) == (new.stdout, new.stderr, new.returncode)
 
 
-def test_it_has_variables(tmp_path: Path) -> None:
+def test_a_warm_process_has_its_arguments_and_environment_variables(tmp_path: Path) -> None:
     (tmp_path / "found.py").write_text("import os, sys; print(os.environ['GIVEN'], *sys.argv[1:], __name__)")
     variables = {"GIVEN": "a = b", "PYTHONPATH": str(tmp_path)}
     with warm_process("found", "--x", "y z", stdout=PIPE, stderr=PIPE, variables=variables) as process:
         assert process.communicate() == ("a = b --x y z __main__\n", "") and process.returncode == 0
 
 
-def test_it_is_waited_for_and_killed() -> None:
+def test_a_warm_process_can_be_waited_for_and_killed() -> None:
     with warm_process(MODULE, stdin=PIPE) as first, warm_process(MODULE, stdin=PIPE) as second:
         assert first.pid == os.getsid(first.pid) != second.pid
         with pytest.raises(subprocess.TimeoutExpired):
@@ -49,7 +49,7 @@ def test_it_is_waited_for_and_killed() -> None:
         assert first.communicate() == ("", "") and first.returncode == -signal.SIGTERM
 
 
-def test_it_has_its_streams_alone(tmp_path: Path) -> None:
+def test_a_warm_process_has_its_own_streams(tmp_path: Path) -> None:
     """The end of a pipe is seen while other processes run; a file is written by one of them."""
     (tmp_path / "in").write_text("[]")
     with (

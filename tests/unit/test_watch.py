@@ -140,7 +140,7 @@ def test_json_has_a_reading_in_a_line(switch: Callable[..., None], tmp_path: Pat
     }  # fmt: skip
 
 
-def test_without_a_run_there_is_the_switch(switch: Callable[..., None]) -> None:
+def test_without_a_run_the_switch_is_watched(switch: Callable[..., None]) -> None:
     switch(FIRST, SECOND)
     assert run("--count", "2").stdout == f"{SO_FAR}\n{LATER}\n"
     switch(FIRST)
@@ -148,7 +148,7 @@ def test_without_a_run_there_is_the_switch(switch: Callable[..., None]) -> None:
     assert (reported["run"], reported["blocks"], reported["totals"]["hits"]) == (None, [], 900)
 
 
-def test_on_a_terminal_a_reading_takes_the_place_of_the_one_before(
+def test_on_a_terminal_a_reading_replaces_the_previous_reading(
     switch: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = a_run(tmp_path / "runs" / "20261121-120000")
@@ -184,7 +184,7 @@ def test_ctrl_c_restores_the_terminal_first(
 
 
 @pytest.mark.parametrize("form", ["line", "json", "terminal"])
-def test_a_design_that_is_not_installed_and_counts_nothing(
+def test_a_run_of_a_design_that_is_not_installed_is_watched_without_counters(
     form: str, switch: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The arms are those of the run's record; the switch has no counters that are known."""
@@ -223,7 +223,7 @@ def test_without_a_run_another_design_is_an_error(
     assert outcome("--count", "1") == (1, "", "Error: another\n")
 
 
-def test_a_switch_that_goes(switch: Callable[..., None]) -> None:
+def test_watch_reports_a_switch_that_has_gone_away(switch: Callable[..., None]) -> None:
     reported = "the switch has gone\n"
     switch(FIRST)
     assert outcome() == (0, f"{SO_FAR}\n{reported}", "")
@@ -258,7 +258,7 @@ def test_no_switch_is_an_error_and_not_the_end_of_a_run(nowhere: Path) -> None:
     assert outcome("--switch", "nonsense", a_run(nowhere / "ended", None)) == (1, "", reported)
 
 
-def test_a_run_that_has_ended(nowhere: Path) -> None:
+def test_watch_ends_with_the_run(nowhere: Path) -> None:
     folder = a_run(nowhere / "runs" / "20261121-120000", None, parts=False)
     (nowhere / "runs" / "latest").symlink_to(folder.name)
     reported = f"{folder}: the run has ended, and no switch answers at {NOWHERE}\n"
@@ -271,7 +271,7 @@ def test_a_switch_that_stays_behind_its_run_is_watched(switch: Callable[..., Non
     assert run("--count", "1", a_run(tmp_path / "run", None)).stdout == f"{SO_FAR}\n"
 
 
-def test_a_folder_that_is_no_run(nowhere: Path) -> None:
+def test_a_folder_without_a_run_is_refused(nowhere: Path) -> None:
     reported = "Error: elsewhere: not a run folder, there is no run.json\n"
     assert outcome("--switch", NOWHERE, "elsewhere") == (1, "", reported)
 
@@ -279,7 +279,7 @@ def test_a_folder_that_is_no_run(nowhere: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [("--interval", "0.1"), ("--interval", "inf"), ("--count", "0"), ("a", "b")]
 )
-def test_wrong_usage(nowhere: Path, arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_exits_with_status_2(nowhere: Path, arguments: tuple[str, ...]) -> None:
     assert run("--switch", NOWHERE, *arguments).exit_code == 2
 
 
@@ -288,7 +288,9 @@ async def start(net: LiveNet, *arguments: str) -> WarmProcess:
 
 
 @live()
-async def test_a_live_switch(net: LiveNet, tmp_path: Path) -> None:
+async def test_watch_reads_a_live_switch_without_taking_the_primary_role(
+    net: LiveNet, tmp_path: Path
+) -> None:
     """The primary is not outbid."""
     folder = a_run(tmp_path / "run")
     operations(folder / "parts", 1, [7], 1000)
@@ -325,7 +327,7 @@ async def test_a_live_switch(net: LiveNet, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @live()
-async def test_a_live_switch_that_goes(net: LiveNet, tmp_path: Path) -> None:
+async def test_watch_ends_when_a_live_switch_goes_away(net: LiveNet, tmp_path: Path) -> None:
     process = await start(net, str(a_run(tmp_path / "run")))
     assert "so far" in await read_line(process)
     await net.switch_off()
@@ -335,7 +337,7 @@ async def test_a_live_switch_that_goes(net: LiveNet, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @live()
-async def test_ctrl_c_ends_it(net: LiveNet, tmp_path: Path) -> None:
+async def test_ctrl_c_ends_watch(net: LiveNet, tmp_path: Path) -> None:
     process = await start(net, str(a_run(tmp_path / "run")), "--interval", "3600")
     assert "so far" in await read_line(process)
     process.send_signal(signal.SIGINT)

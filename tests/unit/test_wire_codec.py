@@ -65,7 +65,7 @@ def same(left: Message, right: Message) -> bool:
 
 
 @given(messages())
-def test_both_codecs_agree_both_ways(message: Message) -> None:
+def test_the_codec_and_scapy_build_and_parse_the_same_bytes(message: Message) -> None:
     datagram = codec.build(message)
     assert datagram == scapy_messages.build(message)
     assert same(codec.parse(bytes(datagram)), message)
@@ -116,7 +116,7 @@ _write = plain(write)
 
 
 @given(HEADERS)
-def test_agents_write_what_a_request_says_and_no_more(header: Header) -> None:
+def test_agents_write_exactly_the_header_of_a_request(header: Header) -> None:
     line = dict(op=header.op, job=header.job, dim=header.dim, live=header.live, t0=header.t0 % 2**63)
     wanted = Header(flags=6, worker=2, epoch=3, ps=4, count=5, seq=6, iteration=7, **line)
     for function in (write, _write):
@@ -128,7 +128,7 @@ def test_agents_write_what_a_request_says_and_no_more(header: Header) -> None:
 
 
 @given(st.one_of(HEADERS, messages().map(lambda message: message.header)), st.data())
-def test_what_is_an_rpc(header: Header, data: st.DataObject) -> None:
+def test_the_compiled_check_of_rpcs_equals_plain_rules(header: Header, data: st.DataObject) -> None:
     """Compares the agents' compiled rules, and `check`, with plain ones."""
     field, length = data.draw(st.sampled_from(Header._fields)), HEADER_BYTES + header.count % 34 * 4
     near = header._replace(**{field: data.draw(st.integers(0, 2 ** min(bits_of_fields()[field], 8) - 1))})
@@ -144,7 +144,7 @@ def test_what_is_an_rpc(header: Header, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("command", list(Command))
 @pytest.mark.parametrize("status", list(Status))
-def test_control_is_scapys(command: Command, status: Status) -> None:
+def test_control_messages_equal_scapys(command: Command, status: Status) -> None:
     n = 0 if command in control.WITHOUT_KEYS else 1 if command in control.WITH_EPOCH else 2
     keys = np.array([3, 2**63][:n], dtype=np.uint64)
     request = Control(command, 1, 2, 3, 4, keys)
@@ -171,7 +171,7 @@ def test_control_is_scapys(command: Command, status: Status) -> None:
             assert back.keys.tolist() == Hotline(datagram)[HotlineControl].keys == [2**32 - 1]
 
 
-def test_frames_are_scapys() -> None:
+def test_frames_equal_scapys() -> None:
     source = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 65_535)
     destination = UdpEndpoint("02:00:00:00:03:01", "10.0.3.1", 5001)
     payload = bytes(codec.build(Message(Header(op=Op.EMPTY, seq=64))))

@@ -12,7 +12,7 @@ from hosts.keys import KeySpace
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1), st.integers(1, 300))
-def test_vectors_are_scalars(keys: list[int], n_ps: int) -> None:
+def test_hashes_of_arrays_equal_hashes_of_single_keys(keys: list[int], n_ps: int) -> None:
     array = np.array(keys, dtype=np.uint64)
     assert lanes_of(array).tolist() == [lane_of(key) for key in keys]
     assert lanes_of(array, 16).tolist() == [lane_of(key, 16) for key in keys]
@@ -27,18 +27,18 @@ def test_dense_keys_spread_evenly_over_lanes_and_shares() -> None:
     assert abs(keys_each - 20_000 / (2 * LANES)).max() < 40
 
 
-def test_a_known_value() -> None:
+def test_a_key_has_its_known_lane_and_server() -> None:
     assert (lane_of(1), ps_of(1, 3)) == (19, 1)
 
 
-def test_the_last_byte_of_the_multiplier() -> None:
+def test_the_last_byte_of_the_multiplier_decides_lane_and_server() -> None:
     """0x15: its upper five bits are the lane of a key that shifts it to the top, and it is the PS of 256."""
     assert lane_of(1 << 56) == 0b00010
     assert ps_of(1 << 40, 256) == 0x15
 
 
 @given(st.sets(st.integers(0, 2**64 - 2), min_size=1), st.lists(st.integers(0, 2**64 - 1), min_size=1))
-def test_key_space(members: set[int], asked: list[int]) -> None:
+def test_a_key_space_maps_its_keys_to_positions_and_back(members: set[int], asked: list[int]) -> None:
     space = KeySpace(len(members), np.array(sorted(members), dtype=np.uint64))
     positions = space.positions(np.array(asked, dtype=np.uint64))
     for key, position in zip(asked, positions.tolist(), strict=True):

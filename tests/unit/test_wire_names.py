@@ -30,7 +30,7 @@ from foundation.protocol.header import (
 from switch_harness.wording import mentions
 
 
-def test_arms_and_what_each_uses_of_the_switch() -> None:
+def test_arms_have_their_names_jobs_and_uses_of_the_switch() -> None:
     found = [(arm, settings_of(arm)) for arm in arms_of("hotset")]
     assert [(arm.name, arm.job, uses.aggregates, uses.proxies) for arm, uses in found] == [
         ("profile", 1, True, False),
@@ -45,7 +45,7 @@ def test_arms_and_what_each_uses_of_the_switch() -> None:
     assert {arm.name for arm, _ in found if arm.is_repetition} == {"repeat"}
 
 
-def test_addresses_tell_what_a_host_is_and_its_number() -> None:
+def test_addresses_encode_the_kind_and_the_number_of_a_host() -> None:
     assert addressing.worker(3) == Endpoint("w3", "10.0.1.3", "02:00:00:00:01:03")
     assert addressing.server(14) == Endpoint("p14", "10.0.2.14", "02:00:00:00:02:0e")
     assert addressing.service(99) == Endpoint("service99", "10.0.3.99", "02:00:00:00:03:63")
@@ -65,7 +65,7 @@ def test_there_are_as_many_hosts_as_routes(number: int) -> None:
     assert len({each.address for each in every}) == len({each.mac for each in every}) == 3 * 1024
 
 
-def test_ports_of_the_switch() -> None:
+def test_ports_of_the_switch_have_their_documented_numbers() -> None:
     assert [addressing.worker_port(number) for number in (1, 4)] == [1, 4]
     assert [addressing.server_port(4, number) for number in (1, 2)] == [5, 6]
     assert [addressing.server_port(250, number) for number in (4, 5, 259)] == [254, 256, 510]
@@ -73,7 +73,7 @@ def test_ports_of_the_switch() -> None:
     assert addressing.switch_interfaces(2, 1) == ["s1-eth1", "s1-eth2", "s1-eth3"]
 
 
-def test_udp_ports_and_callers() -> None:
+def test_udp_ports_and_callers_have_their_documented_numbers() -> None:
     assert (HOTLINE_PORT, PS_RPC_PORT, addressing.worker_udp_port(4)) == (5001, 5002, 20_004)
     assert (PS_CALLER_BASE, CONTROLLER_CALLER) == (0x8000, 0xFFFF)
     # Callers never meet: workers are from 1 on, and there are fewer than 2^15 of a kind.
@@ -81,7 +81,7 @@ def test_udp_ports_and_callers() -> None:
     assert PS_CALLER_BASE + addressing.MAX_HOSTS_OF_A_KIND < CONTROLLER_CALLER
 
 
-def test_what_the_controller_and_a_ps_say_to_each_other() -> None:
+def test_commands_and_statuses_have_their_documented_numbers_and_sizes() -> None:
     names = ("SEED", "COLLECT", "VALUES", "HELLO", "RENEW", "BUSIEST", "PUBLISH", "HOLD", "SETTLE")
     assert [(command.name, command.value) for command in Command] == [*zip(names, range(1, 10), strict=True)]
     assert {status.name: status.value for status in Status} == {
@@ -94,7 +94,7 @@ def test_what_the_controller_and_a_ps_say_to_each_other() -> None:
     assert size + 12 * MAX_VALUES_KEYS <= 1450 < size + 12 * (MAX_VALUES_KEYS + 1)
 
 
-def test_a_datagram_of_all_lanes() -> None:
+def test_a_full_datagram_has_32_lanes_of_8_byte_keys_and_4_byte_values() -> None:
     assert (LANES, KEY_BYTES, VALUE_BYTES) == (32, 8, 4)
     assert NO_KEY == 0xFFFF_FFFF_FFFF_FFFF
 
@@ -104,7 +104,7 @@ def test_a_default_header_is_an_empty_pull() -> None:
     assert given == {"version": VERSION, "op": Op.PULL, "dim": 1}
 
 
-def test_what_is_the_same_for_all_is_not_changed_by_one() -> None:
+def test_shared_values_are_immutable() -> None:
     command = Control(Command.HELLO, 1, 2, 3, 4, np.empty(0, dtype=np.uint64))
     for shared, field in ((BASELINE, "name"), (addressing.worker(1), "name"), (command, "status")):
         with pytest.raises(dataclasses.FrozenInstanceError):

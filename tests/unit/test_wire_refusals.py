@@ -58,7 +58,7 @@ BITMAPS = "bitmaps disagree: count 2, live"
         ({"op": Op.EMPTY, "flags": 0, "live": 0}, 0, "op 3 with count 2 and live 0x0"),
     ],
 )
-def test_a_header_that_is_wrong(changes: dict[str, int], octets: int, text: str) -> None:
+def test_a_wrong_header_is_refused_with_the_reason(changes: dict[str, int], octets: int, text: str) -> None:
     wrong = Header(flags=KEYS, count=2, live=3)._replace(**changes)
     datagram = LAYOUT.pack(*wrong) + bytes(octets)
     with pytest.raises(MalformedDatagram, match=exactly(text)):
@@ -80,13 +80,13 @@ def test_an_answer_refuses_live_unserved_lanes_only(served: int, refused: int, i
             check(answer, HEADER_BYTES)
 
 
-def test_all_lanes_and_no_lanes_are_right() -> None:
+def test_bitmaps_of_all_lanes_and_of_no_lanes_are_accepted() -> None:
     check(Header(flags=KEYS, count=32, live=2**32 - 1), HEADER_BYTES + 32 * 8)
     check(Header(op=Op.EMPTY), HEADER_BYTES)
     check(Header(op=Op.CONTROL, worker=CONTROLLER_CALLER), 1000)
 
 
-def test_a_datagram_shorter_than_a_header() -> None:
+def test_a_datagram_shorter_than_a_header_is_refused() -> None:
     text = f"{HEADER_BYTES - 1} bytes, less than the header's {HEADER_BYTES}"
     for parse in (header.unpack, codec.parse):
         with pytest.raises(MalformedDatagram, match=exactly(text)):
@@ -102,7 +102,7 @@ def command(code: Command, keys: int, *, answer: Status | None = None, values: b
     return control.build(made)
 
 
-def test_a_controls_bytes() -> None:
+def test_control_messages_have_the_documented_bytes() -> None:
     """Behind the header: command, status, two zeros, n; then keys, and the values of an answer to VALUES."""
     request = command(Command.VALUES, 2)
     assert header.unpack(request) == Header(
@@ -115,7 +115,7 @@ def test_a_controls_bytes() -> None:
     assert command(Command.SEED, 2, answer=Status.NO_ENTRY)[HEADER_BYTES:] == struct.pack("!BBHI", 1, 2, 0, 2)
 
 
-def test_a_control_comes_back_as_it_was() -> None:
+def test_a_control_message_is_parsed_into_its_fields() -> None:
     request = control.parse(command(Command.SEED, 3))
     fields = request.job, request.ps, request.epoch, request.seq
     assert (request.command, fields) == (Command.SEED, (1, 2, 3, 4))
@@ -134,7 +134,7 @@ def test_a_control_comes_back_as_it_was() -> None:
     ("code", "maximum"),
     [(Command.SEED, MAX_KEYS), (Command.COLLECT, MAX_KEYS), (Command.VALUES, MAX_VALUES_KEYS)],
 )
-def test_a_command_has_so_many_keys_and_no_more(code: Command, maximum: int) -> None:
+def test_a_command_has_a_maximum_number_of_keys(code: Command, maximum: int) -> None:
     assert len(control.parse(command(code, maximum)).keys) == maximum
     text = rf"^{code.name} with {maximum + 1} keys \(at most {maximum}\), status 0$"
     with pytest.raises(MalformedDatagram, match=text):
@@ -186,7 +186,7 @@ OF_VALUES = command(Command.VALUES, 2, answer=Status.OK, values=True)
     ],
     ids=["head", "short", "long", "long answer", "short answer"],
 )
-def test_a_control_of_another_length(datagram: bytes, octets: int, text: str) -> None:
+def test_a_control_message_of_a_wrong_length_is_refused(datagram: bytes, octets: int, text: str) -> None:
     with pytest.raises(MalformedDatagram, match=exactly(f"{HEADER_BYTES + octets} bytes, {text}")):
         control.parse(datagram)
 
@@ -201,7 +201,7 @@ def test_a_control_of_another_length(datagram: bytes, octets: int, text: str) ->
         (3, 1, "SEED: expected 0 in the field `zero`, got 1"),
     ],
 )
-def test_a_control_with_a_wrong_byte(at: int, value: int, text: str) -> None:
+def test_a_control_message_with_a_wrong_byte_is_refused(at: int, value: int, text: str) -> None:
     datagram = bytearray(SEED)
     datagram[HEADER_BYTES + at] = value
     with pytest.raises(MalformedDatagram, match=exactly(text)):
@@ -237,12 +237,12 @@ def changed(at: int, value: bytes) -> bytes:
         (changed(38, b"\x00\x10"), "lengths disagree: frame 49, IPv4 35, UDP 16"),
     ],
 )
-def test_a_frame_that_is_none(frame: bytes, text: str) -> None:
+def test_a_frame_without_a_valid_udp_datagram_is_refused(frame: bytes, text: str) -> None:
     with pytest.raises(MalformedDatagram, match=exactly(text)):
         frames.parse(frame)
 
 
-def test_a_frames_bytes() -> None:
+def test_a_frame_has_the_documented_bytes() -> None:
     """Ethernet, IPv4 without options (TTL 64, protocol 17), UDP without a checksum."""
     source, destination = END, UdpEndpoint("02:00:00:00:03:fe", "10.0.3.254", 7)
     frame = frames.build(UdpFrame(source, destination, b"payload"))
@@ -257,7 +257,7 @@ def test_a_frames_bytes() -> None:
     assert frames.parse(frames.build(UdpFrame(source, destination, b""))).payload == b""
 
 
-def test_a_checksum_that_carries_twice() -> None:
+def test_a_checksum_that_carries_twice_is_right() -> None:
     for low in range(256):
         end = UdpEndpoint("02:00:00:00:01:01", f"255.255.255.{low}", 1)
         frame = frames.build(UdpFrame(end, end, b""))

@@ -42,7 +42,7 @@ def shown(packet: Hotline) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
-def test_a_push_as_it_is_shown() -> None:
+def test_scapy_shows_the_fields_keys_and_values_of_a_push() -> None:
     lines = shown(Hotline(codec.build(PUSH)))
     assert lines[0] == "###[ Hotline ]###"
     message = {f"version = {VERSION}", "op = push", "flags = KEYS+VALUES", "live = 0x1", "served = 0x1"}
@@ -54,17 +54,17 @@ def test_a_push_as_it_is_shown() -> None:
     ("flags", "name"),
     [(RESPONSE, "RESPONSE"), (KEYS, "KEYS"), (VALUES, "VALUES"), (REPLAY, "REPLAY"), (0, "")],
 )
-def test_flags_have_names(flags: int, name: str) -> None:
+def test_scapy_shows_flags_by_name(flags: int, name: str) -> None:
     assert str(Hotline(LAYOUT.pack(*Header(flags=flags))).flags) == name
 
 
 @pytest.mark.parametrize("op", list(Op))
-def test_ops_have_names(op: Op) -> None:
+def test_scapy_shows_operations_by_name(op: Op) -> None:
     assert f"op = {op.name.lower()}" in shown(Hotline(op=op))
 
 
 @pytest.mark.parametrize("command", list(Command))
-def test_a_command_as_it_is_shown(command: Command) -> None:
+def test_scapy_shows_a_command_with_its_keys(command: Command) -> None:
     keys = np.arange(0 if command in control.WITHOUT_KEYS else 3, dtype=np.uint64)
     lines = shown(Hotline(control.build(Control(command, 1, 2, 3, 4, keys))))
     at = lines.index("###[ HotlineControl ]###")
@@ -79,7 +79,7 @@ def test_a_command_of_the_most_keys_is_shown_whole() -> None:
     assert body.keys == keys.tolist()
 
 
-def test_a_forged_rpc_has_defaults_and_counts_itself() -> None:
+def test_a_forged_rpc_has_default_fields_and_a_computed_count() -> None:
     """A CONTROL counts its keys."""
     forged = Hotline()
     assert {name: int(forged.getfieldval(name)) for name in Header._fields} == Header()._asdict()
@@ -91,7 +91,7 @@ def test_a_forged_rpc_has_defaults_and_counts_itself() -> None:
     assert (hello.command, hello.status, hello.keys.tolist()) == (Command.HELLO, Status.OK, [])
 
 
-def test_what_is_behind_an_rpc_is_no_part_of_it() -> None:
+def test_padding_after_an_rpc_is_not_part_of_the_rpc() -> None:
     """Ethernet pads short frames."""
     rpc = Hotline(codec.build(PUSH) + b"padding")
     assert (rpc.keys, rpc.values) == (KEYS_OF_IT.tolist(), [5, 0])

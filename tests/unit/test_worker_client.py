@@ -109,7 +109,7 @@ def test_timeout_follows_the_round_trip_and_backs_off_once_a_round() -> None:
         assert bench.timeout() == timeout * MS
 
 
-def test_timeout_has_limits() -> None:
+def test_the_timeout_is_between_20_ms_and_1_s() -> None:
     bench = Bench()
     for _ in range(200):
         bench.round_trip(MS)
@@ -129,7 +129,7 @@ def test_an_rpc_sent_before_a_backoff_says_nothing_about_the_new_timeout() -> No
         assert (bench.now, bench.timeout()) == (now * MS, timeout * MS)
 
 
-def test_karn_what_was_sent_twice_is_no_sample() -> None:
+def test_karns_rule_excludes_retransmitted_rpcs_from_the_round_trip() -> None:
     bench = Bench()
     bench.client.start_empty_rpc(0)
     (request,) = bench.sent()

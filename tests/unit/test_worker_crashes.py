@@ -251,7 +251,7 @@ KILLS = 10_000
 @pytest.mark.soak
 @pytest.mark.parametrize("ranges", [SCALARS, ROWS], ids=["scalars", "rows"])
 @pytest.mark.parametrize("prepare", STEPS)
-def test_kills_at_random_instructions(
+def test_kills_at_random_instructions_leave_files_that_count_each_row_once(
     tmp_path: Path, elsewhere: Path, prepare: Prepare, ranges: RowRanges
 ) -> None:
     """Real kills; each step gets its share, half of it within a few instructions of a store to a file."""
@@ -274,9 +274,7 @@ def test_kills_at_random_instructions(
     assert len(judged) > 1
 
 
-def test_what_the_undo_log_and_a_part_have_while_they_do_not_count_is_not_read(
-    tmp_path: Path, elsewhere: Path
-) -> None:
+def test_unused_contents_of_the_undo_log_and_of_a_part_are_not_read(tmp_path: Path, elsewhere: Path) -> None:
     """So these arrays may be written in any order, and be torn."""
     worker, _ = prepared(tmp_path / "w", 3, renew_a_worker, ROWS)
     ledger_arrays, log_arrays = worker.ledger._arrays, worker.log._arrays
@@ -290,7 +288,7 @@ def test_what_the_undo_log_and_a_part_have_while_they_do_not_count_is_not_read(
 # -- what else writes these files
 
 
-def test_every_function_that_writes_a_mapped_file_is_killed_here() -> None:
+def test_every_function_that_writes_a_mapped_file_is_tested_by_kills() -> None:
     mapped = {
         source.relative_to(ROOT).as_posix()
         for source in (ROOT / "hosts").rglob("*.py")
@@ -348,7 +346,7 @@ def writers_of(tree: ast.AST, is_file: bool) -> Iterator[str]:
                         yield function.name
 
 
-def test_a_worker_without_a_switch_marks_only_what_its_server_has(tmp_path: Path) -> None:
+def test_a_worker_without_a_switch_marks_only_lanes_that_its_server_has_added(tmp_path: Path) -> None:
     """The designs without a replay log: each answered lane is one store."""
     path, left = tmp_path / "ledger", tmp_path / "left"
     book = Ledger(JOB, 1, KeySpace(9), 9, path)

@@ -134,7 +134,7 @@ class Three:
 
 @settings(max_examples=examples(25))
 @given(seed=st.integers(0, 2**32))
-def test_three_clients_agree(seed: int) -> None:
+def test_compiled_plain_and_model_clients_agree(seed: int) -> None:
     random = Random(seed)
     three = Three(random)
     for _ in range(150):

@@ -22,7 +22,7 @@ def totals(path: Path) -> tuple[list[int], list[int], int, int]:
     return sums.sent.tolist(), sums.unknown.tolist(), sums.lanes_sent, sums.lanes_unknown
 
 
-def test_a_push_that_ended_is_sent(tmp_path: Path) -> None:
+def test_a_completed_push_counts_as_sent(tmp_path: Path) -> None:
     book = Ledger(3, 9, KeySpace(8), 5, tmp_path / "l")
     for _ in range(2):
         book.open(POSITIONS, DELTAS)[:3] = True
@@ -45,19 +45,19 @@ def test_in_the_middle_of_a_push_unanswered_lanes_are_unknown(tmp_path: Path) ->
     assert totals(tmp_path / "l") == wanted
 
 
-def test_a_ledger_says_what_it_is(tmp_path: Path) -> None:
+def test_a_ledger_begins_with_its_magic_number(tmp_path: Path) -> None:
     Ledger(3, 9, KeySpace(8), 5, tmp_path / "l")
     assert (tmp_path / "l").read_bytes()[7::-1] == b"HOTLEDGK"
 
 
-def test_a_ledger_has_its_place_on_the_disk_or_says_so(tmp_path: Path) -> None:
+def test_a_ledger_reserves_its_disk_space_or_reports_an_error(tmp_path: Path) -> None:
     Ledger(3, 9, KeySpace(100_000), 5, tmp_path / "l")
     assert (tmp_path / "l").stat().st_blocks * 512 >= 400_000
     with files_of_at_most(1000), pytest.raises(LedgerError, match=mentions("full", "written")):
         Ledger(3, 9, KeySpace(100_000), 5, tmp_path / "full")
 
 
-def test_an_invalid_ledger(tmp_path: Path) -> None:
+def test_an_invalid_ledger_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="cannot be read"):
         ledger.read(tmp_path / "none")
     (tmp_path / "short").write_bytes(b"x")

@@ -87,7 +87,7 @@ def bench(request: pytest.FixtureRequest) -> Bench:
     return Bench(request.param)
 
 
-def test_what_the_switch_acknowledged_is_pushed_again(bench: Bench) -> None:
+def test_updates_that_only_the_lost_switch_had_are_pushed_again(bench: Bench) -> None:
     for request in bench.push(1, 2, value=7):
         bench.take(bench.by_switch(request))
     for request in bench.push(2, 3, value=100):
@@ -102,7 +102,7 @@ def test_what_the_switch_acknowledged_is_pushed_again(bench: Bench) -> None:
     assert not bench.log.words.any() and not bench.worker.has_unreplayed
 
 
-def test_a_push_that_reached_its_ps_is_asked_about_and_not_added_again(bench: Bench) -> None:
+def test_a_push_that_reached_its_server_is_queried_and_not_added_again(bench: Bench) -> None:
     requests = bench.push(*range(20), value=3)
     reached = requests[: len(requests) // 2] or requests
     for request in reached:
@@ -119,7 +119,7 @@ def test_a_push_that_reached_its_ps_is_asked_about_and_not_added_again(bench: Be
     assert bench.held()[:21] == [3] * 20 + [0]
 
 
-def test_lanes_that_a_switch_had_are_pushed_again_and_those_of_the_ps_are_not(bench: Bench) -> None:
+def test_only_lanes_that_the_switch_had_are_pushed_again(bench: Bench) -> None:
     """The answer is lost: the PS knows its lanes, those of the switch are gone."""
     (request,) = bench.push(1, 2, 3, value=5)
     h = unpack(request)
@@ -133,7 +133,7 @@ def test_lanes_that_a_switch_had_are_pushed_again_and_those_of_the_ps_are_not(be
     assert not bench.log.words.any()
 
 
-def test_a_second_switch_may_go_while_the_first_is_asked_about(bench: Bench) -> None:
+def test_a_second_switch_may_be_lost_during_queries_about_the_first(bench: Bench) -> None:
     requests = bench.push(*range(12), value=2)
     for request in requests:
         bench.by_ps(request)
@@ -149,7 +149,7 @@ def test_a_second_switch_may_go_while_the_first_is_asked_about(bench: Bench) -> 
     assert bench.held()[:13] == [2] * 12 + [0]
 
 
-def test_what_the_new_switch_acknowledges_is_not_owed(bench: Bench) -> None:
+def test_updates_acknowledged_by_the_new_switch_are_not_replayed(bench: Bench) -> None:
     for request in bench.push(1, value=7):
         bench.take(bench.by_switch(request))
     requests = bench.push(2, value=9)
@@ -209,7 +209,7 @@ def renewed(ps: ParameterServer[str], epoch: int, seq: int) -> None:
 
 
 @pytest.mark.parametrize("has_replay_logs", [True, False])
-def test_a_ps_takes_home_what_it_has_lent(has_replay_logs: bool) -> None:
+def test_a_server_reclaims_the_values_that_the_switch_held(has_replay_logs: bool) -> None:
     """Workers push again what the switch returned beyond what it was given, if they replay."""
     ps = ParameterServer[str](0, 1, SPACE, {JOB: 5}, lambda: 0, has_replay_logs=has_replay_logs)
     store = ps.stores[JOB]
@@ -237,7 +237,7 @@ def test_the_log_outlives_the_process(tmp_path: Path) -> None:
     assert (again.acknowledged[3], again.unreplayed[4], again.has_unreplayed) == (30, 40, True)
 
 
-def test_what_another_switch_held_is_owed(tmp_path: Path) -> None:
+def test_updates_that_an_earlier_switch_held_are_unreplayed(tmp_path: Path) -> None:
     first = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 0, tmp_path / "log")
     first.acknowledged[3], first.unreplayed[3] = 30, 2**32 - 10
     first.set_switch(1)
@@ -251,7 +251,9 @@ def test_what_another_switch_held_is_owed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answered", range(4))
-def test_of_a_worker_that_dies_in_a_replay_it_is_known_what_it_owes(bench: Bench, answered: int) -> None:
+def test_the_log_of_a_worker_that_dies_in_a_replay_tells_its_unreplayed_updates(
+    bench: Bench, answered: int
+) -> None:
     """Acknowledged lanes are removed, all others are unknown; no held sum is forgotten."""
     for request in bench.push(1, 2, 3, value=7):
         bench.take(bench.by_switch(request))
@@ -273,7 +275,7 @@ def test_of_a_worker_that_dies_in_a_replay_it_is_known_what_it_owes(bench: Bench
     assert bench.log.unacked(2).lost.nonzero()[0].tolist() == [9]
 
 
-def test_a_noted_part_is_unreplayed_until_it_is_taken(bench: Bench) -> None:
+def test_a_part_noted_in_the_log_is_unreplayed_until_its_removal(bench: Bench) -> None:
     """The worker is killed in the middle of the second of two writes."""
     bench.log.unreplayed[:4] = 1, 2, 3, 4
     bench.log.note(np.array([0, 1, 2]), np.array([1, 2, 3], np.uint32))
@@ -284,7 +286,7 @@ def test_a_noted_part_is_unreplayed_until_it_is_taken(bench: Bench) -> None:
     assert bench.log.unreplayed[:5].tolist() == [1, 2, 3, 4, 0]
 
 
-def test_repeated_and_late_renewals_push_nothing_again(bench: Bench) -> None:
+def test_repeated_and_late_renewals_replay_nothing(bench: Bench) -> None:
     replay.renew(bench.worker, bench.log, 11, switch=1)
     bench.finish()
     for request in bench.push(1, value=7):
@@ -302,7 +304,7 @@ def test_repeated_and_late_renewals_push_nothing_again(bench: Bench) -> None:
 LOG_BYTES = 8 * 7 + 8 * (SIZE + UNDO_WORDS) + (8 + 8 + 4 + 1) * CAPACITY
 
 
-def test_a_file_that_is_no_log(tmp_path: Path) -> None:
+def test_an_invalid_replay_log_is_refused(tmp_path: Path) -> None:
     ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 0, tmp_path / "log")
     with pytest.raises(LedgerError, match=mentions("log", 41, LOG_BYTES + 8, LOG_BYTES)):
         ReplayLog.in_file(KeySpace(SIZE + 1), CAPACITY, 0, tmp_path / "log")

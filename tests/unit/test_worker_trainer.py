@@ -76,7 +76,7 @@ def test_a_paced_block_keeps_its_schedule() -> None:
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_while_calls_are_out_their_retransmission_is_due(empty: bool) -> None:
+def test_a_trainer_wakes_for_the_retransmission_of_outstanding_calls(empty: bool) -> None:
     loop = Loop(StepSchedule(first_step=0, steps=1, start_ns=0, period_ns=0))
     driver = EmptyCalls(loop.client, n_ps=1, count=1) if empty else loop.trainer
     driver.wake(loop.now)
@@ -94,7 +94,7 @@ def test_a_worker_that_falls_behind_is_measured_from_the_schedule() -> None:
     assert loop.trainer.max_lateness_ns == pulls[3].start + TRIP - (pulls[3].scheduled + TRIP // 2)
 
 
-def test_a_closed_loop_learns_and_books_what_it_pushed() -> None:
+def test_a_closed_loop_learns_and_accounts_for_its_pushes() -> None:
     loop = Loop(StepSchedule(first_step=0, steps=400, start_ns=0, period_ns=0))
     loop.run(loop.trainer)
     losses = loop.trainer.losses
@@ -133,7 +133,7 @@ def test_a_replayed_log_has_no_loss() -> None:
     assert loop.trainer.loss is None and loop.trainer.lanes_pushed > 0
 
 
-def test_the_computing_can_be_given_its_time() -> None:
+def test_the_time_of_computing_can_be_configured() -> None:
     """Pushes are later by the given time; computing takes no time on this clock."""
     loop = Loop(StepSchedule(first_step=0, steps=2, start_ns=MS, period_ns=0), compute_ns=7 * MS)
     loop.run(loop.trainer)

@@ -53,7 +53,7 @@ class Block:
             yield writer
 
 
-def test_a_block_is_written_when_it_ends() -> None:
+def test_the_log_of_a_block_is_written_at_the_end_of_the_block() -> None:
     block = Block()
     with block.writer() as writer:
         block.log(3)
@@ -80,7 +80,7 @@ def test_a_block_does_not_wait_for_the_disk() -> None:
     assert [number for rows, _ in block.written for number in rows] == list(range(5 * ROWS + 1))
 
 
-def test_what_a_slow_disk_has_no_time_for_is_dropped_and_counted() -> None:
+def test_rows_beyond_the_speed_of_the_disk_are_dropped_and_counted() -> None:
     """Rows that are being written are not overwritten by later ones."""
     block = Block()
     block.gate.clear()

@@ -29,7 +29,7 @@ SET = """\
 """
 
 
-def test_libsvm(tmp_path: Path) -> None:
+def test_a_libsvm_file_is_read_as_a_training_set(tmp_path: Path) -> None:
     path = tmp_path / "set"
     path.write_text(SET)
     trace = files.load_training_set(path, workers=2, samples_per_step=2)
@@ -66,7 +66,7 @@ def test_libsvm(tmp_path: Path) -> None:
         ("1 1:\u00b2\n", "cannot be read as libsvm"),
     ],
 )
-def test_an_invalid_libsvm(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_libsvm_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "set"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
@@ -81,7 +81,7 @@ LOG = {
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_replay(tmp_path: Path, kind: str) -> None:
+def test_an_update_log_is_replayed_by_worker_and_step(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"log.{kind}"
     frame = pl.DataFrame(LOG, schema_overrides={"key": pl.UInt64})
     frame.write_parquet(path) if kind == "parquet" else frame.write_csv(path)
@@ -106,7 +106,7 @@ def test_replay(tmp_path: Path, kind: str) -> None:
         ("iteration,worker,key\n", "log.csv: no access in it; expected at least one$"),
     ],
 )
-def test_an_invalid_log(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_update_log_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "log.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
@@ -137,7 +137,7 @@ NEITHER = "is neither text nor Parquet, which begins with PAR1, nor Arrow (ARROW
     ],
     ids=["random", "UTF-16", "empty", "blank"],
 )
-def test_a_file_of_neither_format(tmp_path: Path, name: str, content: bytes, what: str) -> None:
+def test_a_file_of_neither_format_is_refused(tmp_path: Path, name: str, content: bytes, what: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(DataError, match=exactly(f"{path}: {what}; {EXPECTED}")):
@@ -153,7 +153,7 @@ def test_file_names_and_byte_order_marks_do_not_matter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_has_no_fixed_point(number: float) -> None:
+def test_gradients_that_are_not_finite_are_refused(number: float) -> None:
     with pytest.raises(DataError, match=f"a gradient is {number}"):
         to_fixed_point(np.array([1.0, number]), 2.0)
 
@@ -163,7 +163,7 @@ def test_fixed_point_is_clipped() -> None:
     assert to_fixed_point(numbers, 2.0).view(np.int32).tolist() == [3, -2, 2**31 - 1, -(2**31)]
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=mentions("none", "read")):
         open_log(tmp_path / "none", ReadOptions())
 
@@ -171,7 +171,9 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys_per_step", "hot_share", "advised"), [(100_000_000, 0.5, 10_000), (10_000, 0.9, 5_000)]
 )
-def test_more_keys_a_step_than_the_hottest_allows(keys_per_step: int, hot_share: float, advised: int) -> None:
+def test_more_keys_a_step_than_the_hottest_allows_are_refused(
+    keys_per_step: int, hot_share: float, advised: int
+) -> None:
     expected = rf"^{keys_per_step} keys per step are too many for workload R1.* {advised}$"
     with pytest.raises(DataError, match=expected):
         generate(replace(R1, keys_per_step=keys_per_step, hot_share=hot_share), 4, 1, 1)

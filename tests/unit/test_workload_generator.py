@@ -36,7 +36,7 @@ def test_r1_is_calibrated_on_updates() -> None:
 
 
 @pytest.mark.parametrize("shape", [R1, R2, SMALL])
-def test_calibration(shape: Shape) -> None:
+def test_the_calibrated_law_has_the_requested_keys_per_step_and_hot_share(shape: Shape) -> None:
     law, draws = calibrate(shape)
     ranks = np.arange(min(shape.parameters, 2_000_000) + 1)
     updates = law.updates(draws, ranks)
@@ -49,7 +49,7 @@ def test_calibration(shape: Shape) -> None:
     assert updates[: shape.hot].sum() / total == pytest.approx(shape.hot_share, abs=0.005)
 
 
-def test_the_same_seed_is_the_same_trace_and_another_is_not(tmp_path: Path) -> None:
+def test_equal_seeds_give_equal_traces_and_different_seeds_do_not(tmp_path: Path) -> None:
     one, same, other = (generate(SMALL, 2, 6, seed) for seed in (1, 1, 2))
     one.save(tmp_path / "trace")
     back = Trace.load(tmp_path / "trace")
@@ -64,7 +64,7 @@ def test_the_same_seed_is_the_same_trace_and_another_is_not(tmp_path: Path) -> N
     assert back.largest_batch == np.diff(one.key_start).max()
 
 
-def test_there_is_something_to_learn_in_r1_and_nothing_overflows() -> None:
+def test_training_on_r1_lowers_the_loss_without_overflow() -> None:
     trace = generate(R1, workers=1, steps=250, seed=3)
     model, values, losses = LogisticRegression(), np.zeros(R1.parameters, dtype=np.uint32), []
     for step in range(trace.steps):
@@ -78,7 +78,9 @@ def test_there_is_something_to_learn_in_r1_and_nothing_overflows() -> None:
 
 
 @given(st.integers(1, 5), st.integers(1, 40), st.integers(1, 30), st.integers(0, 28), st.integers(0, 2**32))
-def test_distinct_columns(batches: int, draws: int, size: int, low_bits: int, seed: int) -> None:
+def test_distinct_columns_of_batches_equal_numpys_unique(
+    batches: int, draws: int, size: int, low_bits: int, seed: int
+) -> None:
     limit = min(size, 2 ** (32 - low_bits))
     drawn = np.random.default_rng(seed).integers(0, limit, (batches, draws)) << low_bits
     sizes, distinct, column = distinct_columns(drawn)
@@ -99,7 +101,7 @@ def test_without_samples_mini_batches_are_the_same() -> None:
     assert np.array_equal(without.position, whole.position)
 
 
-def test_an_invalid_trace(tmp_path: Path) -> None:
+def test_an_invalid_trace_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=mentions("trace", "read")):
         Trace.load(tmp_path)
     (tmp_path / "trace.json").write_text("{}")

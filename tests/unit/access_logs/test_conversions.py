@@ -28,7 +28,7 @@ _WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
 
 @pytest.mark.parametrize("width", [None, 2], ids=["lists", "lists of a fixed size"])
 @pytest.mark.parametrize("format", _WRITERS)
-def test_lists_are_read(tmp_path: Path, format: str, width: int | None) -> None:
+def test_logs_with_lists_of_keys_are_read(tmp_path: Path, format: str, width: int | None) -> None:
     frame = (
         _FRAME if width is None else _FRAME.with_columns(pl.col("item_ids").cast(pl.Array(pl.Int32, width)))
     )
@@ -62,7 +62,7 @@ _CONVERTED = {
 
 
 @pytest.mark.parametrize("format", _CONVERTED)
-def test_the_line_that_an_error_has_converts_the_file(
+def test_the_python_line_in_an_error_converts_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -93,7 +93,7 @@ def _zip_with(name: str) -> bytes:
         (b"SQLite format 3\x00" + bytes(50), ("SQLite", "read_sql")),
     ],
 )  # fmt: skip
-def test_an_error_names_the_format_and_what_reads_it(
+def test_an_error_names_the_format_and_the_function_that_reads_the_format(
     tmp_path: Path, content: bytes, words: tuple[str, ...]
 ) -> None:
     (tmp_path / "log").write_bytes(content)

@@ -70,12 +70,12 @@ def results(value: Any) -> Any:
     return [results(each) for each in value] if isinstance(value, list) else value
 
 
-def test_all_verbs_with_columns_are_here() -> None:
+def test_all_verbs_that_take_columns_are_tested() -> None:
     assert set(ARGUMENTS) == TAKE_COLUMNS
 
 
 @pytest.mark.parametrize("verb", sorted(set(ARGUMENTS) - _SLOW))
-def test_a_column_says_what_options_say(tmp_path: Path, verb: str) -> None:
+def test_a_column_of_dims_gives_the_same_result_as_options(tmp_path: Path, verb: str) -> None:
     log = write_rows_with_dims(tmp_path, rows_with_dims())
     by_column, by_options = (
         run(tmp_path, verb, log, *options, "--json") for options in (("--columns", "dim=n"), OPTIONS[verb])
@@ -138,7 +138,7 @@ def dims_of(steps: Steps) -> dict[int, int]:
 
 @pytest.mark.parametrize("block", [60, 1 << 20])
 @pytest.mark.parametrize("form", ["csv", "csv.gz", "jsonl", "parquet"])
-def test_dims_of_generated_logs(
+def test_dims_of_generated_logs_are_read_and_the_first_wrong_row_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, block: int
 ) -> None:
     """Against a dict: the dim of each key, and of several wrong rows the first that is wrong."""
@@ -195,7 +195,7 @@ def test_a_key_has_one_dim_in_all_files(tmp_path: Path) -> None:
         list(Counts.of_logs(counted, dim="d").by_key())
 
 
-def test_a_row_without_a_dim_in_a_sparse_table(tmp_path: Path) -> None:
+def test_all_keys_of_a_row_with_lists_have_the_dim_of_the_row(tmp_path: Path) -> None:
     """All keys of a row have its dim, also the values of a cell with several."""
     (tmp_path / "log.csv").write_text("user_id,items,d\n1,5|6,16\n2,7,8\n3,6|5,16\n4,8|9,4\n")
     found = read(tmp_path, tmp_path / "log.csv", columns="key=user_id,key=items,dim=d")

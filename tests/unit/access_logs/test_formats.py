@@ -33,7 +33,7 @@ def read_text(folder: Path, name: str, text: str, **options: Any) -> Steps:
     return read(folder, folder / name, **options)
 
 
-def test_movielens(tmp_path: Path) -> None:
+def test_movielens_is_read_with_users_and_items_as_tables(tmp_path: Path) -> None:
     found = read(tmp_path, movielens(), batch=100)
     assert (len(found), found.tables) == (1_000, ("user_id", "item_id"))
     assert np.bincount(found.table_of).tolist() == [943, 1_682]
@@ -55,7 +55,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("packed", PACKED)
 @pytest.mark.parametrize("form", ["csv", "tsv", "oracle", "parquet", "recbole", "bare", "svm"])
-def test_formats_and_compression(
+def test_every_format_is_read_with_every_compression(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, packed: str
 ) -> None:
     monkeypatch.setattr(source, "BLOCK_BYTES", 60)
@@ -96,7 +96,7 @@ def test_batches_are_rows_in_the_order_of_time(tmp_path: Path, monkeypatch: pyte
     assert (len(both.accesses), both.tables) == (12, ("user_id", "movieId"))
 
 
-def test_criteo(tmp_path: Path) -> None:
+def test_criteos_files_are_read_as_26_tables_in_the_order_of_days(tmp_path: Path) -> None:
     day = tmp_path / "data" / "day_10"
     day.parent.mkdir()
     day.write_text(CRITEO * 3)
@@ -121,7 +121,7 @@ def test_a_column_names_the_table(tmp_path: Path) -> None:
     assert accesses_by_table(found) == {"user": 3, "item": 1}
 
 
-def test_lists_of_keys_as_hugectr_has_them(tmp_path: Path) -> None:
+def test_lists_of_keys_in_hugectrs_parquet_files_are_read(tmp_path: Path) -> None:
     table = pl.DataFrame({"label": [1.0, 0.0], "clicks": [[5, 6], []], "C2": [3, None], "age": [40, 50]})
     table.write_parquet(tmp_path / "0.parquet")
     found = read(tmp_path, tmp_path / "0.parquet")
@@ -131,13 +131,13 @@ def test_lists_of_keys_as_hugectr_has_them(tmp_path: Path) -> None:
     assert says(read(tmp_path, tmp_path / "0.parquet").notes[0], "HugeCTR's", "Parquet")
 
 
-def test_a_sequence_in_recboles_file(tmp_path: Path) -> None:
+def test_a_sequence_in_a_file_of_recbole_is_one_key_per_token(tmp_path: Path) -> None:
     text = "genres:token_seq\trating:float\nDrama War\t1\n\t2\nWar\t3\n"
     found = read_text(tmp_path, "x.inter", text)
     assert (len(found), len(found.keys)) == (2, 2)
 
 
-def test_texts_are_keys(tmp_path: Path) -> None:
+def test_texts_are_accepted_as_keys(tmp_path: Path) -> None:
     found = read_text(tmp_path, "x.csv", 'item_id,note\nab,"x, ""y""\n z"\ncd,\nab,\n')
     assert (len(found), len(found.keys)) == (3, 2)
     assert found.accesses[0] == found.accesses[2] != found.accesses[1]
@@ -180,7 +180,7 @@ BAD_SVM = "1 1:1\n1 2\n2 1:1\n0 3:nan\n0 4:1\n"
     ],
     ids=["csv", "criteo", "recbole", "libsvm", "oracle"],
 )  # fmt: skip
-def test_bad_rows(
+def test_the_first_bad_row_is_named_and_bad_rows_can_be_skipped(
     tmp_path: Path, content: bytes, columns: str | None, messages: list[str], good: int
 ) -> None:
     path = tmp_path / "log"
@@ -214,12 +214,12 @@ def test_a_bad_row_changes_no_other_row(tmp_path: Path, row: str) -> None:
     assert keys_by_step(read(tmp_path, path, skip_bad=True)) == expected
 
 
-def test_a_message_on_a_column_whose_name_cannot_be_printed(tmp_path: Path) -> None:
+def test_an_unprintable_column_name_is_escaped_in_the_message(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=mentions("line 2", "\\x7f_id")):
         read_text(tmp_path, "log", "\x7f_id,n\n,\n5,6\n")
 
 
-def test_bad_rows_of_parquet(tmp_path: Path) -> None:
+def test_the_first_bad_row_of_a_parquet_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     table = {"item_id": [3, -1, None, 4], "timestamp": [1.0, 2.0, 3.0, float("nan")]}
     pl.DataFrame(table).write_parquet(path)
@@ -245,7 +245,9 @@ def test_bad_rows_of_parquet(tmp_path: Path) -> None:
         ("a:token\tb\n1\t2\n", None, "column 'b'; expected NAME:TYPE once"),
     ],
 )
-def test_headers(tmp_path: Path, text: str, columns: str | None, message: str) -> None:
+def test_a_header_that_does_not_fit_the_columns_is_refused(
+    tmp_path: Path, text: str, columns: str | None, message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         read_text(tmp_path, "log", text, columns=columns)
 
@@ -266,7 +268,9 @@ def long_file(form: str) -> bytes:
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, zlib.compress])
 @pytest.mark.parametrize("form", ["csv", "svm", "oracle", "recbole"])
-def test_a_packed_file_that_ends_early(tmp_path: Path, pack: Callable[[bytes], bytes], form: str) -> None:
+def test_a_compressed_file_that_ends_early_is_refused(
+    tmp_path: Path, pack: Callable[[bytes], bytes], form: str
+) -> None:
     """The part that is there does not tell that some is missing."""
     path, packed = tmp_path / "log", pack(long_file(form))
     path.write_bytes(packed)
@@ -288,7 +292,7 @@ def test_a_packed_file_is_read_to_the_end_of_its_last_frame(tmp_path: Path) -> N
         read(tmp_path, path)
 
 
-def test_what_is_missing(tmp_path: Path) -> None:
+def test_missing_files_and_missing_columns_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=mentions("files", "found")):
         read(tmp_path, tmp_path / "*.nothing")
     (tmp_path / "one.csv").write_text("iteration,worker,key\n1,1,1\n")

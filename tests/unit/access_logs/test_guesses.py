@@ -106,7 +106,7 @@ def _expected(truth: Sequence[Sequence[int]]) -> object:
 
 @given(log=logs(is_named=True), format=st.sampled_from(_NAMED))
 @settings(max_examples=examples(160), deadline=None)
-def test_a_log_with_names_is_read_as_it_was_written(log: WrittenLog, format: str) -> None:
+def test_a_log_with_column_names_is_read_as_written(log: WrittenLog, format: str) -> None:
     with TemporaryDirectory() as folder:
         log.write(Path(folder) / "log", format)
         found = read(Path(folder), Path(folder) / "log")
@@ -115,7 +115,7 @@ def test_a_log_with_names_is_read_as_it_was_written(log: WrittenLog, format: str
 
 @given(log=logs(is_named=False), format=st.sampled_from(_UNNAMED))
 @settings(max_examples=examples(160), deadline=None)
-def test_a_log_without_names_is_read_as_it_was_written_or_refused(log: WrittenLog, format: str) -> None:
+def test_a_log_without_column_names_is_read_as_written_or_refused(log: WrittenLog, format: str) -> None:
     with TemporaryDirectory() as folder:
         log.write(Path(folder) / "log", format)
         try:
@@ -129,7 +129,7 @@ def test_a_log_without_names_is_read_as_it_was_written_or_refused(log: WrittenLo
 @pytest.mark.parametrize(
     "name", [*_TIME_NAMES, "t", "time_us", "unixReviewTime", "created_date", "Event-Time"]
 )
-def test_a_name_of_times_orders_rows_whose_values_show_nothing(tmp_path: Path, name: str) -> None:
+def test_a_column_name_of_times_orders_rows_whose_values_do_not_show_times(tmp_path: Path, name: str) -> None:
     (tmp_path / "log").write_text(f"{name},item_id\n" + "".join(f"{at * 7 % 20},{at}\n" for at in range(20)))
     [row_of_time_one] = [row for row in range(20) if row * 7 % 20 == 1]
     assert keys_by_step(read(tmp_path, tmp_path / "log"))[1] == [row_of_time_one]
@@ -158,7 +158,9 @@ def test_a_vector_in_brackets_is_no_key(tmp_path: Path) -> None:
         ([(second * 5, second * second % 7) for second in range(90)], 1),
     ],
 )
-def test_a_first_column_that_ascends(tmp_path: Path, rows: list[tuple[int, int]], keys: int | None) -> None:
+def test_an_ascending_first_column_is_a_time_only_if_its_values_allow(
+    tmp_path: Path, rows: list[tuple[int, int]], keys: int | None
+) -> None:
     file = tmp_path / "log"
     file.write_text("".join(f"{first},{second}\n" for first, second in rows))
     if keys is None:
@@ -192,7 +194,7 @@ def test_a_table_needs_a_name_and_keys(text: str) -> None:
         parse_columns(text)
 
 
-def test_columns_are_printed_as_they_are_parsed() -> None:
+def test_printed_columns_are_parsed_to_the_same_text() -> None:
     text = "key=a,key@t=b,key@t=c,text=b,time=d"
     assert str(parse_columns(text)) == text and parse_columns(text).key_tables == ("a", "t")
 

@@ -55,18 +55,21 @@ _VARIANTS = list(product(PACKINGS, LINE_ENDS, (True, False)))
 
 
 @pytest.mark.parametrize(("kind", "separator", "has_header"), list(_tables()))
-def test_a_table(
+def test_a_table_in_each_dialect_is_read_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, separator: str, has_header: bool
 ) -> None:
     number = list(_tables()).index((kind, separator, has_header))
     monkeypatch.setattr(source, "BLOCK_BYTES", _SMALL_BLOCK if number % 2 else source.BLOCK_BYTES)
-    # Each packing and line end is met with many kinds; `test_all_variants` has all.
+    # Each packing and line end is met with many kinds; all combinations are in
+    # `test_all_variants_of_look_alikes_are_read_as_written`.
     _check(tmp_path, table(kind, separator, has_header), *_VARIANTS[7 * number % len(_VARIANTS)])
 
 
 @pytest.mark.parametrize("line_end", LINE_ENDS, ids=["lf", "crlf", "cr"])
 @pytest.mark.parametrize("kind", OTHERS)
-def test_another_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, line_end: str) -> None:
+def test_logs_that_are_no_tables_are_read_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, line_end: str
+) -> None:
     number = 3 * list(OTHERS).index(kind) + LINE_ENDS.index(line_end)
     monkeypatch.setattr(source, "BLOCK_BYTES", _SMALL_BLOCK if number % 2 else source.BLOCK_BYTES)
     _check(tmp_path, other(kind), list(PACKINGS)[number % len(PACKINGS)], line_end, bool(number % 4))
@@ -74,7 +77,7 @@ def test_another_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
-def test_all_variants(tmp_path: Path, seed: int) -> None:
+def test_all_variants_of_look_alikes_are_read_as_written(tmp_path: Path, seed: int) -> None:
     for number, (of_table, variant) in enumerate(product(_tables(), _VARIANTS)):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -79,7 +79,7 @@ _LINES = SAMPLE_LINES + 200
 
 
 @pytest.mark.parametrize("kind", LATE)
-def test_a_later_line_that_does_not_fit(tmp_path: Path, kind: str) -> None:
+def test_an_error_on_a_later_line_names_the_option_that_helps(tmp_path: Path, kind: str) -> None:
     late = LATE[kind]
     head = [late.head] if late.head else []
     lines = [*head, *(_line(late, at) for at in range(_LINES))]
@@ -124,7 +124,7 @@ def test_a_weight_stands_for_equal_rows(tmp_path: Path, monkeypatch: pytest.Monk
         ("ignore=1,ignore=2", [[5], [6]]),
     ],
 )
-def test_columns_by_number(tmp_path: Path, columns: str, expected: list[list[int]]) -> None:
+def test_columns_are_named_by_their_number(tmp_path: Path, columns: str, expected: list[list[int]]) -> None:
     for header in ("", "user_id,item_id,shop_id\n"):
         found = read_text(tmp_path, f"{header}1,3,5\n2,4,6\n", columns)
         assert keys_by_step(found) == expected
@@ -143,19 +143,19 @@ def test_repeated_columns_add_up() -> None:
 
 
 @pytest.mark.parametrize("separator", ["tab", "\\t", "\t"])
-def test_a_named_separator(tmp_path: Path, separator: str) -> None:
+def test_a_separator_can_be_named(tmp_path: Path, separator: str) -> None:
     text = "1,5\t2,6\n" * 3
     found = read_text(tmp_path, text, "key=2,text=2", separator=separator)
     assert [len(row) for row in rows_of(found)] == [1, 1, 1] and len(found.keys) == 1
     assert "TSV" in found.notes[0]
 
 
-def test_another_separator(tmp_path: Path) -> None:
+def test_a_separator_can_have_several_characters(tmp_path: Path) -> None:
     found = read_text(tmp_path, "user_id#~#item_id\n1#~#5\n2#~#5\n", separator="#~#")
     assert [len(row) for row in rows_of(found)] == [2, 2] and len(found.keys) == 3
 
 
-def test_a_named_format(tmp_path: Path) -> None:
+def test_a_format_can_be_named(tmp_path: Path) -> None:
     lists = read_text(tmp_path, "5 6\n7 8\n", format="lists")
     assert keys_by_step(read_text(tmp_path, "5 6\n7 8\n", "key=1+", format="lists")) == [[5, 6], [7, 8]]
     assert keys_by_step(lists) == [[6], [8]]
@@ -183,7 +183,9 @@ def test_cells_with_several_values_are_one_text_if_asked(tmp_path: Path) -> None
         ("trace", "keys in obj_id, time in time; left out: size"),
     ],
 )
-def test_the_first_note_says_what_was_chosen_and_left_out(tmp_path: Path, kind: str, chosen: str) -> None:
+def test_the_first_note_names_the_chosen_and_the_left_out_columns(
+    tmp_path: Path, kind: str, chosen: str
+) -> None:
     (tmp_path / "log").write_bytes(table(kind, ",", has_header=True).data("\n"))
     assert read(tmp_path, tmp_path / "log").notes[0] == f"log: CSV; {chosen}"
 
@@ -203,7 +205,7 @@ def test_guessed_keys_that_number_rows_are_refused(tmp_path: Path) -> None:
     assert "another key" not in " ".join(repeated.notes)
 
 
-def test_files_of_which_one_has_texts(tmp_path: Path) -> None:
+def test_files_with_integer_keys_and_text_keys_are_refused_together(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("user,item\n1,2\n")
     (tmp_path / "b.csv").write_text("user,item\n1,x2\n")
     files = (tmp_path / "a.csv", tmp_path / "b.csv")
@@ -237,7 +239,7 @@ def test_a_zip_archive_is_refused(tmp_path: Path) -> None:
         (["x"], False),
     ],
 )
-def test_values_that_are_times(values: list[str], is_time: bool) -> None:
+def test_values_of_times_are_recognised(values: list[str], is_time: bool) -> None:
     assert ColumnProfile(pl.Series("t", values)).is_time == is_time
 
 
@@ -254,7 +256,7 @@ def test_values_that_are_times(values: list[str], is_time: bool) -> None:
         (["a", "b", "7"], TEXT_KEY),
     ],
 )
-def test_the_kind_of_keys(values: list[str], kind: Kind) -> None:
+def test_the_kind_of_keys_follows_from_most_values(values: list[str], kind: Kind) -> None:
     assert kind_of_keys(pl.Series([value or None for value in values])) == kind
 
 
@@ -277,7 +279,7 @@ def test_reads_and_writes_are_apart(tmp_path: Path) -> None:
     assert says(found.notes[0], "op_time", "op_count")
 
 
-def test_the_sample_log_is_the_generated_one(tmp_path: Path) -> None:
+def test_the_sample_log_equals_the_output_of_its_generator(tmp_path: Path) -> None:
     generator = runpy.run_path(str(ROOT / "examples" / "clicks.py"))
     log = ROOT / "examples" / "clicks.csv"
     assert log.read_text().splitlines() == generator["lines"]()
@@ -286,7 +288,7 @@ def test_the_sample_log_is_the_generated_one(tmp_path: Path) -> None:
     assert accesses_by_table(found) == {"user_id": 12_000, "item_id": 12_000}
 
 
-def test_the_line_of_a_bad_row_after_comments_and_spare_spaces(tmp_path: Path) -> None:
+def test_a_bad_row_has_its_line_number_after_comments_and_spare_spaces(tmp_path: Path) -> None:
     lines = ["# a graph", "", "# from to", "1   5", " 2 6 ", "x 7", "3 8"]
     with pytest.raises(DataError, match=mentions("line 6", "column 1", "x")):
         read_text(tmp_path, "\n".join(lines))

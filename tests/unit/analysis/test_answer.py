@@ -60,7 +60,7 @@ def verdicts(found: RunAnswer) -> dict[str, Verdict]:
     return {name: claim.verdict for name, claim in found.claims.items()}
 
 
-def test_counts_and_cpu_come_first_then_operations_then_what_is_not_claimed() -> None:
+def test_counts_and_cpu_come_first_then_operations_then_unclaimed_metrics() -> None:
     hot = {PULL: MORE, PUSH: OPEN, CPU: LESS, PACKETS: LESS, "worker_cpu_without_switch_us_per_step": OPEN}
     hot |= dict.fromkeys(("ps_bytes_per_step", "rpcs_per_step", "worker_cpu_us_per_step"), MORE)
     proxy = {PULL: OPEN, PUSH: LESS, CPU: LESS}
@@ -80,14 +80,14 @@ def test_counts_and_cpu_come_first_then_operations_then_what_is_not_claimed() ->
     assert (arm.name, spoken(claims)) == ("proxy", ([("operations", "better", [PUSH])], [[PULL]]))
 
 
-def test_colours_are_of_what_is_claimed() -> None:
+def test_only_claimed_differences_are_coloured() -> None:
     found = measured_answer(summary({PULL: MORE, PUSH: OPEN, CPU: LESS}))
     tones = [(span.text, span.tone) for sentence in found.sentences for span in sentence if span.tone]
     assert tones == [("-20 % [-25, -15]", "better"), ("+20 % [+15, +25]", "worse")]
     assert any("+10 % [-1.1, +23]" in text for text in found.texts())
 
 
-def test_what_noise_covers_is_not_claimed() -> None:
+def test_a_difference_within_noise_is_not_claimed() -> None:
     found = summary({PULL: of_ratio(0.04, 0.01, 0.07)})
     load, null = found.loads["0.5"], of_ratio(0.0, -0.06, 0.05)
     wide = {**load.differences, "repeat": {PULL: null}}
@@ -105,7 +105,7 @@ def test_disturbed_blocks_take_their_own_claims_and_leave_the_rest() -> None:
     assert found.recommendation is Recommendation.IF_SERVERS_COST
 
 
-def test_what_is_open_anyway_is_not_significant_and_not_invalid() -> None:
+def test_an_insignificant_difference_of_disturbed_blocks_is_insignificant_and_not_invalid() -> None:
     found = answer(summary({PULL: OPEN, PUSH: LESS}, invalidated_by={"offload": {"time": STOLEN}}))
     assert verdicts(found) == {PULL: Verdict.CONTAINS_ZERO, PUSH: Verdict.DISTURBED}
     # They have different reasons.
@@ -129,7 +129,9 @@ def test_logs_that_lack_rows_take_times_only() -> None:
         ((-0.016,), Verdict.UNREPEATED, ""),
     ],
 )
-def test_what_is_claimed_of_the_model(found: tuple[float, ...], verdict: Verdict, tone: str) -> None:
+def test_a_difference_of_losses_is_claimed_beyond_its_tolerance(
+    found: tuple[float, ...], verdict: Verdict, tone: str
+) -> None:
     claims = answer(summary({}, learning={"offload": of_ratio(*found)})).claims
     assert (claims["loss"].verdict, claims["loss"].tone) == (verdict, tone)
     open_ = verdict in (Verdict.CONTAINS_ZERO, Verdict.UNREPEATED)
@@ -145,13 +147,13 @@ def test_few_rounds_bear_no_claim() -> None:
     assert spoken(found.claims) == ([], [[CPU, PULL, PUSH], ["loss"]])
 
 
-def test_one_metric_without_an_interval_keeps_no_other_from_being_claimed() -> None:
+def test_a_metric_without_an_interval_keeps_no_other_metric_from_being_claimed() -> None:
     found = answer(summary({PULL: LESS, PUSH: LESS, CPU: NOT_KNOWN}))
     assert found.recommendation is Recommendation.FOR_LATENCY
 
 
 @pytest.mark.parametrize("open_", [PULL, PUSH])
-def test_operations_of_which_one_has_no_interval_are_no_fact(open_: str) -> None:
+def test_operations_are_no_fact_if_the_pull_or_the_push_has_no_interval(open_: str) -> None:
     known = summary({PULL: LESS, PUSH: OPEN})
     [operations] = facts(known).operations
     [(arm, claims)] = operations.arms
@@ -186,7 +188,7 @@ def test_without_repeat_the_missing_null_is_reported() -> None:
     ("arms", "recommendation"),
     [("baseline offload", Recommendation.NO_ROUND), ("baseline offload-proxy", Recommendation.NOT_RUN)],
 )
-def test_of_an_arm_without_rounds_it_says_whether_it_was_run(
+def test_an_answer_without_rounds_of_offload_says_whether_the_arm_was_run(
     arms: str, recommendation: Recommendation
 ) -> None:
     found = answer(a_summary({"0.5": a_load()}, capacity=dict.fromkeys(arms.split(), 200.0)))
@@ -214,7 +216,7 @@ def test_of_an_arm_without_rounds_it_says_whether_it_was_run(
         (MORE, MORE, MORE, Recommendation.NO),
     ],
 )
-def test_the_recommendation_follows_from_what_is_claimed(
+def test_the_recommendation_follows_from_the_claims(
     servers: Comparison, pull: Comparison, push: Comparison, recommendation: Recommendation
 ) -> None:
     found = summary({CPU: servers, PULL: pull, PUSH: push})
@@ -230,7 +232,7 @@ def test_the_recommendation_follows_from_what_is_claimed(
         {"updates": {"sent": 9, "applied": 9, "lost": 0, "unknown": 0, "mismatched_keys": 2}},
     ],
 )
-def test_what_breaks_everything_is_the_headline(changes: dict[str, Any]) -> None:
+def test_a_fault_that_makes_a_run_unsound_is_the_headline(changes: dict[str, Any]) -> None:
     found = summary({CPU: LESS}, **changes)
     broken = measured_answer(found)
     assert not found.is_sound and not broken.is_trusted

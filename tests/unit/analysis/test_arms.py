@@ -92,7 +92,7 @@ def test_a_design_without_anything_to_judge_has_a_report(tmp_path: Path) -> None
     assert "baseline</dt>" not in page and "<h2>Differences to none</h2>" in page
 
 
-def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_arm_is_refused_with_the_known_names() -> None:
     expected = (
         r"^expected an arm \(profile, baseline, repeat, proxy, offload, offload-proxy, .*\), got 'other'$"
     )

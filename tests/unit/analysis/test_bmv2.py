@@ -31,7 +31,7 @@ def test_the_target_has_its_name() -> None:
     assert load_config([f"TARGET={BMV2}"]).target == BMV2
 
 
-def test_a_run_on_bmv2_says_what_it_carried(synthetic_run: SyntheticRun) -> None:
+def test_a_run_on_bmv2_reports_the_rpcs_that_bmv2_carried(synthetic_run: SyntheticRun) -> None:
     synthetic_run.record.capacity = {"baseline": 1200.0, "offload": 900.0}
     assert note(synthetic_run.summary()) is None
     synthetic_run.record.target = BMV2

@@ -54,11 +54,13 @@ def test_the_interval_has_to_leave_out_0(found: Comparison, sign: int) -> None:
         (None, 1),
     ],
 )
-def test_and_again_must_not_show_as_much(null: Comparison | None, sign: int) -> None:
+def test_a_difference_is_claimed_only_if_the_repeat_does_not_show_as_much(
+    null: Comparison | None, sign: int
+) -> None:
     assert claimed(LATER, null) == sign
 
 
-def test_better_is_what_the_metric_says() -> None:
+def test_the_metric_says_whether_more_or_less_is_better() -> None:
     more = replace(PULL, better="more")
     less = of_ratio(-0.2, -0.3, -0.1)
     tones = [Claim(metric, of).tone for metric in (PULL, more) for of in (LATER, less)]
@@ -80,12 +82,12 @@ def test_each_metric_has_its_own_null() -> None:
     assert found["pull_mean"].is_noise
 
 
-def test_repeat_itself_is_shown_by_its_interval() -> None:
+def test_the_repeats_own_difference_is_shown_by_its_interval_alone() -> None:
     load = a_load(differences={"repeat": {"pull_mean": LATER}})
     assert claims(a_summary({"0.5": load}), "0.5", "repeat")["pull_mean"].sign == 1
 
 
-def test_disturbed_blocks_invalidate_what_they_touch() -> None:
+def test_disturbed_blocks_invalidate_only_times_of_the_disturbed_arm() -> None:
     steal = DisturbedBlocks(blocks=20, disturbed=5, reasons={"steal": 5})
     of_arm = {"pull_mean": LATER, "ps_cpu_us_per_step": LATER, "ps_packets_per_step": LATER}
     load = a_load(
@@ -111,7 +113,7 @@ def test_rows_that_the_logs_lack_invalidate_times_and_nothing_that_is_counted_el
     assert {each.dropped_rows for each in found.values() if each.metric.kind == "time"} == {9}
 
 
-def test_a_change_from_0_is_claimed_and_one_to_0_again_is_not_reported() -> None:
+def test_a_change_from_0_is_claimed_and_a_metric_that_stays_0_is_not_reported() -> None:
     rounds = np.array([3.0, 4, 5, 3, 4, 5])
     from_zero, nothing = (compare_paired(rounds * size, np.zeros(6)) for size in (1, 0))
     found = claims(
@@ -154,7 +156,7 @@ def test_equal_arms_lead_to_few_claims() -> None:
     assert 0 < by_rule < 0.6 * by_interval
 
 
-def test_what_is_large_is_claimed_nearly_always() -> None:
+def test_a_large_difference_is_claimed_in_nearly_all_runs() -> None:
     """Three times what rounds differ by."""
     rng = np.random.default_rng(6)
     made = 0

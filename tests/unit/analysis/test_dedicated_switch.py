@@ -52,7 +52,7 @@ SHARED = {CPU: of_ratio(-0.4, -0.41, -0.39), PULL: of_ratio(0.1, 0.08, 0.12)}
 OWN = {CPU: of_ratio(-0.36, -0.37, -0.35), PULL: of_ratio(0.04, 0.02, 0.05)}
 
 
-def test_an_interval_is_wider_by_what_the_model_is_off() -> None:
+def test_an_interval_is_widened_by_the_error_of_the_model() -> None:
     """0.6 of *baseline* where 0.7 was measured: a factor of 7/6, on either side."""
     found = widen(OWN[CPU], SHARED[CPU], MEASURED[CPU])
     assert (found.ratio, found.reference) == (-0.36, 100)
@@ -80,7 +80,7 @@ def test_an_error_of_a_value_of_0_is_a_distance() -> None:
 
 
 @given(*[st.floats(-1, 5)] * 5)
-def test_a_wider_interval_stays_in_its_range_and_holds_the_other(
+def test_a_widened_interval_stays_in_its_range_and_contains_the_original_interval(
     one: float, ratio: float, other: float, shared: float, measured: float
 ) -> None:
     low, ratio, high = sorted((one, ratio, other))
@@ -162,7 +162,7 @@ def test_counts_are_no_check_of_the_model() -> None:
     assert "rpcs_per_step" not in {metric.name for metric, *_ in found.checks}
 
 
-def test_it_comes_before_what_was_measured() -> None:
+def test_the_prediction_for_a_dedicated_switch_comes_before_the_measured_answer() -> None:
     of = summary(MEASURED, virtual(OWN, SHARED))
     first, second = answers(of)
     assert [second] == answers(of.model_copy(update={"virtual": None}))
@@ -175,7 +175,7 @@ def first_screen(of: Summary) -> Result:
     return result(record, of)
 
 
-def test_the_figures_of_a_verdict_say_which_column_they_are_from() -> None:
+def test_the_figures_of_a_verdict_name_their_column() -> None:
     shown = first_screen(summary(MEASURED, virtual(OWN, SHARED)))
     assert tuple(shown.columns) == ("dedicated switch", "this machine")
     simulated, measured = shown.figures
@@ -192,7 +192,7 @@ def test_the_figures_of_a_verdict_say_which_column_they_are_from() -> None:
         assert "30 % less CPU" in shown.verdict
 
 
-def test_what_the_error_covers_is_not_claimed() -> None:
+def test_a_difference_within_the_error_of_the_model_is_not_claimed() -> None:
     shared = {**SHARED, PULL: of_ratio(0.3, 0.28, 0.32)}
     found = predict(summary(MEASURED, virtual(OWN, shared)))
     assert found is not None and found.claims[PULL].verdict is Verdict.CONTAINS_ZERO
@@ -203,7 +203,7 @@ def test_a_run_that_was_not_simulated_has_one_answer() -> None:
     assert predict(summary(MEASURED, virtual(OWN, SHARED, load="0.8"))) is None
 
 
-def test_nothing_follows_from_a_run_that_is_broken() -> None:
+def test_an_unsound_run_predicts_nothing_for_a_dedicated_switch() -> None:
     found = summary(MEASURED, virtual(OWN, SHARED)).model_copy(update={"overflows": 1})
     assert [each.is_trusted for each in answers(found)] == [False]
 
@@ -252,7 +252,7 @@ def test_measured_times_that_are_withheld_withhold_costs_of_records_without_sour
     assert found.recommendation is Recommendation.COSTS_WITHHELD
 
 
-def test_costs_of_few_disturbed_blocks_claim_what_the_largest_error_leaves() -> None:
+def test_costs_of_few_disturbed_blocks_widen_intervals_by_the_largest_error() -> None:
     """0.6 was simulated, and 0.65 to 0.75 of the baseline were measured: a factor of 1.25 at most."""
     quiet, once = (predict(judged(QUIET, each)) for each in (QUIET, ONCE))
     assert quiet is not None and once is not None
@@ -267,7 +267,7 @@ def test_costs_of_few_disturbed_blocks_claim_what_the_largest_error_leaves() -> 
     assert once.claims["ps_packets_per_step"].change == quiet.claims["ps_packets_per_step"].change
 
 
-def test_what_others_took_below_the_bounds_widens_intervals() -> None:
+def test_cpu_time_of_other_programs_below_the_bounds_widens_intervals() -> None:
     """All that they took may have been taken from one of the two arms: a factor of 1.1 for 5 %."""
     quiet, taken = (predict(judged(QUIET.model_copy(update={"taken": share}))) for share in (0.0, 0.05))
     assert quiet is not None and taken is not None and quiet.capacity is not None

@@ -66,7 +66,9 @@ EARLIER = [
         ({"steal_ms": 400.0, "pressure_ms": 400.0}, ["steal", "pressure"]),
     ],
 )
-def test_a_block_is_disturbed_by(changes: dict[str, Any], found: list[str]) -> None:
+def test_a_block_is_disturbed_by_each_reason_beyond_its_bound(
+    changes: dict[str, Any], found: list[str]
+) -> None:
     assert reasons_to_repeat(a_block(**changes), EARLIER, cpus=2) == found
 
 
@@ -91,7 +93,7 @@ def test_a_block_is_disturbed_by_any_of_its_machines(
         assert reasons_to_repeat(a_block(machines=uses), EARLIER, cpus=10) == found
 
 
-def test_what_is_usual_in_any_case_is_no_disturbance() -> None:
+def test_a_usual_level_of_waits_is_no_disturbance() -> None:
     still = [a_block(run_queue_ms={}) for _ in range(3)]
     waits = {"pressure_ms": 50.0, "max_lateness_ns": 10_000_000, "run_queue_ms": {"a": 50.0}}
     assert reasons_to_repeat(a_block(retransmissions=10, **waits), still, cpus=2) == []
@@ -101,7 +103,7 @@ def test_two_blocks_have_no_usual_level() -> None:
     assert reasons_to_repeat(a_block(pressure_ms=500.0, steal_ms=100.0), EARLIER[:2], cpus=2) == ["steal"]
 
 
-def test_blocks_of_before_these_were_counted_are_not_disturbed() -> None:
+def test_blocks_of_records_without_disturbance_counters_are_not_disturbed() -> None:
     assert reasons_to_repeat(block(0, 0.5, "offload"), [block(1, 0.5, "offload")] * 3, cpus=2) == []
 
 
@@ -126,11 +128,13 @@ def test_more_than_a_fifth_of_blocks_are_too_many(disturbed: int, noisy: bool) -
         ("restart", {"time", "count", "cpu"}),
     ],
 )
-def test_a_disturbance_invalidates_only_what_it_touches(reason: str, touched: set[str]) -> None:
+def test_a_disturbance_invalidates_only_the_kinds_of_metrics_that_depend_on_the_cause(
+    reason: str, touched: set[str]
+) -> None:
     assert set(invalidated_kinds(blocks(3, reason))) == touched
 
 
-def test_it_is_known_how_many_blocks_and_why() -> None:
+def test_disturbed_blocks_are_counted_with_their_reasons() -> None:
     several = [*blocks(2, "steal", "restart")[:2], a_block(disturbed=["restart"]), *blocks(0)[:7]]
     restarts = DisturbedBlocks(blocks=10, disturbed=3, reasons={"restart": 3})
     of_time = DisturbedBlocks(blocks=10, disturbed=3, reasons={"restart": 3, "steal": 2})
@@ -228,7 +232,7 @@ def test_each_disturbance_of_more_than_a_fifth_of_blocks_withholds_costs(
     assert found is None or found.reasons == {reason: number}
 
 
-def test_costs_are_fitted_to_undisturbed_blocks_where_an_arm_has_any() -> None:
+def test_costs_are_fitted_to_undisturbed_blocks_if_an_arm_has_any() -> None:
     always = {("offload", number, 0.8): ["steal"] for number in range(10)}
     record = a_run({**always, ("offload", 2, 0.5): ["steal"], ("proxy", 4, 0.8): ["pressure"]})
     found = blocks_without_costs(record)
@@ -244,7 +248,7 @@ def test_costs_are_fitted_to_undisturbed_blocks_where_an_arm_has_any() -> None:
     assert len(rows.filter(is_outside(()))) == 60
 
 
-def test_disturbed_capacities_are_left_out_where_an_arm_has_others() -> None:
+def test_disturbed_capacities_are_left_out_if_an_arm_has_undisturbed_capacities() -> None:
     stolen, quiet = Contention(disturbed=["steal"]), Contention()
     record = a_record(
         capacity={"baseline": 100.0, "offload": 150.0},
@@ -263,7 +267,7 @@ def test_disturbed_capacities_are_left_out_where_an_arm_has_others() -> None:
     assert undisturbed_capacities(record) == [{"baseline": 100.0, "offload": 150.0}, {"baseline": 90.0}]
 
 
-def test_the_first_blocks_of_an_arm_are_compared_with_the_later_ones_for_costs() -> None:
+def test_the_first_blocks_of_an_arm_are_compared_with_later_blocks_for_costs() -> None:
     """When they ran, there was nothing to compare them with; others keep what was found then."""
     record = a_run({})
     slow = {("offload", 0, 0.5), ("offload", 2, 0.5), ("offload", 3, 0.5)}

@@ -32,7 +32,7 @@ def marks(row: ForestRow) -> list[float]:
     return [float(each) for each in found]
 
 
-def test_a_change_for_the_better_is_left_whichever_way_is_better() -> None:
+def test_a_change_for_the_better_is_drawn_to_the_left_for_every_metric() -> None:
     """The axis reaches 5 % beyond the widest bound, 0.5, on either side of its middle."""
     place = pytest.approx(50 - 50 * 0.4 / 0.525, abs=0.01)
     assert marks(CPU) == [place, pytest.approx(50 + 50 * 0.1 / 0.525, abs=0.01)]

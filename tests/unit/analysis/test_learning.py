@@ -54,7 +54,7 @@ def test_without_a_repetition_there_is_no_interval(arms: dict[str, float]) -> No
     assert found.ratio_low is found.ratio_high is None
 
 
-def test_in_virtual_time_nothing_is_repeated() -> None:
+def test_in_a_simulation_the_loss_has_no_interval() -> None:
     found = learning(blocks(baseline=0, repeat=0, offload=0.1), with_interval=False)
     assert found["offload"].ratio_low is None
 
@@ -70,7 +70,7 @@ def test_equal_training_is_seldom_claimed_to_differ() -> None:
     assert reported <= 27
 
 
-def test_a_round_counts_by_its_steps_whatever_the_order_of_its_loads() -> None:
+def test_the_loss_of_a_round_does_not_depend_on_the_order_of_its_loads() -> None:
     """The first block of an arm finds a model that knows less; over both loads that is the same for all."""
     found = blocks(baseline=0, offload=0)
     for each in found:
@@ -93,7 +93,7 @@ def test_arms_without_a_loss_are_left_out() -> None:
     assert learning(found) == {}
 
 
-def test_a_block_that_was_run_again_counts_as_it_was_at_first(synthetic_run: SyntheticRun) -> None:
+def test_a_repeated_block_counts_with_the_loss_of_its_first_run(synthetic_run: SyntheticRun) -> None:
     record = synthetic_run.record
     again = next(each for each in record.blocks if each.arm == "offload")
     record.repeated_blocks = [

@@ -36,6 +36,6 @@ def test_without_links_only_machines_are_named() -> None:
     assert note.startswith("Machines: alpha")
 
 
-def test_the_latencies_of_several_machines_are_not_those_of_one() -> None:
+def test_the_caveat_on_latencies_differs_for_one_and_for_several_machines() -> None:
     alone, several = caveats(is_simulated=False), caveats(is_simulated=False, has_machines=True)
     assert alone[1:] == several[1:] and "this machine" in alone[0] and "this machine" not in several[0]

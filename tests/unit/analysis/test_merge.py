@@ -58,7 +58,7 @@ def test_text_columns_become_the_logs_types(parts: Path, tmp_path: Path) -> None
     assert pl.read_parquet_schema(tmp_path / "rpc.parquet") == RPC
 
 
-def test_what_lies_in_a_block_that_was_run_again_is_not_measured(parts: Path, tmp_path: Path) -> None:
+def test_rows_of_a_repeated_block_are_marked_as_not_measured(parts: Path, tmp_path: Path) -> None:
     """Windows are from 20 to 40 and from 60 to 70, ends included; the first of all rows was discarded."""
     text = {"arm": "offload", "op": "push", "class": "all_hit"}
     for log, schema, time in (("rpc", RPC, "t_send_us"), ("operations", OPERATIONS, "scheduled_us")):
@@ -99,7 +99,7 @@ def test_a_log_that_cannot_be_written_is_named_and_its_parts_stay(parts: Path, t
     assert len(pl.read_parquet(tmp_path / "updates.parquet")) == 1
 
 
-def test_what_a_killed_run_left_is_merged_once(parts: Path, tmp_path: Path) -> None:
+def test_parts_of_a_killed_run_are_merged_once(parts: Path, tmp_path: Path) -> None:
     write_updates(parts, ps=0, part=0, updates=5)
     finish_merge(tmp_path)
     assert not parts.exists()

@@ -54,7 +54,7 @@ def summary(monkeypatch: pytest.MonkeyPatch, synthetic_run: SyntheticRun) -> Sum
     return synthetic_run.summary()
 
 
-def test_it_is_in_the_summary(summary: Summary) -> None:
+def test_an_added_metric_is_in_the_summary(summary: Summary) -> None:
     written = json.loads(summary.model_dump_json())
     of_arms = {arm: (of["lanes_and_served"], of["paces"]["servers"]) for arm, of in written["arms"].items()}
     # 1 ms or 0.4 ms of CPU time for 400 packets of a block.
@@ -68,7 +68,9 @@ def test_it_is_in_the_summary(summary: Summary) -> None:
     assert Summary.model_validate(written).arms["offload"].value_of(PACE) == 1000
 
 
-def test_it_is_reported_with_its_direction(summary: Summary, synthetic_run: SyntheticRun) -> None:
+def test_an_added_metric_is_reported_with_its_direction(
+    summary: Summary, synthetic_run: SyntheticRun
+) -> None:
     *_, (better, tone, [claim]) = group_claims(answer(summary).claims, "servers")
     assert (better, tone, claim.metric) == ("more", "better", LANES)
     assert claim.change.ratio == pytest.approx(0.5)
@@ -82,7 +84,7 @@ def test_it_is_reported_with_its_direction(summary: Summary, synthetic_run: Synt
     assert synthetic_run.page().count('<span class="better">+50 % [+50, +50]</span>') == 5
 
 
-def test_runs_are_compared_by_it(summary: Summary, synthetic_run: SyntheticRun) -> None:
+def test_runs_are_compared_by_an_added_metric(summary: Summary, synthetic_run: SyntheticRun) -> None:
     assert summary.arms
     runs = [str(synthetic_run.folder)] * 2
     reported = invoke("compare", *runs)
@@ -95,7 +97,7 @@ def test_runs_are_compared_by_it(summary: Summary, synthetic_run: SyntheticRun) 
     assert of_hot["lanes_and_served"]["ratio"] == pytest.approx(0.5) and of_hot["pace"]["ratio"] < 0
 
 
-def test_the_widest_interval_is_the_one_farthest_from_its_goal() -> None:
+def test_the_widest_interval_is_the_interval_farthest_from_its_goal() -> None:
     """Half widths of 4 % and 12 %, where 3 % and 10 % are wanted."""
     assert goals() == {"pull_mean": 0.03, "pull_p99": 0.1, "push_mean": 0.03, "push_p99": 0.1}
     mean, p99, none = of_ratio(0, -0.04, 0.04), of_ratio(0, -0.1, 0.14), of_ratio(0)

@@ -53,7 +53,7 @@ EFFECTS: Mapping[Verdict, Effect] = {
 UNCLAIMED = {verdict: effect for verdict, effect in EFFECTS.items() if not verdict.sign}
 
 
-def test_every_verdict_is_among_these() -> None:
+def test_every_verdict_has_a_tested_claim() -> None:
     assert set(EFFECTS) == set(Verdict)
     assert {verdict: claim.verdict for verdict, claim in CLAIMS.items()} == {each: each for each in CLAIMS}
 
@@ -106,7 +106,7 @@ RUNS: Mapping[Verdict, Callable[[], Summary]] = {
 
 
 @pytest.mark.parametrize("verdict", RUNS)
-def test_a_runs_row_names_its_reason_and_no_other(verdict: Verdict) -> None:
+def test_the_row_of_a_metric_names_its_reason_and_no_other_reason(verdict: Verdict) -> None:
     of = RUNS[verdict]()
     [row] = [row for row in forest(of, None) if row.title == "time of a pull"]
     assert row.measured.verdict is verdict
@@ -132,7 +132,7 @@ def test_a_runs_row_names_its_reason_and_no_other(verdict: Verdict) -> None:
         ),
     ],
 )
-def test_what_disturbed_a_run_is_said_first(disturbed: DisturbedBlocks, begin: str) -> None:
+def test_the_disturbance_of_a_run_is_reported_first(disturbed: DisturbedBlocks, begin: str) -> None:
     of = summary({PULL: MORE, CPU: LESS}, busy=disturbed, invalidated_by={"offload": {"time": disturbed}})
     record = RunRecord.model_validate(MINIMAL_RECORD | {"config": {"workers": 4, "servers": 2}})
     assert result(record, of).busy.startswith(begin)
@@ -142,7 +142,7 @@ def test_what_disturbed_a_run_is_said_first(disturbed: DisturbedBlocks, begin: s
     assert not result(record, summary({PULL: MORE})).busy
 
 
-def test_the_verdict_does_not_call_what_was_disturbed_insignificant() -> None:
+def test_the_verdict_does_not_call_a_disturbed_difference_insignificant() -> None:
     verdict = first_screen(RUNS[Verdict.DISTURBED]()).split("all numbers: ")[1].replace("\n", " ")
     assert "no significant difference" not in verdict
     assert "other programs used the CPU in 12 of 12 blocks" in " ".join(verdict.split())

@@ -18,7 +18,7 @@ MINIMAL_RECORD = {
 }  # fmt: skip
 
 
-def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
+def test_the_record_of_a_run_that_has_only_begun_has_defaults(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(MINIMAL_RECORD))
     record = read_record(tmp_path)
     empty = (
@@ -48,7 +48,7 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     assert record.blocks is not read_record(tmp_path).blocks
 
 
-def test_servers_that_have_done_nothing() -> None:
+def test_the_use_of_idle_servers_is_zero() -> None:
     counters = "packets bytes proc_wall_ns proc_cpu_ns cpu_s bursts waits commits commit_ns delayed delay_ns"
     assert ServerUse().model_dump() == dict.fromkeys(counters.split(), 0)
 
@@ -63,7 +63,9 @@ def test_servers_that_have_done_nothing() -> None:
         ({"accounting": {"sent": "x"}}, "accounting.sent: Input should be a valid integer"),
     ],
 )
-def test_a_record_that_is_none_of_ours(tmp_path: Path, change: dict[str, object], why: str) -> None:
+def test_an_invalid_record_is_refused_with_the_field_and_the_reason(
+    tmp_path: Path, change: dict[str, object], why: str
+) -> None:
     file = tmp_path / "run.json"
     changed = {**MINIMAL_RECORD, **change}
     # An ellipsis leaves a field out.
@@ -80,7 +82,7 @@ def test_a_record_is_readable_text(tmp_path: Path) -> None:
     assert text.endswith('  "error": null\n}\n')
 
 
-def test_the_command_writes_where_it_reads(synthetic_run: SyntheticRun) -> None:
+def test_the_report_is_written_into_the_folder_of_the_run(synthetic_run: SyntheticRun) -> None:
     folder = synthetic_run.folder
     result = invoke("report", folder)
     assert result.exit_code == 0
@@ -102,7 +104,7 @@ def test_the_command_takes_the_latest_run(
     assert result.exit_code == 0 and says(result.output, "report", "runs/latest/report.html")
 
 
-def test_the_command_names_what_is_no_run(tmp_path: Path) -> None:
+def test_a_path_that_is_no_run_folder_is_refused_by_name(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     for path, fault in (

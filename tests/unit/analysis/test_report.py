@@ -44,7 +44,7 @@ def test_report_has_tables_and_figures_and_needs_nothing_else(synthetic_run: Syn
     assert page.references == []
 
 
-def test_answers_stand_one_behind_the_other() -> None:
+def test_answers_follow_each_other_on_the_page() -> None:
     def an_answer(name: str, is_trusted: bool) -> AnswerText:
         saves = plain(f"{name} saves.")
         return AnswerText(title=name, headline=f"{name}!", is_trusted=is_trusted, sentences=(saves,))
@@ -91,7 +91,7 @@ def test_table_fits_100_columns_and_is_not_cut(synthetic_run: SyntheticRun, slow
     assert says(text, "1,000", 990, 0, 10)
 
 
-def test_one_slow_round_is_one_of_six(synthetic_run: SyntheticRun) -> None:
+def test_one_slow_round_of_six_counts_as_one_ratio(synthetic_run: SyntheticRun) -> None:
     """One round has the ratio 1/1,000, the others 1; the geometric mean is 10^(-3/6)."""
     erratic = pl.when((pl.col("round") == 0) & (pl.col("arm") == "baseline")).then(1000).otherwise(1)
     synthetic_run.change("operations", lambda rows: rows.with_columns(pl.col("latency_us") * erratic))

@@ -46,7 +46,7 @@ def test_losses_that_are_not_above_0_have_no_ratio(tmp_path: Path) -> None:
     assert mean_log_losses(read_curves(tmp_path)) == {}
 
 
-def test_arms_are_compared_over_what_all_have(tmp_path: Path) -> None:
+def test_arms_are_compared_over_the_reports_that_all_arms_have(tmp_path: Path) -> None:
     write(tmp_path, *[("baseline", 0, 2.0)] * 6, *[("offload", 0, 2.2)] * 5, *[("repeat", 0, 2.0)] * 9)
     found = compare_mean_losses(mean_log_losses(read_curves(tmp_path)))
     assert found["offload"].ratio == pytest.approx(0.1) and found["offload"].reference == pytest.approx(2.0)

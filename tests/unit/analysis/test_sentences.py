@@ -143,11 +143,11 @@ def shown() -> Iterator[str]:
         yield nothing_worse(of)
 
 
-def test_all_sentences() -> None:
+def test_all_sentences_of_reports_equal_the_snapshot() -> None:
     assert_snapshot(Path(__file__).with_name("sentences.txt"), "\n".join(shown()))
 
 
-def test_how_to_read_it_depends_on_what_was_run() -> None:
+def test_the_reading_instructions_depend_on_the_kind_of_run() -> None:
     paced, script, vectors = (
         a_summary(NO_ROUND),
         a_summary(NO_ROUND, reports=5),
@@ -160,7 +160,7 @@ def test_how_to_read_it_depends_on_what_was_run() -> None:
     assert caveats(is_simulated=False)[1:] == caveats(is_simulated=True)[1:]
 
 
-def test_what_was_run_is_reported_by_name(synthetic_run: SyntheticRun) -> None:
+def test_the_load_machine_and_placement_of_a_run_are_reported_by_name(synthetic_run: SyntheticRun) -> None:
     record, summary = synthetic_run.record, a_summary(NO_ROUND, vector=600, durable="always")
     assert dict(provenance_rows(record, summary)) == {
         "load": "0.5: 100.0 steps/s of all workers",

@@ -24,7 +24,7 @@ from analysis.statistics import (
 positive = st.floats(0.01, 100)
 
 
-def test_a_difference_is_of_geometric_means_and_so_is_its_interval() -> None:
+def test_a_difference_and_its_interval_are_of_geometric_means() -> None:
     """All rounds are equal but one of twice the size; the bounds are subsets without it, and it alone."""
     found = compare_paired(np.array([5.0, 5, 5, 5, 5, 10]), np.full(6, 10.0))
     mean = 5 * 2 ** (1 / 6)
@@ -68,7 +68,7 @@ def test_pairing_removes_effects_of_a_round_on_both_arms() -> None:
     assert (found.ratio, found.ratio_low, found.ratio_high) == pytest.approx((-0.1,) * 3)
 
 
-def test_a_round_that_took_long_counts_as_any_other() -> None:
+def test_a_slow_round_counts_as_much_as_any_other_round() -> None:
     typical = compare_paired(np.full(20, 90.0), np.full(20, 100.0))
     slow = np.array([1e6, *[90.0] * 19]), np.array([1e6 / 0.9, *[100.0] * 19])
     assert compare_paired(*slow).ratio == pytest.approx(typical.ratio)
@@ -95,7 +95,7 @@ sizes_or_zero = st.one_of(st.just(0.0), st.floats(0.01, 100))
 @example([(0.0, 3.0), (2.0, 0.0)] * 3)
 @example([(0.0, 0.0)] * 6)
 @example([(3.0, 0.0)] * 6)
-def test_no_ratio_leaves_its_range_and_only_a_baseline_of_0_has_none(
+def test_no_ratio_leaves_its_range_and_only_a_baseline_of_0_has_no_ratio(
     pairs: list[tuple[float, float]],
 ) -> None:
     arm, baseline = np.array(pairs).T

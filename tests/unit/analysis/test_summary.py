@@ -35,7 +35,7 @@ def test_steps_and_server_use_cover_whole_blocks(synthetic_run: SyntheticRun) ->
         ("psdense", 20_000, 900_000, None),
     ],
 )
-def test_part_of_the_model_that_the_switch_has_room_for(
+def test_the_share_of_the_model_that_fits_into_the_switch_is_summarised(
     synthetic_run: SyntheticRun, baseline: str, room: int | None, parameters: int | None, part: float | None
 ) -> None:
     synthetic_run.record.capacity = {baseline: 200.0}
@@ -45,7 +45,7 @@ def test_part_of_the_model_that_the_switch_has_room_for(
     assert found == (None if part is None else pytest.approx(part, rel=1e-2))
 
 
-def test_empty_rpcs_are_in_no_difference_whatever_round_they_are_of(synthetic_run: SyntheticRun) -> None:
+def test_empty_rpcs_are_in_no_difference(synthetic_run: SyntheticRun) -> None:
     before = synthetic_run.summary().loads
     empty, slow = pl.lit("empty", pl.Enum(CALLS)), pl.lit(1e6, dtype=pl.Float32)
     changes = {"op": empty, "latency_us": slow, "measured": pl.lit(True)}
@@ -62,7 +62,7 @@ def test_a_load_that_trains_nothing_has_no_loss(synthetic_run: SyntheticRun) -> 
     assert summary.learning == {}
 
 
-def test_a_loss_of_some_blocks_is_theirs_and_is_not_compared(synthetic_run: SyntheticRun) -> None:
+def test_a_loss_that_only_some_blocks_have_is_averaged_and_not_compared(synthetic_run: SyntheticRun) -> None:
     blocks = [block for block in synthetic_run.record.blocks if block.arm == "offload"]
     for block in blocks:
         block.loss = None
@@ -109,7 +109,9 @@ def test_a_load_of_many_digits_finds_its_rows(synthetic_run: SyntheticRun) -> No
     assert loads["0.333333"].differences.keys() == loads["0.8"].differences.keys()
 
 
-def test_the_error_rate_of_a_look_is_that_of_the_first_load(synthetic_run: SyntheticRun) -> None:
+def test_the_error_rate_of_an_interim_look_applies_to_the_first_load_only(
+    synthetic_run: SyntheticRun,
+) -> None:
     """Looks see the first load only, so intervals at the other keep 5 %."""
     before = synthetic_run.summary().loads
     synthetic_run.record.alpha = 0.01
@@ -138,7 +140,7 @@ def made_durable(run: SyntheticRun) -> None:
             use.delayed, use.delay_ns = 3 * commits, 3 * commits * 20_000
 
 
-def test_what_durability_costs_is_known_for_each_arm(synthetic_run: SyntheticRun) -> None:
+def test_the_cost_of_durability_is_known_for_each_arm(synthetic_run: SyntheticRun) -> None:
     assert all(arm.durability is None for arm in synthetic_run.summary().arms.values())
     made_durable(synthetic_run)
     summary = synthetic_run.summary()
@@ -162,7 +164,7 @@ def test_what_durability_costs_is_known_for_each_arm(synthetic_run: SyntheticRun
     assert "proxy" not in durability_table(synthetic_run.summary()).columns
 
 
-def test_the_terminal_shows_what_durability_costs(synthetic_run: SyntheticRun) -> None:
+def test_the_terminal_shows_the_cost_of_durability(synthetic_run: SyntheticRun) -> None:
     def lines() -> list[str]:
         shown = terminal(synthetic_run.summary()).splitlines()
         assert max(map(len, shown)) <= 100
@@ -174,7 +176,7 @@ def test_the_terminal_shows_what_durability_costs(synthetic_run: SyntheticRun) -
     assert line.split() == ["RPCs", "per", "commit", "3.0", "3.0", "–", "3.0", "3.0"]
 
 
-def test_disturbed_blocks_invalidate_the_arms_that_they_are_of(synthetic_run: SyntheticRun) -> None:
+def test_disturbed_blocks_invalidate_their_own_arms(synthetic_run: SyntheticRun) -> None:
     """Three of the 12 blocks of offload and baseline; of offload-proxy that is as many with baseline's."""
     blocks = [each for each in synthetic_run.record.blocks if each.load == 0.5]
     for block in [each for each in blocks if each.arm == "offload"][:3]:
@@ -192,7 +194,7 @@ def test_disturbed_blocks_invalidate_the_arms_that_they_are_of(synthetic_run: Sy
     assert found["offload"]["cpu"] == DisturbedBlocks(blocks=12, disturbed=3, reasons={"restart": 3})
 
 
-def test_in_virtual_time_again_is_no_null(synthetic_run: SyntheticRun) -> None:
+def test_a_simulated_repeat_is_no_null(synthetic_run: SyntheticRun) -> None:
     record = synthetic_run.record
     record.machine["cpus"] = 2
     real = synthetic_run.summary()
@@ -208,7 +210,7 @@ def test_in_virtual_time_again_is_no_null(synthetic_run: SyntheticRun) -> None:
     assert heads[0] == ["baseline", "proxy", "offload", "offload-proxy"]
 
 
-def test_slow_agents_are_compared_with_the_compiled_ones() -> None:
+def test_scapy_agents_are_compared_with_compiled_agents() -> None:
     """The factor is the CPU time of an RPC at worker and server: 5,000 µs instead of 8 µs."""
     fast, scapy = AgentCost(worker_us=5.0, server_us=3.0), AgentCost(worker_us=3000.0, server_us=2000.0)
     [slow] = facts(a_summary({}, agents={"fast": fast, "scapy": scapy})).slow_agents
@@ -216,7 +218,7 @@ def test_slow_agents_are_compared_with_the_compiled_ones() -> None:
     assert facts(a_summary({})).slow_agents == []
 
 
-def test_a_summary_has_what_agents_cost_alone(synthetic_run: SyntheticRun) -> None:
+def test_a_summary_has_the_cost_of_agents_alone(synthetic_run: SyntheticRun) -> None:
     cost = {codec: AgentCost(worker_us=us, server_us=us) for codec, us in (("fast", 5.0), ("scapy", 50.0))}
     record = synthetic_run.record.model_copy(update={"agents": cost})
     assert summarise(synthetic_run.folder, record).agents == cost

@@ -36,7 +36,7 @@ def test_a_result_fits_a_screen(name: str) -> None:
     assert all(len(line) <= RESULT_WIDTH for line in lines if "/home/" not in line)
 
 
-def test_all_results() -> None:
+def test_the_first_screens_of_all_results_equal_the_snapshot() -> None:
     texts = [f"# {name}\n" + "\n".join(shown(of)) for name, of in ANSWERS.items()]
     assert_snapshot(Path(__file__).with_name("results.txt"), "\n\n".join(texts))
 

@@ -38,7 +38,7 @@ def refusal(*command: str) -> str:
 
 
 @pytest.mark.parametrize("command", ["report", "answer fit", "answer predict", "compare", "figures"])
-def test_a_record_is_refused(synthetic_run: SyntheticRun, command: str) -> None:
+def test_a_record_with_an_unknown_arm_is_refused(synthetic_run: SyntheticRun, command: str) -> None:
     run = synthetic_run.folder
     text = (run / "run.json").read_text()
     (run / "run.json").write_text(text.replace('"baseline"', f'"{UNKNOWN}"'))
@@ -52,7 +52,7 @@ def test_a_record_is_refused(synthetic_run: SyntheticRun, command: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["jobs", "capacity", "blocks"])
-def test_the_place_in_a_record_is_named(synthetic_run: SyntheticRun, place: str) -> None:
+def test_the_place_of_an_unknown_arm_in_a_record_is_named(synthetic_run: SyntheticRun, place: str) -> None:
     file = synthetic_run.folder / "run.json"
     record = json.loads(file.read_text())
     record[place] = json.loads(json.dumps(record[place]).replace('"baseline"', f'"{UNKNOWN}"'))
@@ -74,13 +74,13 @@ def test_a_record_with_an_unknown_field_is_refused(synthetic_run: SyntheticRun) 
 
 
 @pytest.mark.parametrize("log", ["rpc", "operations"])
-def test_logs_are_refused(synthetic_run: SyntheticRun, log: str) -> None:
+def test_logs_with_an_unknown_arm_are_refused(synthetic_run: SyntheticRun, log: str) -> None:
     file = synthetic_run.folder / f"{log}.parquet"
     pl.read_parquet(file).with_columns(RENAMED).write_parquet(file)
     assert refusal("report", str(synthetic_run.folder)) == f"Error: {file}: {expected_arms()}"
 
 
-def test_a_check_of_logs_names_the_row(synthetic_run: SyntheticRun) -> None:
+def test_a_check_of_logs_names_the_row_with_an_unknown_arm(synthetic_run: SyntheticRun) -> None:
     file = synthetic_run.folder / "operations.parquet"
     rows = pl.read_parquet(file)
     rows.with_columns(RENAMED).write_parquet(file)
@@ -90,7 +90,7 @@ def test_a_check_of_logs_names_the_row(synthetic_run: SyntheticRun) -> None:
     assert "'baseline': 2" in message
 
 
-def test_a_summary_is_refused(synthetic_run: SyntheticRun) -> None:
+def test_a_summary_with_an_unknown_arm_is_refused(synthetic_run: SyntheticRun) -> None:
     run, record = synthetic_run.folder, synthetic_run.record
     write_report(run, record, summarise(run, record))
     assert read_summary(run).capacity == record.capacity
@@ -114,7 +114,7 @@ def test_a_cluster_may_have_arms_of_any_name(tmp_path: Path) -> None:
     assert UNKNOWN in page.read_text()
 
 
-def test_an_option_is_refused() -> None:
+def test_an_option_with_an_unknown_arm_is_refused() -> None:
     assert refusal("faults", "--arm", UNKNOWN) == f"Error: {FAULT_ARM}"
 
 
@@ -135,14 +135,16 @@ def test_an_option_is_refused() -> None:
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
-def test_a_schedule_of_faults_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+def test_a_schedule_of_faults_with_an_unknown_arm_is_refused(
+    tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
     schedule = tmp_path / "fault.json"
     schedule.write_text(json.dumps({"fault": "loss", "arm": "none", "seed": 1, **changes}))
     expected = f"Error: {schedule}: expected a schedule: {message}"
     assert refusal("faults", "--replay", str(schedule)).startswith(expected)
 
 
-def test_a_configuration_is_refused(tmp_path: Path) -> None:
+def test_a_configuration_with_an_unknown_arm_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text(f'arms = ["{UNKNOWN}", "offload"]\n')
     expected = (

@@ -57,7 +57,7 @@ def test_lost_updates_replace_the_headline() -> None:
     assert broken.headline != headline == broken.texts()[0]
 
 
-def test_the_capacity_drifts_by_half() -> None:
+def test_a_capacity_that_drifts_by_half_is_reported() -> None:
     drift = facts(run_summary({"switchml": 8_000.0, "switchml-checked": 10_000.0})).drift
     assert drift is not None and drift.is_large
     assert (drift.first_capacity, drift.later_capacities) == (200, [("end", 100)])
@@ -68,7 +68,7 @@ def test_the_capacity_drifts_by_half() -> None:
     assert facts(a_summary({"0.5": a_load()})).drift is None
 
 
-def test_the_breakdown_omits_what_no_arm_has() -> None:
+def test_the_breakdown_omits_rows_that_no_arm_has() -> None:
     arm = an_arm(8_000.0).model_copy(
         update={
             "rpcs_per_step_by_class": {"all_hit": 0.0, "mixed": 0.0, "cold": 12.0},

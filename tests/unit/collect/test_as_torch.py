@@ -97,7 +97,7 @@ def run(request: pytest.FixtureRequest) -> tuple[list[tuple[int, int]], Floats]:
     return shared[2], values
 
 
-def test_the_rule_is_that_of_pytorch() -> None:
+def test_the_adagrad_step_equals_pytorchs() -> None:
     values, squares = torch_optimisers.start().reshape(-1), np.zeros(15, np.float32)
     for step, expected in zip(
         torch_optimisers.steps(), torch_optimisers.vectors(f"adagrad(lr={LR:g})"), strict=True
@@ -119,7 +119,7 @@ def test_values_have_the_bits_of_the_rule_fed_with_the_same_sums(
     np.testing.assert_array_equal(found, values)
 
 
-def test_values_are_those_of_the_pytorch_that_is_installed(
+def test_values_equal_the_installed_pytorchs(
     run: tuple[list[tuple[int, int]], Floats],
 ) -> None:
     torch = pytest.importorskip("torch")  # not in requirements.lock

@@ -159,7 +159,7 @@ TestCollectionsOfRows.settings = settings(max_examples=examples(40), stateful_st
     words=st.integers(1, 4),
     data=st.data(),
 )
-def test_places_and_cells_of_rows_are_found_from_each_other(
+def test_rows_have_places_and_cells_that_map_to_each_other(
     dims: list[int], ps: int, words: int, data: st.DataObject
 ) -> None:
     """`rows_at`, which finds them for arrays, is the second implementation."""
@@ -176,7 +176,7 @@ def test_places_and_cells_of_rows_are_found_from_each_other(
     assert _row_at(server, outside) == server.share.header.outside_cell
 
 
-def test_an_answer_of_another_collection_is_not_taken() -> None:
+def test_an_answer_to_another_collection_is_ignored() -> None:
     bench = Bench()
     bench.switch.hot.update(MINE[:1])
     assert bench.command(Command.SEED, MINE[:1]) is Status.OK

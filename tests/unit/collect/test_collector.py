@@ -152,7 +152,7 @@ def test_a_sum_is_collected_applied_and_published() -> None:
     assert bench.sums()[MINE[0]] == 5
 
 
-def test_keys_in_the_switch_are_refused_until_they_have_left_it() -> None:
+def test_keys_in_the_switch_are_refused_until_collected() -> None:
     bench = seeded(MINE[:2])
     assert bench.worker(Op.PUSH, MINE[:1], [4]).header.refused == 1
     bench.switch.push(MINE[0], 7)
@@ -197,7 +197,7 @@ def test_nothing_is_applied_before_all_replays_are_settled() -> None:
     assert bench.sums()[MINE[0]] == 7
 
 
-def test_a_restored_server_repeats_what_was_under_way() -> None:
+def test_a_restored_server_repeats_the_collections_that_were_under_way() -> None:
     bench = seeded(MINE[:2], journal_bytes=1 << 20)
     bench.switch.push(MINE[0], 5)
     bench.advance(60 * MS)
@@ -260,7 +260,7 @@ def test_an_age_is_in_the_class_below_its_limit() -> None:
     assert bin_of(0) == bin_of(8) and bin_of(1 << 62) == AGES - 1
 
 
-def test_keys_are_collected_the_sooner_the_faster_they_change() -> None:
+def test_fast_changing_keys_are_collected_sooner() -> None:
     collector = one_record(Collector)
     collector.staleness, collector.pace = 50 * MS, 10.0 * MS
     assert [interval(collector, change) for change in (0.0, 0.01, 0.25, 4.0, 1e6)] == [

@@ -59,7 +59,7 @@ class MovesBench(Bench):
 @pytest.mark.parametrize("server", [ParameterServer, CollectingServer])
 @pytest.mark.parametrize("are_read", [False, True])
 @pytest.mark.parametrize("missing", SUBSETS, ids=str)
-def test_rows_that_have_no_entry_stay_where_they_are(
+def test_rows_without_an_entry_stay_at_their_server_or_in_the_switch(
     missing: Sequence[int], are_read: bool, server: type[OffloadingServer[str]]
 ) -> None:
     """With `are_read`, the entries vanish after the server has read the rows to take them out."""

@@ -49,7 +49,7 @@ def test_unknown_pushes_may_be_there_or_not(
     assert count_mismatches([sent], [first, second], held, KeySpace(KEYS)) == 0
 
 
-def test_an_unknown_push_that_came_twice_is_found() -> None:
+def test_an_unknown_push_that_was_added_twice_is_found() -> None:
     sent, unknown = np.zeros(2, dtype=np.uint32), np.array([0, 7], dtype=np.uint32)
     assert count_mismatches([sent], [unknown], 2 * unknown, KeySpace(2)) == 1
 
@@ -64,7 +64,9 @@ def test_shares_of_servers_are_put_together_by_key() -> None:
 
 
 @given(arrays(np.uint32, 3 + 2 * 4), arrays(np.uint32, 4, elements=st.integers(1, 2**32 - 1)))
-def test_an_unknown_update_is_in_all_values_of_a_row_or_in_none(sent: np.ndarray, update: np.ndarray) -> None:
+def test_an_unknown_update_counts_only_if_all_values_of_a_row_have_the_update(
+    sent: np.ndarray, update: np.ndarray
+) -> None:
     space = KeySpace(5, None, (RowRange(0, 1), RowRange(3, 4)))
     unknown = np.zeros_like(sent)
     unknown[7:] = update
@@ -97,13 +99,15 @@ def test_served_lanes_of_pushes_are_counted_over_all_parts(tmp_path: Path) -> No
         (Lanes(sent=100, unknown=5, at_servers=60, at_switch=30, mismatched_keys=2), False, 93, 2),
     ],
 )
-def test_where_the_lanes_are(lanes: Lanes, is_logged: bool, applied: int, lost: int) -> None:
+def test_applied_and_lost_lanes_are_reconciled_from_servers_and_switch(
+    lanes: Lanes, is_logged: bool, applied: int, lost: int
+) -> None:
     found = reconcile(lanes, is_logged)
     assert (found.applied, found.lost) == (applied, lost)
     assert (found.sent, found.unknown, found.mismatched_keys) == (100, lanes.unknown, lanes.mismatched_keys)
 
 
-def test_mininet_leaves_the_loggers_of_others_alone() -> None:
+def test_importing_mininet_leaves_other_loggers_unchanged() -> None:
     assert logging.getLoggerClass() is logging.Logger
     assert logging.getLogger("made.after.mininet").getEffectiveLevel() == logging.getLogger().level
 

@@ -26,7 +26,7 @@ def test_defaults_are_the_main_job() -> None:
     assert (config.top_k, config.rounds, config.loads) == (20_000, None, (0.5, 0.8))
 
 
-def test_variables_are_typed() -> None:
+def test_variables_are_converted_to_their_types() -> None:
     config = load_config(["TARGET=bmv2", "WORKERS=8", "PS=3", "PCAP=1", "CLI=0", "DATA=train.svm", "SEED=7"])
     assert config == Config(
         target="bmv2", workers=8, servers=3, pcap=True, cli=False, data=Path("train.svm"), seed=7
@@ -92,7 +92,7 @@ def test_the_largest_hot_sets_fit_the_lanes(seed: int, jobs: int) -> None:
     assert np.bincount(lanes_of(keys)).max() * jobs <= SLOTS
 
 
-def test_the_profile_jobs_hot_set_gives_way_where_there_is_no_room_for_it() -> None:
+def test_the_profile_jobs_hot_set_gives_way_if_there_is_no_room() -> None:
     assert Config(top_k=max_top_k(3)).has_room_for_profile
     assert not Config(top_k=max_top_k(3) + 1).has_room_for_profile
     alone = Config(top_k=100_000, arms=("baseline", "offload"))
@@ -102,7 +102,7 @@ def test_the_profile_jobs_hot_set_gives_way_where_there_is_no_room_for_it() -> N
 
 
 @pytest.mark.parametrize("arms", [["offload"], ["baseline", "offload", "offload"], ["baseline", "warm"], []])
-def test_arms_that_cannot_be_measured(load_text: Callable[..., Config], arms: list[str]) -> None:
+def test_arms_that_cannot_be_measured_are_refused(load_text: Callable[..., Config], arms: list[str]) -> None:
     wanted = r"must be some of baseline, repeat, proxy, offload, offload-proxy, including baseline$"
     with pytest.raises(ConfigError, match=rf"arms \({', '.join(arms)}\) {wanted}"):
         load_text(f"arms = {arms}")
@@ -218,7 +218,7 @@ def test_a_script_runs_in_a_closed_loop_with_own_sizes() -> None:
         ("[recovery]\nreplay_log = true", ["recovery", "script"]),
     ],
 )
-def test_what_scripts_cannot_have_is_refused(
+def test_settings_that_scripts_cannot_have_are_refused(
     load_text: Callable[..., Config], setting: str, named: list[str]
 ) -> None:
     text, variables = ("", [setting]) if setting[0].isupper() else (setting, [])
@@ -266,7 +266,7 @@ def test_run_toml_has_every_range(name: str, field: Any) -> None:
         ("none", '"sgd"', r"optimiser\b.* sgd: sgd expects lr$"),
     ],
 )
-def test_optimisers_that_cannot_be(
+def test_impossible_optimisers_are_refused(
     load_text: Callable[..., Config], design: str, optimiser: str, message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):

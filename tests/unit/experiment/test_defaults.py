@@ -29,7 +29,7 @@ RPC_S = 0.006
 
 
 @pytest.mark.parametrize("codec", ["scapy", "mixed"])
-def test_readable_agents_have_own_sizes(codec: str) -> None:
+def test_scapy_agents_have_their_own_default_sizes(codec: str) -> None:
     config = load_config([f"CODEC={codec}"])
     assert config.model_dump(include=set(READABLE)) == {
         **READABLE,
@@ -64,7 +64,7 @@ def test_the_rpcs_of_all_workers_fit_into_a_queue_of_bmv2(load_text: Callable[..
         ("", ["SCRIPT=train.py"], "script: scripts are compiled workers"),
     ],
 )
-def test_agents_of_scapy_refuse_what_they_cannot_do(
+def test_settings_that_agents_of_scapy_cannot_have_are_refused(
     load_text: Callable[..., Config], codec: str, text: str, variables: list[str], reason: str
 ) -> None:
     with pytest.raises(ConfigError, match=rf"codec \({codec}\) and {reason}"):
@@ -82,7 +82,9 @@ def test_compiled_agents_have_the_defaults() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in READABLE if name != "workload"])
-def test_what_a_file_sets_is_as_it_says(load_text: Callable[..., Config], name: str) -> None:
+def test_sizes_in_a_file_override_the_defaults_of_the_codec(
+    load_text: Callable[..., Config], name: str
+) -> None:
     wanted = getattr(Config(), name) or 7
     config = load_text(f'codec = "scapy"\n{name} = {wanted}\n')
     assert getattr(config, name) == wanted
@@ -94,7 +96,7 @@ def test_the_shipped_run_toml_leaves_sizes_to_the_codec() -> None:
     assert load_config(["CODEC=scapy", f"CONFIG={RUN_TOML}"]) == load_config(["CODEC=scapy"])
 
 
-def test_what_variables_set_is_as_they_say(load_text: Callable[..., Config]) -> None:
+def test_sizes_in_variables_override_the_defaults_of_the_codec(load_text: Callable[..., Config]) -> None:
     text = "window = 2\n[workload]\nkeys_per_step = 40\nhot_share = 0.6\n"
     config = load_text(text, "CODEC=scapy", "TOP_K=20000", "ROUNDS=3")
     assert (config.top_k, config.rounds, config.window) == (20_000, 3, 2)
@@ -116,7 +118,7 @@ def test_what_variables_set_is_as_they_say(load_text: Callable[..., Config]) -> 
         ("codec = 'Scapy'", r"^CONFIG=.*: codec = 'Scapy': Input should be 'fast', 'scapy' or 'mixed'$"),
     ],
 )
-def test_what_is_wrong_is_named_as_with_any_codec(
+def test_a_wrong_setting_is_named_alike_for_every_codec(
     load_text: Callable[..., Config], text: str, message: str
 ) -> None:
     codec = [] if "codec" in text else ["CODEC=scapy"]
@@ -125,17 +127,17 @@ def test_what_is_wrong_is_named_as_with_any_codec(
 
 
 @pytest.mark.parametrize("kind", [WorkerConfig, PsConfig])
-def test_every_codec_of_the_agents_is_one_of_a_run_s(kind: Any) -> None:
+def test_agents_have_the_codecs_of_a_run(kind: Any) -> None:
     assert kind.model_fields["codec"].annotation == Config.model_fields["codec"].annotation
 
 
-def test_virtual_time_has_compiled_agents_whatever_their_codec() -> None:
+def test_a_simulation_uses_compiled_agents_for_every_codec() -> None:
     config = SimulationConfig(codec="scapy")
     assert config.model_dump(exclude={"codec"}) == SimulationConfig().model_dump(exclude={"codec"})
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-def test_readable_agents_carry_a_run_in_three_minutes(design: str) -> None:
+def test_scapy_agents_carry_a_run_in_three_minutes(design: str) -> None:
     """Estimate a run's duration from its sizes: RPCs of all phases on one core, with full lanes."""
     config = Config(codec="scapy", design=design)
     trace = generate_trace(config, lambda _: None)
@@ -151,7 +153,7 @@ def test_readable_agents_carry_a_run_in_three_minutes(design: str) -> None:
     assert 6 * len(config.arms) * len(config.loads) * block_s < config.budget_s <= 80
 
 
-def test_a_calibration_s_closed_loop_is_as_short_as_it_may_be() -> None:
+def test_the_closed_loop_of_a_calibration_is_as_short_as_allowed() -> None:
     """A block has 8 steps of each worker; above 32 steps/s it would have more."""
     assert Config(codec="scapy").calibration_s * 32 / 4 <= STEPS_OF_A_CLOSED_LOOP
 

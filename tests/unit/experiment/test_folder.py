@@ -27,7 +27,7 @@ def latest(runs: Path) -> Path:
     return (runs / "latest").resolve()
 
 
-def test_it_is_the_last_that_has_a_record_or_a_report(tmp_path: Path) -> None:
+def test_the_latest_run_is_the_last_folder_with_a_record_or_a_report(tmp_path: Path) -> None:
     run_of(tmp_path, 1, "run.json", "report.html")
     last = run_of(tmp_path, 3, "run.json")
     # A run of an earlier day whose folder is created later.
@@ -49,7 +49,7 @@ def test_without_runs_there_is_no_link(tmp_path: Path) -> None:
     point_to_latest(tmp_path / "nowhere")
 
 
-def test_a_run_that_was_killed_is_the_latest_once_it_is_tidied(tmp_path: Path) -> None:
+def test_a_killed_run_is_the_latest_after_its_folder_is_tidied(tmp_path: Path) -> None:
     before = run_of(tmp_path, 1, "run.json", "report.html")
     killed = run_of(tmp_path, 2, "run.json")
     (tmp_path / "latest").symlink_to(before.name)

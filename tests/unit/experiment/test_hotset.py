@@ -30,7 +30,7 @@ def log_of(path: Path, iterations: int, keys: int) -> Path:
         (1, 1),
     ],
 )
-async def test_profiling_takes_the_lanes_it_needs_and_half_of_a_pass_at_most(
+async def test_profiling_takes_its_number_of_lanes_and_at_most_half_of_the_data(
     tmp_path: Path, lanes: int, steps: int
 ) -> None:
     log = log_of(tmp_path / "log.csv", iterations=25 * WORKERS, keys=1)
@@ -43,7 +43,7 @@ async def test_profiling_takes_the_lanes_it_needs_and_half_of_a_pass_at_most(
     assert session.next_step == steps
 
 
-async def test_what_follows_is_measured_on_steps_that_were_not_profiled(tmp_path: Path) -> None:
+async def test_measured_steps_are_not_profiled_steps(tmp_path: Path) -> None:
     """The keys of the profile are in no later step, however often the log is repeated."""
     log = tmp_path / "log.csv"
     log.write_text("iteration,worker,key\n" + "".join(f"{k},1,{k}\n" for k in range(5 * WORKERS)))

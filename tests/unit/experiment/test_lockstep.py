@@ -17,12 +17,12 @@ from tests.harness.sessions import quiet
 LOCKSTEP = [name for name in NAMES if design(name).is_lockstep]
 
 
-def test_which_they_are() -> None:
+def test_the_lockstep_designs_are_the_expected_five() -> None:
     assert LOCKSTEP == ["atp", "exact", "psdense", "ring", "switchml"]
 
 
 @pytest.mark.parametrize("name", LOCKSTEP)
-def test_they_run_in_a_closed_loop_on_the_hottest_parameters(name: str) -> None:
+def test_lockstep_designs_run_in_a_closed_loop_on_the_hottest_parameters(name: str) -> None:
     config = load_config([f"DESIGN={name}", "TOP_K=300"])
     assert (config.loads, config.is_closed_loop, config.empty_rpcs) == ((0.0,), True, 0)
     assert not config.simulate_dedicated_switch
@@ -31,7 +31,7 @@ def test_they_run_in_a_closed_loop_on_the_hottest_parameters(name: str) -> None:
     assert generate_trace(small.model_copy(update={"design": "none"}), lambda _: None).space.size > 100_000
 
 
-def test_data_of_one_s_own_is_cut_to_its_hottest_parameters(tmp_path: Path) -> None:
+def test_data_of_the_user_is_cut_to_its_hottest_parameters(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     rows = [f"{i},{w},{key}" for i in range(3) for w in (1, 2) for key in (i + 10, 77, 99)]
     log.write_text("iteration,worker,key\n" + "\n".join(rows) + "\n")
@@ -48,7 +48,7 @@ def test_data_of_one_s_own_is_cut_to_its_hottest_parameters(tmp_path: Path) -> N
         (["DESIGN=psdense", "SCRIPT=train.py"], r"design \(psdense\) and script: .*; leave one out"),
     ],
 )
-def test_what_they_cannot_have(arguments: list[str], message: str) -> None:
+def test_variables_that_lockstep_designs_cannot_have_are_refused(arguments: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config(arguments)
 
@@ -62,7 +62,9 @@ def test_what_they_cannot_have(arguments: list[str], message: str) -> None:
         ("empty_rpcs = 3", r"empty_rpcs \(3\) must be 0 with design switchml"),
     ],
 )
-def test_nor_in_a_file(load_text: Callable[..., Config], text: str, message: str) -> None:
+def test_settings_in_a_file_that_lockstep_designs_cannot_have_are_refused(
+    load_text: Callable[..., Config], text: str, message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         load_text(f'design = "switchml"\n{text}\n')
 

@@ -156,7 +156,7 @@ def test_the_order_follows_from_the_seed() -> None:
     assert order(1) != order(2)
 
 
-def test_arms_share_steps_and_nothing_else_does() -> None:
+def test_the_arms_of_a_round_and_load_share_steps_and_phases() -> None:
     steps: dict[tuple[int, float], set[tuple[int, int]]] = defaultdict(set)
     offsets: dict[tuple[int, float], set[tuple[int, ...]]] = defaultdict(set)
     for block in play(Config(rounds=3)).played:
@@ -177,7 +177,7 @@ def test_blocks_are_paced_at_their_load_for_their_time() -> None:
         assert block["steps"] * block["period_ns"] == pytest.approx(400e6, rel=0.05)
 
 
-def test_a_block_whose_scripts_ended_just_before_it_is_left_out() -> None:
+def test_a_block_whose_scripts_ended_just_before_is_left_out() -> None:
     class Ended(PlayedSession):
         async def run_steps(
             self, planned: PlannedBlock, on_progress: OnProgress | None = None
@@ -192,7 +192,7 @@ def test_a_block_whose_scripts_ended_just_before_it_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"script": "train.py"}, {"block_ms": 131, "block_steps": 1}])
-def test_a_block_has_steps_behind_those_that_are_discarded(changes: dict[str, Any]) -> None:
+def test_a_block_has_more_steps_than_the_discarded_steps(changes: dict[str, Any]) -> None:
     config = Config(rounds=1, **changes)
     for block in play(config).played:
         period_ns = block["period_ns"] or 1e9 * WORKERS / CAPACITY  # closed loop: as expected
@@ -207,7 +207,7 @@ def test_a_block_takes_its_own_share_of_counters_that_go_on() -> None:
         assert block.run_queue_ms == {"worker-1": 5.0}
 
 
-def test_a_block_takes_its_share_of_the_programs_time_if_there_is_one() -> None:
+def test_a_block_has_its_share_of_the_kernel_programs_time() -> None:
     assert [block.program_s for block in play(Config(rounds=1)).record.blocks] == [None] * 10
     session = play(Config(rounds=1), in_the_kernel=True)
     use = ProgramUse(workers=0.5, servers=0.25)
@@ -215,7 +215,7 @@ def test_a_block_takes_its_share_of_the_programs_time_if_there_is_one() -> None:
 
 
 @pytest.mark.parametrize(("max_lateness_ns", "fell_behind"), [(11_000_000, False), (21_000_000, True)])
-def test_a_block_fell_behind_when_it_was_late_by_a_period(max_lateness_ns: int, fell_behind: bool) -> None:
+def test_a_block_that_was_late_by_a_period_fell_behind(max_lateness_ns: int, fell_behind: bool) -> None:
     blocks = play(Config(rounds=1, loads=(0.5,)), max_lateness_ns=max_lateness_ns).record.blocks
     assert [block.period_ns for block in blocks] == [20_000_000] * len(ARMS)
     assert all(block.fell_behind is fell_behind for block in blocks)
@@ -240,7 +240,7 @@ def test_a_disturbed_block_is_run_again_behind_its_round() -> None:
     assert record.repeated_spans_us() == [(repeated.begun_us, repeated.ended_us)]
 
 
-def test_a_block_in_which_something_was_started_again_is_run_again() -> None:
+def test_a_block_with_a_restarted_process_is_run_again() -> None:
     session = play(Config(rounds=2, loads=(0.5,)), dies_in=7)
     [repeated] = session.record.repeated_blocks
     assert (repeated.restarts, repeated.disturbed) == (1, ["restart"])
@@ -251,7 +251,7 @@ def test_a_block_in_which_something_was_started_again_is_run_again() -> None:
     assert {block.servers.packets for block in session.record.blocks} == {100}
 
 
-def test_the_last_of_three_attempts_counts_and_says_that_it_is_disturbed() -> None:
+def test_the_last_of_three_attempts_counts_and_is_marked_as_disturbed() -> None:
     session = disturbed(1, range(1, 100))
     assert len(session.played) == 10
     assert [block.disturbed for block in session.record.blocks] == [["others' CPU"]] * 5
@@ -266,7 +266,7 @@ def test_blocks_that_are_run_again_are_a_quarter_at_most() -> None:
     assert (len(session.record.blocks), len(session.record.repeated_blocks)) == (100, 25)
 
 
-def test_a_block_has_what_was_taken_from_it() -> None:
+def test_a_block_records_the_cpu_time_taken_by_other_programs() -> None:
     block = disturbed(1, range(1, 2)).record.repeated_blocks[0]
     assert (block.duration_ms, block.steal_ms, block.others_cpu_ms, block.pressure_ms) == (600, 2, 300, 30)
     assert (block.begun_us, block.ended_us) == (1_000_000_000, 1_000_600_000)
@@ -274,14 +274,14 @@ def test_a_block_has_what_was_taken_from_it() -> None:
     assert block.retransmissions == 3 * WORKERS
 
 
-def test_rounds_that_are_asked_for_are_run_whatever_they_show() -> None:
+def test_a_requested_number_of_rounds_is_run() -> None:
     session = play(Config(rounds=12, budget_s=1e-9))
     assert len(by_round(session)) == 12
     assert (session.record.ended_by, session.new) == ("rounds", 0)
     assert session.halfway == 6 * 10
 
 
-def test_rounds_end_at_the_first_look_if_it_decides_all() -> None:
+def test_rounds_end_at_the_first_interim_look_that_decides_everything() -> None:
     session = play(Config())
     first = LOOKS[0]
     assert (len(by_round(session)), session.record.ended_by) == (first.rounds, "decided")
@@ -325,7 +325,7 @@ def test_the_first_numbers_are_of_all_rounds_at_the_load() -> None:
     )
 
 
-def test_rounds_go_on_until_they_are_precise() -> None:
+def test_precise_rounds_go_on_until_all_intervals_are_narrow() -> None:
     session = play(Config(precise=True))
     assert (len(by_round(session)), session.record.ended_by) == (MIN_ROUNDS_FOR_PRECISION, "precision")
     assert (session.new, session.record.alpha) == (MIN_ROUNDS_FOR_PRECISION, ALPHA)

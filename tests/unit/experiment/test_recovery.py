@@ -122,13 +122,13 @@ async def kill_switch(cluster: Played) -> None:
         await asyncio.gather(keeping, return_exceptions=True)
 
 
-async def test_it_is_restored_with_another_epoch() -> None:
+async def test_a_killed_switch_is_restored_with_another_epoch() -> None:
     cluster = Played()
     await kill_switch(cluster)
     assert cluster.done == [("answers", 1), *of_one(2)] and cluster.liveness.deaths == 1
 
 
-async def test_it_may_be_killed_any_number_of_times_while_it_is_restored() -> None:
+async def test_a_switch_may_be_killed_any_number_of_times_during_its_restoration() -> None:
     cluster = Played(dies_and_tells, dies_silently, dies_silently, dies_and_tells)
     await asyncio.wait_for(kill_switch(cluster), 30)
     assert cluster.starts == cluster.liveness.deaths == 5
@@ -136,7 +136,7 @@ async def test_it_may_be_killed_any_number_of_times_while_it_is_restored() -> No
     assert cluster.done == [done for attempt in each for done in attempt]
 
 
-async def test_a_server_that_dies_meanwhile_has_the_same_switch_set_up_again() -> None:
+async def test_the_switch_is_set_up_again_if_a_server_dies_during_the_restoration() -> None:
     cluster = Played(server_dies, outbid, server_dies, server_dies, server_dies)
     await asyncio.wait_for(kill_switch(cluster), 30)
     assert cluster.starts == 1 and cluster.done == [("answers", 1), *6 * of_one(2)]
@@ -157,6 +157,6 @@ async def test_a_failure_without_a_death_is_an_error(monkeypatch: pytest.MonkeyP
     assert cluster.starts == 1 and not cluster.liveness.all_up
 
 
-async def test_where_that_is_to_end_everything_it_does() -> None:
+async def test_the_death_of_the_switch_ends_the_run_if_deaths_end_everything() -> None:
     with pytest.raises(SwitchFailed, match="code -9"):
         await kill_switch(Played(ends_everything=True))

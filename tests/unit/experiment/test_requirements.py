@@ -137,7 +137,7 @@ def test_the_installed_designs_lack_nothing(name: str, kind: RunKind) -> None:
 
 
 @pytest.mark.parametrize("removal", REMOVALS, ids=lambda removal: ".".join(filter(None, removal)))
-def test_each_kind_of_run_refuses_what_it_needs_and_nothing_else(mine: Mine, removal: Removal) -> None:
+def test_each_kind_of_run_refuses_a_design_that_lacks_only_its_needs(mine: Mine, removal: Removal) -> None:
     assert {kind for kind in RunKind if refusal(kind)} == set()
     mine.remove(removal)
     messages = {kind: message for kind in RunKind if (message := refusal(kind))}
@@ -150,7 +150,7 @@ def test_each_kind_of_run_refuses_what_it_needs_and_nothing_else(mine: Mine, rem
             assert f"part {removal.part} (" in message and f" lacks {removal.operation}" in message
 
 
-def test_every_need_is_one_of_the_table() -> None:
+def test_every_need_of_a_run_is_tested() -> None:
     assert {(need.part, need.operation) for need in NEEDS} == {each for each in REFUSING if each[1]}
 
 
@@ -158,7 +158,7 @@ def _unneeded(kind: RunKind) -> list[Removal]:
     return [each for each in REMOVALS if each.operation and kind not in REFUSING.get(each, set())]
 
 
-def test_a_simulation_is_right_without_all_that_it_does_not_need(mine: Mine, tmp_path: Path) -> None:
+def test_a_simulation_runs_without_the_parts_that_simulations_do_not_need(mine: Mine, tmp_path: Path) -> None:
     for removal in _unneeded(RunKind.SIMULATED):
         mine.remove(removal)
     settings = (
@@ -171,7 +171,7 @@ def test_a_simulation_is_right_without_all_that_it_does_not_need(mine: Mine, tmp
     assert says(ended.stdout, "doubled", "none")
 
 
-def test_faults_are_played_without_all_that_they_do_not_need(
+def test_faults_are_played_without_the_parts_that_faults_do_not_need(
     mine: Mine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for removal in _unneeded(RunKind.FAULTS):

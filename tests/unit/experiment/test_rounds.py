@@ -148,7 +148,7 @@ def test_rounds_that_were_asked_for_are_counted_alone() -> None:
     assert (rounds.share_done(), rounds.is_halfway, rounds.end(None, ())) == (0.5, True, "rounds")
 
 
-def test_the_spent_share_of_the_budget() -> None:
+def test_progress_is_the_spent_share_of_the_budget() -> None:
     clock = Clock()
     rounds = RoundCount(Config(budget_s=50.0), clock)
     clock.now += 20
@@ -171,7 +171,7 @@ def recorded(rng: np.random.Generator, rounds: int) -> Recording:
     return {arm: {**{name: blocks() for name in metrics}, **fixed} for arm in ("baseline", "repeat", "proxy")}
 
 
-def test_null_runs_hardly_claim_anything() -> None:
+def test_null_runs_claim_differences_in_at_most_5_percent() -> None:
     """Through the code that ends real runs: at most 5 % for each metric, within three standard errors."""
     rng = np.random.default_rng(7)
     recordings = [recorded(rng, 30) for _ in range(5)]

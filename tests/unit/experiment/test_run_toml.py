@@ -81,7 +81,9 @@ def test_every_setting_is_edited() -> None:
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_an_edited_setting_is_read_as_if_it_were_alone(run_toml: Path, tmp_path: Path, name: str) -> None:
+def test_an_edited_setting_is_read_like_a_file_with_only_the_setting(
+    run_toml: Path, tmp_path: Path, name: str
+) -> None:
     edited, line = EDITS[name]
     alone = tmp_path / "alone.toml"
     alone.write_text(line)
@@ -94,7 +96,7 @@ def test_an_edited_setting_is_read_as_if_it_were_alone(run_toml: Path, tmp_path:
 
 @pytest.mark.parametrize("design", NAMES)
 @pytest.mark.parametrize("variables", [[], ["CODEC=scapy"], ["PRECISE=1"], ["TARGET=bmv2"]], ids=str)
-def test_the_shipped_one_changes_nothing_and_says_nothing(
+def test_the_shipped_run_toml_changes_nothing_and_logs_nothing(
     run_toml: Path, caplog: pytest.LogCaptureFixture, design: str, variables: list[str]
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -107,14 +109,14 @@ def test_the_shipped_one_changes_nothing_and_says_nothing(
     assert caplog.messages == []
 
 
-def test_what_it_changes_is_said(run_toml: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_changes_of_run_toml_are_logged(run_toml: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     run_toml.write_text(SHIPPED.replace("workers = 4", "workers = 8").replace("loss = 0.0", "loss = 0.25"))
     assert load_config(["WORKERS=3"]) == Config(workers=3, faults=Faults(loss=0.25))
     assert caplog.messages == [f"{run_toml}: workers = 8, faults.loss = 0.25"]
 
 
-def test_another_file_replaces_it(run_toml: Path, tmp_path: Path) -> None:
+def test_a_file_given_by_config_replaces_run_toml(run_toml: Path, tmp_path: Path) -> None:
     run_toml.write_text("workers = 8")
     (tmp_path / "mine.toml").write_text("servers = 3")
     assert load_config([f"CONFIG={tmp_path}/mine.toml"]) == Config(servers=3)
@@ -124,7 +126,7 @@ def test_another_file_replaces_it(run_toml: Path, tmp_path: Path) -> None:
     ("text", "message"),
     [("workers = 'four'", "workers = 'four': "), ("wokers = 3", "wokers = 3: "), ("workers 3", "not TOML: ")],
 )
-def test_its_errors_name_it(run_toml: Path, text: str, message: str) -> None:
+def test_errors_in_run_toml_name_the_file(run_toml: Path, text: str, message: str) -> None:
     run_toml.write_text(text)
     with pytest.raises(ConfigError, match=f"^{re.escape(f'{run_toml}: {message}')}"):
         load_config([])

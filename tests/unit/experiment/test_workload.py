@@ -31,7 +31,9 @@ def test_learning_rate_and_scale_are_chosen_and_reported(
     assert record["chance_loss"] == pytest.approx(0.6931, abs=1e-4)
 
 
-def test_what_is_configured_is_taken_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_configured_learning_rate_and_scale_are_used_and_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "set").write_text("1 7:2\n0 7:2\n")
     trace = files.load_training_set(tmp_path / "set", 1, 1)
     with caplog.at_level(logging.INFO):
@@ -47,7 +49,7 @@ def test_a_log_trains_nothing(tmp_path: Path) -> None:
     assert "learning_rate" not in describe(trace, None, 1_000)
 
 
-def test_of_more_parameters_than_agents_have_room_for_only_those_that_are_used(
+def test_unused_parameters_are_left_out_if_agents_have_no_room_for_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Their keys, steps and samples stay the same."""

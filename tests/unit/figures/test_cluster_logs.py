@@ -45,7 +45,7 @@ def test_a_report_of_a_clusters_logs(logs: Path, suffix: str) -> None:
     assert sorted(path.name for path in logs.iterdir()) == [f"rpc.{suffix}", f"updates.{suffix}"]
 
 
-def test_findings_as_json(logs: Path) -> None:
+def test_findings_of_a_cluster_are_printed_as_json(logs: Path) -> None:
     GOOD.write_csv(logs / "rpc.csv")
     result = report(logs, "--json", "-o", "page.html")
     reported = json.loads(result.stdout)
@@ -75,7 +75,7 @@ def test_arms_and_names_of_the_cluster(logs: Path) -> None:
         ("worker", "", "empty; a name or a number expected"),
     ],
 )
-def test_the_first_row_that_is_wrong_is_named(logs: Path, column: str, value: str, fault: str) -> None:
+def test_the_first_wrong_row_is_named(logs: Path, column: str, value: str, fault: str) -> None:
     lines = [",".join(ROW), *(",".join(map(str, ROW.values())) for _ in range(3))]
     lines[3] = ",".join(value if name == column else str(of) for name, of in ROW.items())
     (logs / "rpc.csv").write_text("\n".join(lines))
@@ -120,7 +120,7 @@ def test_times_in_microseconds_are_taken(logs: Path) -> None:
     assert report(logs).exit_code == 0
 
 
-def test_what_is_missing_is_named(logs: Path, tmp_path: Path) -> None:
+def test_a_missing_folder_log_or_column_is_named(logs: Path, tmp_path: Path) -> None:
     nowhere = report(tmp_path / "nowhere").stderr
     assert nowhere == (
         f"Error: --logs {tmp_path}/nowhere: expected a folder with rpc.csv or rpc.parquet, got no folder\n"
@@ -148,7 +148,7 @@ def test_a_run_and_logs_do_not_go_together(logs: Path) -> None:
     assert without.exit_code == 2 and says(without.stderr, "--output", "page.html", "--logs")
 
 
-def test_the_documented_columns_are_those_that_are_read() -> None:
+def test_the_documented_columns_of_a_cluster_are_the_required_columns() -> None:
     text = (Path(__file__).parents[3] / "docs" / "logs.md").read_text()
     section = text[text.index("## Logs of a real cluster") :]
     named = re.findall(r"^\| `([^|]+)` \|", section, re.MULTILINE)

@@ -50,7 +50,7 @@ def test_whole_numbers_are_their_own_edges(values: list[int]) -> None:
     assert found.quantile(0.5) == sorted(values)[math.ceil(len(values) / 2) - 1]
 
 
-def test_each_combination_has_its_own() -> None:
+def test_each_combination_of_columns_has_its_own_distribution() -> None:
     rows = pl.LazyFrame({"arm": ["a", "a", "b"], "op": ["pull", "push", "pull"], "us": [10, 100, 1000]})
     found = distributions(rows, "us", ["arm", "op"])
     assert {key: each.quantile(1) for key, each in found.items()} == pytest.approx(

@@ -159,7 +159,7 @@ def test_findings_of_a_cluster_stand_beside_the_papers(tmp_path: Path) -> None:
         assert all(word in each.quantity for word in words)
 
 
-def test_what_logs_do_not_tell_is_left_out(tmp_path: Path) -> None:
+def test_figures_without_data_in_the_logs_are_left_out(tmp_path: Path) -> None:
     source = cluster(tmp_path, rows({}))
     drawn = {figure.name for figure in figures([source])}
     assert drawn == {"fig-04", "fig-05", "fig-06", "sec-3-2"}
@@ -180,7 +180,7 @@ def test_what_logs_do_not_tell_is_left_out(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("side", ["x", "y"])
-def test_an_axis_does_not_magnify_values_that_are_alike(
+def test_an_axis_does_not_magnify_nearly_equal_values(
     values: list[float], limits: tuple[float, float] | None, log_limits: tuple[float, float] | None, side: str
 ) -> None:
     """In the page and in files, on either axis and either scale."""

@@ -31,7 +31,7 @@ def broken(golden: GoldenRun, folder: Path, log: str, change: dict[str, object])
     return path
 
 
-def test_the_golden_logs_are_as_they_should_be(golden: GoldenRun) -> None:
+def test_the_golden_logs_pass_the_check(golden: GoldenRun) -> None:
     rows = {f"{log}.parquet": pl.read_parquet(golden.folder / f"{log}.parquet").height for log in LOGS}
     assert check(golden.folder) == rows
     reported = invoke("logs", "check", golden.folder, "--json").stdout
@@ -83,7 +83,9 @@ def test_a_wrong_value_is_named(
     assert result.output.count("\n") == 1
 
 
-def test_columns(golden: GoldenRun, tmp_path: Path) -> None:
+def test_wrong_columns_are_named_and_additional_columns_are_accepted(
+    golden: GoldenRun, tmp_path: Path
+) -> None:
     rows = pl.read_parquet(golden.folder / "connections.parquet")
     path = tmp_path / "connections.parquet"
     rows.with_columns(note=pl.lit("more is no harm")).write_parquet(path)
@@ -98,7 +100,7 @@ def test_columns(golden: GoldenRun, tmp_path: Path) -> None:
         check(path)
 
 
-def test_a_folder_without_a_log(golden: GoldenRun, tmp_path: Path) -> None:
+def test_a_folder_that_lacks_a_log_is_refused(golden: GoldenRun, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(golden.folder, run)
     (run / "operations.parquet").unlink()
@@ -106,7 +108,7 @@ def test_a_folder_without_a_log(golden: GoldenRun, tmp_path: Path) -> None:
         check(run)
 
 
-def test_a_foreign_update_log(tmp_path: Path) -> None:
+def test_update_logs_that_no_run_has_written_are_checked(tmp_path: Path) -> None:
     pl.DataFrame({"key": [5], "updates": [2]}).write_parquet(tmp_path / "updates.parquet")
     assert check(tmp_path / "updates.parquet") == {"updates.parquet": 1}
     log = tmp_path / "mine.csv"

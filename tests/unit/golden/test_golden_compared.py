@@ -27,7 +27,7 @@ def other(golden: GoldenRun, tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_interval_is_welchs_of_the_logarithms() -> None:
+def test_the_interval_is_welchs_interval_of_the_logarithms() -> None:
     from scipy.stats import ttest_ind  # here, so that one process of the tests spends 0.8 s on it, not all
 
     rng = np.random.default_rng(1)
@@ -40,7 +40,7 @@ def test_the_interval_is_welchs_of_the_logarithms() -> None:
     assert found.value == pytest.approx(np.exp(np.log(other).mean()))
 
 
-def test_intervals_cover() -> None:
+def test_intervals_of_equal_runs_exclude_0_in_about_5_percent() -> None:
     """About 5 % of the intervals of 400 pairs of equal runs exclude 0."""
     rng = np.random.default_rng(2)
     found = [compare_unpaired(rng.lognormal(0, 0.2, 10), rng.lognormal(0, 0.4, 14)) for _ in range(400)]
@@ -48,7 +48,7 @@ def test_intervals_cover() -> None:
     assert 8 <= missed <= 34
 
 
-def test_few_rounds_and_zeros() -> None:
+def test_a_comparison_of_few_rounds_has_no_interval_and_of_zeros_no_ratio() -> None:
     few = compare_unpaired(np.array([2.0] * 5), np.array([1.0] * 10))
     assert few.ratio == pytest.approx(1) and few.low is few.ratio_high is None
     without = compare_unpaired(np.array([0.0, 3.0] * 5), np.array([1.0] * 10))
@@ -86,7 +86,7 @@ def test_json_has_all_metrics(golden: GoldenRun, other: Path) -> None:
     assert reported["other"]["differences"]["0.5"]["proxy"]["pull_mean"]["difference"] == pytest.approx(-10)
 
 
-def test_what_cannot_be_compared(golden: GoldenRun, other: Path, tmp_path: Path) -> None:
+def test_runs_that_cannot_be_compared_are_refused(golden: GoldenRun, other: Path, tmp_path: Path) -> None:
     alone = invoke("compare", golden.folder)
     assert alone.exit_code == 2 and says(alone.stderr, "compare", golden.folder)
     nowhere = invoke("compare", golden.folder, tmp_path)

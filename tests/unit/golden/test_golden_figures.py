@@ -38,7 +38,7 @@ def at(found: Series, *x: float) -> list[float]:
     return [float(found.y[place]) for place in places]
 
 
-def test_which_there_are(drawn: dict[str, Figure]) -> None:
+def test_the_golden_run_has_the_expected_figures(drawn: dict[str, Figure]) -> None:
     assert list(drawn) == [
         "completion", "fig-04", "fig-04-class", "fig-05", "fig-06", "fig-07a", "fig-07b", "fig-10", "sec-3-2",
     ]  # fmt: skip
@@ -61,7 +61,7 @@ def test_fig_4_is_of_measured_rpcs_by_operation_and_arm(drawn: dict[str, Figure]
     assert at(series(drawn["fig-04"], "pull", "offload"), 70) == pytest.approx([0.5 * 0.9 * 0.48])
 
 
-def test_fig_4_by_class(drawn: dict[str, Figure]) -> None:
+def test_fig_4_by_class_has_the_response_sizes_of_each_class_and_arm(drawn: dict[str, Figure]) -> None:
     assert panels(drawn["fig-04-class"]) == {
         "all-hit": ["offload", "offload-proxy"],
         "mixed": ["offload", "offload-proxy"],
@@ -73,7 +73,7 @@ def test_fig_4_by_class(drawn: dict[str, Figure]) -> None:
     assert at(series(drawn["fig-04-class"], "mixed", "offload-proxy"), 290) == pytest.approx([0.48])
 
 
-def test_fig_5_shares_of_the_mean(drawn: dict[str, Figure]) -> None:
+def test_fig_5_has_shares_of_the_mean(drawn: dict[str, Figure]) -> None:
     for op in ("pull", "push"):
         shares = {
             metric: dict(zip(found.x, found.y, strict=True))
@@ -87,7 +87,7 @@ def test_fig_5_shares_of_the_mean(drawn: dict[str, Figure]) -> None:
         assert series(drawn["fig-05"], op, "n_tx").colour == COLOURS["n_tx"]
 
 
-def test_fig_6_and_7(drawn: dict[str, Figure]) -> None:
+def test_fig_6_and_7_have_the_request_sizes_and_the_waits_of_servers(drawn: dict[str, Figure]) -> None:
     pulls = series(drawn["fig-06"], "pull", "baseline")
     # Two of 32 lanes and one of 8, behind a header of 56 B.
     assert list(zip(pulls.x, pulls.y, strict=True))[1:] == [(88, pytest.approx(1 / 3)), (184, 1)]

@@ -27,7 +27,7 @@ def figure(kind: Kind, *panels: Panel, x: Axis = LATENCY) -> Figure:
     return Figure("fig-99", "A figure", x, Axis("CDF", is_share=True), panels, kind=kind)
 
 
-def test_three_files_a_figure(golden: GoldenRun, tmp_path: Path) -> None:
+def test_each_figure_has_a_pdf_a_png_and_a_csv_file(golden: GoldenRun, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "figures"
     result = invoke("figures", golden.folder, "-o", folder)
     assert (result.exit_code, result.stdout) == (0, f"27 files in {folder}\n")
@@ -42,7 +42,7 @@ def test_three_files_a_figure(golden: GoldenRun, tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_of_two_runs_each_has_its_curves(golden: GoldenRun, tmp_path: Path) -> None:
+def test_figures_of_two_runs_have_the_curves_of_each_run(golden: GoldenRun, tmp_path: Path) -> None:
     assert len(json_of("figures", golden.folder, golden.folder, "-o", tmp_path)["figures"]) == 27
     names = pl.read_csv(tmp_path / "fig-04.csv")["series"].unique().sort().to_list()
     assert names == ["R1, baseline", "R1, offload", "R1, offload-proxy", "R1, proxy"]
@@ -74,7 +74,7 @@ def test_steps_do_not_rise_before_their_value() -> None:
     assert axis.lines[0].get_drawstyle() == "steps-post"
 
 
-def test_bars_are_stacked() -> None:
+def test_bars_of_shares_are_stacked() -> None:
     names = ["baseline", "offload"]
     shares = {"a": [0.2, 0.4], "b": [0.8, 0.6]}
     many = [Series(name, names, np.array(values), "#ff0000") for name, values in shares.items()]
@@ -93,7 +93,7 @@ def test_intervals_are_drawn_and_written() -> None:
     assert found.table()["high"].to_list() == pytest.approx([0.2, 0.7, 1.2])
 
 
-def test_what_cannot_be_drawn_or_written(golden: GoldenRun, tmp_path: Path) -> None:
+def test_a_missing_run_and_an_unwritable_output_are_refused(golden: GoldenRun, tmp_path: Path) -> None:
     nowhere = invoke("figures", tmp_path, "-o", tmp_path / "out")
     assert says_in_one_line(nowhere.stderr, "run.json", tmp_path)
     (tmp_path / "file").touch()

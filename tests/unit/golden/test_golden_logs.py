@@ -30,13 +30,13 @@ def of_step_20(op: str) -> tuple[pl.Expr, ...]:
     return pl.col("arm") == "offload", pl.col("iteration") == step, pl.col("op") == op
 
 
-def test_the_logs_have_these_columns_and_types(golden: GoldenRun) -> None:
+def test_the_logs_have_the_documented_columns_and_types(golden: GoldenRun) -> None:
     schemas = {"rpc": RPC, "operations": OPERATIONS, "connections": CONNECTIONS, "updates": UPDATES}
     for log, schema in schemas.items():
         assert pl.read_parquet_schema(golden.folder / f"{log}.parquet") == schema
 
 
-def test_an_rpc_that_switch_and_ps_share(golden: GoldenRun) -> None:
+def test_an_rpc_served_by_switch_and_server_is_logged_as_mixed(golden: GoldenRun) -> None:
     """A pull of 32 lanes, 13 of them served by the switch."""
     assert rows(golden, "rpc", *of_step_20("pull"), pl.col("class") == "mixed") == [
         {
@@ -53,7 +53,7 @@ def test_an_rpc_that_switch_and_ps_share(golden: GoldenRun) -> None:
     ]  # fmt: skip
 
 
-def test_an_rpc_that_the_switch_answers_and_one_that_it_does_not_touch(golden: GoldenRun) -> None:
+def test_rpcs_answered_by_the_switch_and_by_a_server_have_their_times(golden: GoldenRun) -> None:
     """The RPCs of a push: the first in hash lanes, sent fourth, and the second without served lanes."""
     hit, _, _ = rows(golden, "rpc", *of_step_20("push"), pl.col("class") == "all_hit")
     assert (hit["lanes"], hit["served"]) == (2, 2)
@@ -70,7 +70,7 @@ def test_an_rpc_that_the_switch_answers_and_one_that_it_does_not_touch(golden: G
     assert (cold["n_tx_us"], cold["latency_us"]) == (131.0 + 70, 200.0 + 70)
 
 
-def test_an_empty_rpc(golden: GoldenRun) -> None:
+def test_an_empty_rpc_has_its_times_and_no_lanes(golden: GoldenRun) -> None:
     first, *_, last = rows(golden, "rpc", pl.col("op") == "empty")
     assert (first["class"], first["round"], first["load"]) == ("cold", 0, 0.0)
     assert (first["lanes"], first["served"]) == (0, 0)
@@ -81,14 +81,14 @@ def test_an_empty_rpc(golden: GoldenRun) -> None:
     assert last["latency_us"] == 1210.0
 
 
-def test_what_begins_before_a_block_has_settled_is_not_measured(golden: GoldenRun) -> None:
+def test_operations_that_begin_before_a_block_has_settled_are_not_measured(golden: GoldenRun) -> None:
     for log in ("rpc", "operations"):
         of_block = (pl.col("arm") == "offload", pl.col("round") == 7)
         measured = {row["iteration"]: row["measured"] for row in rows(golden, log, *of_block)}
         assert measured == {1210 + step: step >= 5 for step in range(30)}
 
 
-def test_operations_are_timed_from_when_they_were_due(golden: GoldenRun) -> None:
+def test_operations_are_timed_from_their_due_time(golden: GoldenRun) -> None:
     common = {"worker": 3, "job": 4, "arm": "offload", "round": 7, "load": 0.5, "iteration": 1230}
     pull = {"op": "pull", "scheduled_us": UNIX_US + 200_000, "start_us": UNIX_US + 200_002, "rpcs": 6}
     push = {"op": "push", "scheduled_us": UNIX_US + 205_000, "start_us": UNIX_US + 205_002, "rpcs": 6}
@@ -113,7 +113,7 @@ def test_a_contact_is_when_the_kernel_got_the_request(golden: GoldenRun) -> None
     assert len(contacts) == 7
 
 
-def test_updates_are_what_the_ps_added(golden: GoldenRun) -> None:
+def test_the_update_log_has_the_updates_that_servers_added(golden: GoldenRun) -> None:
     """300 steps push every key once; what the switch adds and what comes twice is not in it."""
     updates = {(row["job"], row["key"]): row for row in rows(golden, "updates")}
     assert updates[4, DENSE[-1]] == {"job": 4, "ps": 1, "key": DENSE[-1], "updates": 300}

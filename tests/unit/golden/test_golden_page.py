@@ -157,9 +157,7 @@ def page_of_constants(folder: Path) -> Path:
     return file
 
 
-def test_no_axis_magnifies_values_that_are_alike(
-    started: StartedBrowser, report: Path, tmp_path: Path
-) -> None:
+def test_no_axis_magnifies_nearly_equal_values(started: StartedBrowser, report: Path, tmp_path: Path) -> None:
     for page, is_golden in ((report, True), (page_of_constants(tmp_path), False)):
         with opened(started, page, 1280, "light") as (shown, errors):
             draw_all(shown)
@@ -194,7 +192,7 @@ def test_the_plot_says_which_side_is_better(started: StartedBrowser, report: Pat
             assert 0 < middle["y"] - better["y"] < 100
 
 
-def test_figures_are_drawn_as_they_come_into_view(started: StartedBrowser, report: Path) -> None:
+def test_figures_are_drawn_when_scrolled_into_view(started: StartedBrowser, report: Path) -> None:
     with opened(started, report, 390, "light") as (shown, errors):
         shown.get_by_role("heading", name="Figures").locator("..").press("Enter")
         assert shown.locator("#sec-3-2 .panel").count() == 0
@@ -203,7 +201,7 @@ def test_figures_are_drawn_as_they_come_into_view(started: StartedBrowser, repor
         assert errors == []
 
 
-def test_the_result_comes_first_and_the_keyboard_unfolds_the_rest(
+def test_the_result_comes_first_and_the_keyboard_unfolds_the_sections(
     started: StartedBrowser, report: Path
 ) -> None:
     with opened(started, report, 390, "light") as (shown, _):
@@ -245,7 +243,7 @@ def test_better_is_green_and_worse_is_red(drawn: Page) -> None:
         )
 
 
-def test_arms_are_hidden_and_shown_and_axes_changed(drawn: Page) -> None:
+def test_arms_can_be_hidden_and_axes_can_be_changed(drawn: Page) -> None:
     names = "() => document.querySelector('#fig-04 .panel').data.map(trace => trace.name)"
     kind = "() => document.querySelector('#fig-04 .panel').layout.xaxis.type"
     assert drawn.evaluate(names) == ["baseline", "proxy", "offload", "offload-proxy"]
@@ -260,7 +258,7 @@ def test_arms_are_hidden_and_shown_and_axes_changed(drawn: Page) -> None:
     assert drawn.evaluate(kind.replace("fig-04", "completion")) == "log"
 
 
-def test_what_is_drawn_is_the_data(drawn: Page) -> None:
+def test_drawn_figures_have_the_data_of_the_logs(drawn: Page) -> None:
     first = drawn.evaluate("() => document.querySelector('#fig-06 .panel').data[0]")
     assert (first["name"], first["x"], first["y"]) == ("baseline", [87, 88, 184], [0, 0.33333, 1])
     bars = drawn.evaluate("() => document.querySelector('#fig-05 .panel').data.map(each => each.name)")

@@ -52,7 +52,7 @@ def with_differences(summary: Summary, found: dict[str, dict[str, Comparison]]) 
     return summary.model_copy(update={"loads": {"0.5": load}})
 
 
-def test_the_terminal(golden: GoldenRun) -> None:
+def test_the_terminal_output_equals_the_snapshot(golden: GoldenRun) -> None:
     """`test_golden_summary.py` derives the numbers. Titles of classes of RPCs are set in below their sum."""
     assert_snapshot(Path(__file__).with_name("terminal.txt"), terminal(golden.summary))
 
@@ -73,7 +73,7 @@ def test_the_page_has_the_terminals_numbers(golden: GoldenRun) -> None:
     ]  # fmt: skip
 
 
-def test_with_the_switch_in_the_kernel_cpu_is_reported_with_and_without_it(golden: GoldenRun) -> None:
+def test_cpu_is_reported_with_and_without_the_switch_in_the_kernel(golden: GoldenRun) -> None:
     run = in_the_kernel(golden)
     assert "…" not in terminal(run.summary)
     rows = rows_of(run.summary)
@@ -182,7 +182,7 @@ METRICS = {
 }  # fmt: skip
 
 
-def test_the_page_reports_what_was_run(golden: GoldenRun) -> None:
+def test_the_page_reports_workload_network_and_hot_set(golden: GoldenRun) -> None:
     """300 steps an arm: of 6 RPCs in three arms, of 12 in two."""
     assert dict(provenance_rows(golden.record, golden.summary)) == {
         "workload": "R1: 144 parameters, 72 of them a step",
@@ -242,7 +242,7 @@ def test_tables_have_no_colour_that_the_answer_does_not_bear(golden: GoldenRun) 
     assert '<span class="better">-24 % [-25, -21]</span>' in text
 
 
-def test_what_the_repeat_differs_by_is_neither_better_nor_worse(golden: GoldenRun) -> None:
+def test_the_difference_of_the_repeat_is_neither_better_nor_worse(golden: GoldenRun) -> None:
     found = golden.summary.loads["0.5"].differences
     summary = with_differences(golden.summary, {**found, "repeat": found["offload"]})
     assert "  [-19, -16]" in re.sub(r"\x1b\[3[12]m.*?\x1b\[0m", "", coloured(summary))
@@ -273,7 +273,7 @@ def with_pull_mean(summary: Summary, **changes: float | None) -> Summary:
         ((19.26, 0.1, 21.0), "×20 [+10, ×22]", "×20 [+10, ×22]"),
     ],
 )
-def test_a_difference_as_it_is_shown(
+def test_a_difference_is_shown_rounded_with_its_interval(
     golden: GoldenRun, ratio: tuple[float | None, ...], on_terminal: str, on_page: str
 ) -> None:
     names = ("ratio", "ratio_low", "ratio_high")
@@ -326,7 +326,7 @@ def test_offload_loses_where_the_whole_interval_is_above_the_baseline(golden: Go
         assert of_pull_mean(ratio=0.07, ratio_low=low, ratio_high=0.09) == []
 
 
-def test_a_load_without_a_complete_round(golden: GoldenRun) -> None:
+def test_a_load_without_a_complete_round_has_no_differences(golden: GoldenRun) -> None:
     summary = with_differences(golden.summary, {})
     [table] = difference_tables(summary, "0.5")
     assert (table.columns, table.rows, len(table.notes)) == (("", "baseline"), [], 1)

@@ -41,7 +41,7 @@ def distribution(mean: float, p50: float, p95: float, p99: float) -> dict[str, o
 NOTHING = {"mean": None, "p50": None, "p95": None, "p99": None}
 
 
-def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
+def test_the_summary_of_the_whole_run_equals_numbers_by_hand(summary: dict[str, Any]) -> None:
     assert {name: value for name, value in summary.items() if name not in ("arms", "loads", "learning")} == {
         "target": "softswitch",
         "offered_rate": {"0.5": 1234.5},
@@ -103,7 +103,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
     assert load["invalidated_by"] == {}
 
 
-def test_the_arm_without_anything(summary: dict[str, Any]) -> None:
+def test_the_numbers_of_the_baseline_equal_numbers_by_hand(summary: dict[str, Any]) -> None:
     assert summary["arms"]["baseline"] == {
         "steps": 300,
         "rpcs_per_step": 6.0,
@@ -133,7 +133,7 @@ def test_the_arm_without_anything(summary: dict[str, Any]) -> None:
     }  # fmt: skip
 
 
-def test_the_arm_with_a_hot_set(summary: dict[str, Any]) -> None:
+def test_the_numbers_of_the_offload_arm_equal_numbers_by_hand(summary: dict[str, Any]) -> None:
     """Three RPCs of an operation are all-hit (70 µs), two cold (200) and one mixed (290): 150 on average."""
     extra = 19.2 + 60 / 10
     assert summary["arms"]["offload"] == {
@@ -200,7 +200,7 @@ def test_the_loss_is_of_the_run_and_its_interval_of_arms_that_train_alike(summar
         assert (found["reference"], found["value"]) == (about(0.5), about(0.5 * exp(shift)))
 
 
-def test_differences_of_the_arm_with_a_hot_set(summary: dict[str, Any]) -> None:
+def test_differences_of_the_offload_arm_equal_numbers_by_hand(summary: dict[str, Any]) -> None:
     assert summary["loads"]["0.5"]["differences"]["offload"] == {
         "pull_mean": compared(519.2, 419.2, 479.2),
         "pull_p50": compared(510, 410, 470),
@@ -227,7 +227,7 @@ def test_differences_of_the_arm_with_a_hot_set(summary: dict[str, Any]) -> None:
     }
 
 
-def test_differences_of_the_arms_whose_rounds_are_alike(summary: dict[str, Any]) -> None:
+def test_differences_of_arms_with_equal_rounds_equal_numbers_by_hand(summary: dict[str, Any]) -> None:
     differences = summary["loads"]["0.5"]["differences"]
     assert set(differences) == {"repeat", "proxy", "offload", "offload-proxy"}
     again = dict.fromkeys(("pull_mean", "push_p99", "ps_packets_per_step"), 0)
@@ -242,7 +242,7 @@ def test_differences_of_the_arms_whose_rounds_are_alike(summary: dict[str, Any])
             assert bounds == pytest.approx([difference] * len(bounds), abs=1e-6), (arm, metric)
 
 
-def test_what_the_program_in_the_kernel_takes_of_the_agents(golden: GoldenRun) -> None:
+def test_the_kernel_programs_time_is_subtracted_from_the_agents_cpu(golden: GoldenRun) -> None:
     """Loss over a block's 30 steps; round 7 of arm *offload* differs."""
     bare = golden.summary.loads["0.5"].differences
     summary = json.loads(in_the_kernel(golden).summary.model_dump_json())
@@ -289,7 +289,7 @@ def test_program_time_of_unknown_origin_is_not_subtracted(golden: GoldenRun) -> 
     assert differences["worker_cpu_without_switch_us_per_step"] == differences["worker_cpu_us_per_step"]
 
 
-def test_blocks_of_which_it_is_not_known_tell_nothing_of_it(golden: GoldenRun) -> None:
+def test_blocks_without_program_time_have_no_cpu_without_the_switch(golden: GoldenRun) -> None:
     record = in_the_kernel(golden).record
     record.blocks[-1] = record.blocks[-1].model_copy(update={"program_s": None})
     summary = summarise(golden.folder, record)

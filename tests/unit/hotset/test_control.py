@@ -43,7 +43,7 @@ def switch(job: JobRow | None = None, registers: list[Register] | None = None) -
 
 
 @pytest.mark.parametrize("arm", ARMS, ids=lambda arm: arm.name)
-def test_an_arm_is_changed_when_its_offload_or_its_proxy_is_another(arm: Arm) -> None:
+def test_an_arm_is_changed_if_its_offload_or_proxy_setting_differs(arm: Arm) -> None:
     uses = settings_of(arm)
     has_changed = CONTROL.is_changed
     assert has_changed is not None

@@ -32,7 +32,7 @@ def run_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunExample:
     return run
 
 
-def test_push_pull(run_example: RunExample) -> None:
+def test_the_push_pull_example_adds_the_pushes_of_both_workers(run_example: RunExample) -> None:
     """Each worker pushes to 500 of 1,000 rows, so half of them are also the other's."""
     printed, _ = run_example("push_pull.py")
     found = dict(re.findall(r"worker (\d) of 2: .* ([\d.]+) times", printed))
@@ -40,7 +40,7 @@ def test_push_pull(run_example: RunExample) -> None:
 
 
 @pytest.mark.soak
-def test_matrix_factorisation(run_example: RunExample) -> None:
+def test_the_matrix_factorisation_example_lowers_its_loss(run_example: RunExample) -> None:
     printed, reports = run_example("matrix_factorisation.py", "--epochs", "4", "--ratings", "4000")
     assert re.search(r"held-out ratings is [\d.]+; [\d.]+ if predicted by the mean", printed)
     losses = [report["metrics"]["loss"] for report in reports if report["rank"] == 0]
@@ -49,7 +49,7 @@ def test_matrix_factorisation(run_example: RunExample) -> None:
 
 @needs_torch
 @pytest.mark.parametrize("more", [(), ("--optimiser", "adagrad(lr=0.05)")], ids=["sgd", "adagrad"])
-def test_dlrm(run_example: RunExample, more: tuple[str, ...]) -> None:
+def test_the_dlrm_example_lowers_its_loss(run_example: RunExample, more: tuple[str, ...]) -> None:
     printed, reports = run_example("dlrm.py", "--epochs", "2", "--samples", "8000", *more)
     found, plain = map(float, re.findall(r"0\.\d+", printed))
     assert found < plain - 0.01

@@ -147,7 +147,7 @@ def test_close_verifies_that_every_push_was_acknowledged(
     assert joined.is_lost
 
 
-def test_what_a_callback_pushes_is_delivered_before_a_worker_leaves(
+def test_pushes_by_callbacks_are_delivered_before_a_worker_leaves(
     kv: hotline.Worker, running: RunningRendezvous
 ) -> None:
     remaining = 20

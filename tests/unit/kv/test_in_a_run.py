@@ -106,7 +106,7 @@ def test_calls_wait_for_a_block_and_for_the_next(running: RunningRendezvous, tmp
     assert sent(tmp_path) == [0, 0, 1, 1, 1, 1, 1, 1, *[0] * 52]
 
 
-def test_a_step_is_a_push_with_the_pulls_before_it_and_tables_are_set_outside_of_steps(
+def test_a_step_is_a_push_with_its_earlier_pulls_and_tables_are_set_outside_of_steps(
     running: RunningRendezvous, tmp_path: Path
 ) -> None:
     kv, joined = join(running)
@@ -133,7 +133,7 @@ def test_a_step_is_a_push_with_the_pulls_before_it_and_tables_are_set_outside_of
     kv.close()
 
 
-def test_what_was_called_before_a_block_is_timed_from_its_beginning(
+def test_operations_called_before_a_block_are_timed_from_the_blocks_beginning(
     running: RunningRendezvous, tmp_path: Path
 ) -> None:
     """Time outside of blocks is no latency. A block's first part, in time or in steps, is not measured."""
@@ -164,7 +164,7 @@ def test_what_was_called_before_a_block_is_timed_from_its_beginning(
     pushes=st.lists(st.tuples(st.sets(st.integers(0, 29), min_size=1), st.integers(-99, 99)), max_size=12),
     blocks=st.integers(1, 4),
 )
-def test_whatever_is_shut_out_is_pushed_once(
+def test_pushes_that_wait_between_blocks_are_pushed_once(
     tmp_path_factory: pytest.TempPathFactory, pushes: list[tuple[set[int], int]], blocks: int
 ) -> None:
     folder = tmp_path_factory.mktemp("run")
@@ -194,7 +194,7 @@ def test_whatever_is_shut_out_is_pushed_once(
         assert steps == len(pushes) and joined.final_report["dropped_rows"] == 0
 
 
-def test_it_reports_its_progress_and_its_results_when_it_leaves_in_a_block(
+def test_a_worker_that_leaves_in_a_block_reports_progress_and_results(
     running: RunningRendezvous,
 ) -> None:
     kv, joined = join(running)
@@ -209,7 +209,7 @@ def test_it_reports_its_progress_and_its_results_when_it_leaves_in_a_block(
 
 
 @pytest.mark.parametrize("error", [None, LookupError("mine")])
-def test_a_script_that_ends_between_blocks_delivers_in_its_next_one_unless_it_has_failed(
+def test_a_script_that_ends_between_blocks_delivers_in_its_next_block_unless_failed(
     running: RunningRendezvous, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
 ) -> None:
     kv, joined = join(running)
@@ -230,7 +230,7 @@ def test_a_script_that_ends_between_blocks_delivers_in_its_next_one_unless_it_ha
         wait_for(lambda: joined.is_lost)
 
 
-def test_hints_come_from_a_hot_set_and_an_unreadable_one_is_reported(
+def test_hints_come_from_a_hot_set_and_an_unreadable_hot_set_is_reported(
     running: RunningRendezvous, tmp_path: Path
 ) -> None:
     kv, joined = join(running)
@@ -243,7 +243,9 @@ def test_hints_come_from_a_hot_set_and_an_unreadable_one_is_reported(
     kv._leave(is_orderly=False)
 
 
-def test_who_waits_for_a_block_hears_that_the_servers_are_gone(running: RunningRendezvous) -> None:
+def test_a_worker_that_waits_for_a_block_raises_an_error_if_the_servers_are_gone(
+    running: RunningRendezvous,
+) -> None:
     kv, _ = join(running)
     with ThreadPoolExecutor() as pool:
         calling = pool.submit(push, kv, [1])

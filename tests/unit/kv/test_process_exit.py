@@ -96,7 +96,7 @@ def other(running: RunningRendezvous) -> hotline.Worker:
 
 
 @pytest.mark.parametrize(("code", "status"), DELIVERING.items())
-def test_what_was_pushed_is_delivered_however_a_script_ends(
+def test_pushes_are_delivered_after_every_kind_of_exit_of_a_script(
     running: RunningRendezvous, started: Start, code: str, status: int
 ) -> None:
     with other(running) as kv, started(code) as script:
@@ -104,7 +104,7 @@ def test_what_was_pushed_is_delivered_however_a_script_ends(
 
 
 @pytest.mark.parametrize("code", ["join(); push()", "join(); push(); terminated()"])
-def test_a_process_of_its_own_ends_as_a_fork_does(running: RunningRendezvous, code: str) -> None:
+def test_a_script_in_a_new_process_delivers_its_pushes(running: RunningRendezvous, code: str) -> None:
     environment = {**os.environ, "HOTLINE_CONNECT": str(running.place)}
     with other(running) as kv:
         command = [sys.executable, "-c", BEGIN + code]
@@ -183,7 +183,7 @@ def is_in_futex(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
-def test_a_process_that_vanishes_is_noticed(
+def test_a_vanished_process_is_noticed(
     running: RunningRendezvous,
     started: Start,
     end: str,
@@ -207,7 +207,7 @@ def restored_sigterm() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("restored_sigterm")
-def test_a_handler_of_the_script_s_stays(running: RunningRendezvous) -> None:
+def test_a_signal_handler_of_the_script_stays_installed(running: RunningRendezvous) -> None:
     seen: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
     with other(running):

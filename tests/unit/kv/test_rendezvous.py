@@ -163,7 +163,7 @@ def test_metrics_that_are_no_numbers_are_refused(running: RunningRendezvous) -> 
     cuts=st.lists(st.integers(1, 7), min_size=1, max_size=40),
     rest=st.binary(max_size=3).map(lambda line: line.replace(b"\n", b"")),
 )
-def test_lines_are_those_of_the_bytes_however_they_arrive(
+def test_lines_do_not_depend_on_how_their_bytes_are_split(
     lines: list[bytes], cuts: list[int], rest: bytes
 ) -> None:
     """Those of more than 6 bytes are None; what follows the last end is no line."""
@@ -205,14 +205,16 @@ def test_a_failed_start_of_servers_is_reported_and_may_be_repeated(
     wait_for(lambda: running.rendezvous.workers == 0)
 
 
-def test_a_client_without_workers_may_end_it(running: RunningRendezvous) -> None:
+def test_a_client_without_workers_may_end_the_rendezvous(running: RunningRendezvous) -> None:
     connection = Connection(running.place)
     assert connection.ask("down") == {"id": 1, "pid": os.getpid(), "workers": 0, "vanished": 0}
     assert running.rendezvous.end_requested.is_set()
     connection.close()
 
 
-def test_down_where_nothing_is_up_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_down_without_a_running_session_says_that_nothing_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOTLINE_CONNECT", str(tmp_path / "nobody.sock"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert down() == f"nothing is up at {tmp_path / 'nobody.sock'}"

@@ -221,7 +221,7 @@ def test_four_asynchronous_workers_reach_pytorchs_loss(tmp_path: Path) -> None:
     assert losses[0] == pytest.approx(expected, rel=0.02)
 
 
-def test_rows_are_pulled_when_they_are_prefetched(kv: hotline.Worker) -> None:
+def test_rows_are_pulled_at_the_time_of_their_prefetch(kv: hotline.Worker) -> None:
     ours = bag(kv, mode="sum")
     soon, later = ints(1, 2), ints(2, 5)
     for input in (soon, later, soon):
@@ -281,7 +281,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("wrong", "reported"), REFUSED)
-def test_what_servers_cannot_do_is_refused_by_name(
+def test_arguments_that_servers_cannot_fulfil_are_refused_by_name(
     kv: hotline.Worker, wrong: dict[str, Any], reported: str
 ) -> None:
     given = {"num_embeddings": ROWS, "embedding_dim": DIM, "kv": kv, "lr": 0.1, **wrong}

@@ -72,7 +72,7 @@ def steps(draw: st.DrawFn) -> list[tuple[int, str, str, list[int], int]]:
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps(), sets=st.sets(st.sampled_from(sorted(TABLES))), waits=st.booleans())
-def test_any_sequence_is_what_a_plain_model_says(
+def test_any_sequence_of_operations_equals_a_plain_model(
     rig: Rig, steps: list[tuple[int, str, str, list[int], int]], sets: set[str], waits: bool
 ) -> None:
     """Floats within half a unit a push, and whole units exactly; `waits` before the other worker goes on."""
@@ -109,7 +109,7 @@ def test_any_sequence_is_what_a_plain_model_says(
         assert first.saturated == second.saturated == {"users": 0, "items": 0}
 
 
-def test_two_that_push_at_once_lose_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_workers_that_push_at_once_lose_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole numbers come back exactly, though each operation is cut in many."""
     monkeypatch.setattr(engine, "MAX_CHUNK", 16)
     workers = [rig.worker(), rig.worker()]
@@ -125,7 +125,7 @@ def test_two_that_push_at_once_lose_nothing(rig: Rig, monkeypatch: pytest.Monkey
         assert kv.read("users").tolist() == expected.tolist()
 
 
-def test_what_is_pulled_has_the_caller_s_order_and_is_there_when_its_callback_runs(rig: Rig) -> None:
+def test_pulled_values_have_the_order_of_the_keys_and_arrive_before_the_callback(rig: Rig) -> None:
     kv = rig.worker()
     keys, seen = np.array([9, 2, 11], np.uint16), list[object]()
     out, flat = np.zeros((3, 1), F32), np.zeros(6, F32)[::2]
@@ -155,7 +155,7 @@ def test_arrays_of_any_kind_are_taken(rig: Rig) -> None:
     assert record["out"].tolist() == values.tolist() and not record["one"].any()
 
 
-def test_what_a_callback_raises_is_raised_by_wait(rig: Rig) -> None:
+def test_errors_of_callbacks_are_raised_by_wait(rig: Rig) -> None:
     kv = rig.worker()
     ts = kv.push([1], ones(1), "items", callback=lambda: 1 // 0)
     with pytest.raises(ZeroDivisionError):
@@ -196,7 +196,7 @@ WRONG: list[tuple[Callable[[hotline.Worker], object], str]] = [
 
 
 @pytest.mark.parametrize(("call", "reported"), WRONG)
-def test_what_is_wrong_is_named_and_nothing_is_sent(
+def test_wrong_arguments_are_named_and_nothing_is_sent(
     rig: Rig, call: Callable[[hotline.Worker], object], reported: str
 ) -> None:
     kv = rig.worker()
@@ -206,7 +206,7 @@ def test_what_is_wrong_is_named_and_nothing_is_sent(
     assert not kv.read("users").any() and not kv.read("items").any()
 
 
-def test_tables_that_are_not_there_are_named_with_those_that_are(rig: Rig) -> None:
+def test_an_unknown_table_is_named_with_the_known_tables(rig: Rig) -> None:
     kv = rig.worker()
     with pytest.raises(TableError, match=mentions("user", "unknown")):
         kv.push([1], ones(1), "user")
@@ -225,7 +225,7 @@ def test_tables_that_are_not_there_are_named_with_those_that_are(rig: Rig) -> No
     assert rig.running.reports == []
 
 
-def test_a_table_is_set_once_and_before_it_is_pushed_to(rig: Rig) -> None:
+def test_a_table_is_set_once_and_only_before_the_first_push(rig: Rig) -> None:
     first, second = rig.worker(), rig.worker()
     with ThreadPoolExecutor() as pool:
         taken = list(pool.map(lambda kv: kv.init(ones(12) * (kv.rank + 1), "items"), (first, second)))
@@ -238,7 +238,7 @@ def test_a_table_is_set_once_and_before_it_is_pushed_to(rig: Rig) -> None:
         second.init(ones(20, 3), "users")
 
 
-def test_what_does_not_fit_is_counted_and_reported(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+def test_values_that_saturate_are_counted_and_reported(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     kv = rig.worker()
     kv.push([0, 1, 2], np.array([3e9, -3e9, 7], F32), "items")
     assert kv.saturated == {"users": 0, "items": 2}
@@ -287,7 +287,9 @@ def test_ranks_are_given_once_and_tables_are_alike(rig: Rig) -> None:
         rig.worker()
 
 
-def test_status_without_waiting_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_session_a_worker_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOTLINE_CONNECT", str(tmp_path / "nobody.sock"))
     with pytest.raises(NotConnected, match=mentions("nobody.sock")):
         hotline.Worker(TABLES)

@@ -85,7 +85,7 @@ SPACES = [KeySpace(150), KeySpace(40, np.arange(40, dtype=np.uint64) ** 3 + np.u
 
 @pytest.mark.parametrize("space", SPACES, ids=["dense", "sparse"])
 @given(seed=st.integers(0, 2**32), loss=st.sampled_from([0.0, 0.3]))
-def test_sums_are_what_was_pushed(space: KeySpace, seed: int, loss: float) -> None:
+def test_servers_hold_the_sums_of_all_pushes(space: KeySpace, seed: int, loss: float) -> None:
     testbed = ServerTestbed(space, seed)
     for _ in range(4):
         for w in range(2):
@@ -97,7 +97,7 @@ def test_sums_are_what_was_pushed(space: KeySpace, seed: int, loss: float) -> No
 
 
 @given(seed=st.integers(0, 2**32))
-def test_the_plain_twin_leaves_the_same(seed: int) -> None:
+def test_plain_python_leaves_the_same_state_as_compiled_code(seed: int) -> None:
     beds = [
         ServerTestbed(SPACES[0], seed, workers=1, machine=machine) for machine in (COMPILED, plain_machine())
     ]
@@ -116,7 +116,7 @@ def test_the_plain_twin_leaves_the_same(seed: int) -> None:
         assert ours.tobytes() == reference.tobytes()
 
 
-def test_a_pull_brings_what_was_pushed_in_as_few_rpcs_as_hold_it() -> None:
+def test_a_pull_brings_the_pushed_sums_in_as_few_rpcs_as_possible() -> None:
     testbed = ServerTestbed(SPACES[0], 1, workers=1)
     at = list(range(150))
     testbed.begin(0, at, True)

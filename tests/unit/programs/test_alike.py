@@ -51,14 +51,14 @@ def compare_compiled(random: Random, frames: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(10))
-def test_compiled_on_random_traffic(seed: int) -> None:
+def test_the_compiled_program_equals_the_interpreter_on_random_traffic(seed: int) -> None:
     """Volume: 10 table states, 200 frames each; tests/bmv2 sends such vectors to BMv2 too."""
     compare_compiled(Random(seed), 200)
 
 
 @settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False))
-def test_compiled_on_generated_traffic(random: Random) -> None:
+def test_the_compiled_program_equals_the_interpreter_on_generated_traffic(random: Random) -> None:
     """Search: hypothesis chooses every draw, and shrinks to the shortest disagreement."""
     compare_compiled(random, 6)
 
@@ -76,14 +76,14 @@ def compare_in_the_kernel(random: Random, lanes: int) -> None:
 
 @in_the_kernel
 @pytest.mark.parametrize("seed", seeds(10))
-def test_in_the_kernel(seed: int) -> None:
+def test_the_program_in_the_kernel_equals_the_interpreter(seed: int) -> None:
     compare_in_the_kernel(Random(seed), LANES)
 
 
 @in_the_kernel
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", seeds(2))
-def test_in_the_kernel_with_64_lanes(seed: int) -> None:
+def test_the_program_with_64_lanes_in_the_kernel_equals_the_interpreter(seed: int) -> None:
     compare_in_the_kernel(Random(seed), 64)
 
 
@@ -95,7 +95,9 @@ def on_loopback(request: pytest.FixtureRequest) -> Iterator[OnLoopback]:
 
 @in_the_kernel
 @pytest.mark.parametrize("seed", seeds(4))
-def test_in_the_kernel_on_its_frames(seed: int, on_loopback: OnLoopback) -> None:
+def test_the_program_in_the_kernel_equals_the_interpreter_on_the_kernels_frames(
+    seed: int, on_loopback: OnLoopback
+) -> None:
     """Use test runs of the program that is attached to interfaces, with frames of all lengths."""
     random, oracle = Random(seed), InterpretedPipeline(testnet.program())
     for pipeline in (oracle, on_loopback):
@@ -116,13 +118,13 @@ def test_in_the_kernel_on_its_frames(seed: int, on_loopback: OnLoopback) -> None
 
 @pytest.mark.parametrize("target", ["interpreter", "compiled"])
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.vectors.stem)
-def test_vectors(target: str, pair: Pair) -> None:
+def test_the_programs_vectors_pass_interpreted_and_compiled(target: str, pair: Pair) -> None:
     assert run(TARGETS[target], *pair) == Verdict(*pair, Outcome.PASS)
 
 
 @in_the_kernel
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.vectors.stem)
-def test_vectors_in_the_kernel(pair: Pair) -> None:
+def test_the_programs_vectors_pass_in_the_kernel(pair: Pair) -> None:
     assert run(TARGETS["kernel"], *pair) == Verdict(*pair, Outcome.PASS)
 
 

@@ -70,7 +70,9 @@ def test_callers_are_for_the_designs_that_have_their_cells(
     assert chosen == {f"p4src/{name}/{name}.p4" for name in OF_DESIGNS}
 
 
-def test_another_number_of_callers_compiles_them_again(programs: list[p4.P4Program]) -> None:
+def test_a_different_number_of_callers_compiles_the_programs_of_designs_again(
+    programs: list[p4.P4Program],
+) -> None:
     assert {each.source.stem for each in programs if p4.needs_compiling(each, set(), 256)} == OF_DESIGNS
     assert not any(p4.needs_compiling(each, set(), CALLERS) for each in programs)
 

@@ -15,7 +15,7 @@ from tools.scripts import p4
 
 
 @pytest.mark.parametrize("tree", [*p4.trees()], ids=lambda tree: str(tree.relative_to(p4.ROOT)))
-def test_the_compiled_programs_are_of_these_sources(tree: Path) -> None:
+def test_the_compiled_programs_match_the_digests_of_their_sources(tree: Path) -> None:
     """`make p4` compiles what has changed, and writes the digests of the sources."""
     assert p4.sources_of(tree) == p4.recorded_sources(tree) != {}
     for program in p4.programs_of(tree):
@@ -23,7 +23,7 @@ def test_the_compiled_programs_are_of_these_sources(tree: Path) -> None:
         assert program.output.with_suffix(".p4info.txtpb").is_file(), program
 
 
-def test_a_change_compiles_the_programs_that_include_it_and_no_others() -> None:
+def test_a_change_compiles_only_the_programs_that_include_the_changed_file() -> None:
     programs = [program for tree in p4.trees() for program in p4.programs_of(tree)]
     changed = p4.changed_sources()
     assert not any(p4.needs_compiling(program, changed) for program in programs)
@@ -38,7 +38,7 @@ def test_a_change_compiles_the_programs_that_include_it_and_no_others() -> None:
     assert compiled_after("packages/softswitch/tests/programs/l3.p4") == {"l3"}
 
 
-def test_all_lanes_of_our_program_are_touched_at_the_first_in_one_loop() -> None:
+def test_all_lanes_of_the_hotset_program_are_prefetched_at_the_first_lane() -> None:
     ours = testnet.program()
     [lookups] = plan_prefetches(ours, ours.ingress).values()
     lanes = [f"HotlineIngress.lookup_{lane:02d}.hot_params" for lane in range(32)]

@@ -92,9 +92,7 @@ def space_of(rows: str, is_sparse: bool) -> KeySpace:
 @pytest.mark.parametrize("is_plain", [False, True], ids=["compiled", "plain"])
 @pytest.mark.parametrize("is_sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize(("name", "rows"), CASES)
-def test_rows_are_the_sums_of_what_is_pushed_to_them(
-    name: str, rows: str, is_sparse: bool, is_plain: bool
-) -> None:
+def test_rows_are_the_sums_of_their_pushes(name: str, rows: str, is_sparse: bool, is_plain: bool) -> None:
     space, random = space_of(rows, is_sparse), np.random.default_rng(len(rows))
     cluster, model = Cluster(name, space, is_plain), np.zeros(space.n_values, np.uint32)
     for _ in range(2 if is_plain else 6):
@@ -114,7 +112,7 @@ def test_rows_are_the_sums_of_what_is_pushed_to_them(
 
 @given(st.data())
 @settings(max_examples=30, deadline=None)
-def test_places_of_values_are_those_of_a_list_of_rows(data: st.DataObject) -> None:
+def test_places_of_values_equal_the_places_in_a_list_of_rows(data: st.DataObject) -> None:
     firsts = sorted(data.draw(st.sets(st.integers(1, SIZE - 1), max_size=5)))
     dims = data.draw(st.lists(st.sampled_from(DIMS), min_size=len(firsts) + 1, max_size=len(firsts) + 1))
     space = KeySpace(SIZE, None, tuple(map(RowRange, [0, *firsts], dims)))
@@ -183,7 +181,7 @@ def test_a_row_of_another_dim_is_refused_and_changes_nothing(rows: str) -> None:
 
 
 @pytest.mark.parametrize("optimiser", ["sgd(lr=0.5)", "adagrad(lr=0.1)", "ftrl", "adam"])
-def test_an_optimiser_by_element_treats_each_value_as_a_row_of_one(optimiser: str) -> None:
+def test_an_elementwise_optimiser_treats_each_value_as_a_row_of_one_value(optimiser: str) -> None:
     rows, values = KeySpace(20, None, (RowRange(0, 16),)), KeySpace(320)
     by_row, by_value = (
         Cluster("none", rows, optimiser=optimiser),
@@ -242,7 +240,7 @@ def test_row_wise_adagrad_has_the_bits_of_the_rule_and_is_within_a_bound_of_exac
 
 
 @pytest.mark.parametrize("dim", fbgemm_adagrad.DIMS)
-def test_row_wise_adagrad_gives_what_fbgemm_gives(dim: int) -> None:
+def test_row_wise_adagrad_gives_the_values_of_fbgemm(dim: int) -> None:
     weights = fbgemm_adagrad.weights()[dim]
     space = KeySpace(fbgemm_adagrad.ROWS, None, (RowRange(0, dim),))
     rate, eps = fbgemm_adagrad.RATE, fbgemm_adagrad.EPS

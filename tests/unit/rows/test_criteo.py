@@ -88,7 +88,7 @@ def test_a_model_learns_from_rows_of_several_dims(trace: Trace) -> None:
     assert np.mean(losses[-50:]) < 0.95 * losses[0]
 
 
-def test_the_loss_of_several_dims_is_that_of_values(trace: Trace) -> None:
+def test_the_loss_with_rows_of_several_dims_equals_the_loss_with_single_values(trace: Trace) -> None:
     of_rows = LogisticRegression(learning_rate=0.2, space=trace.space)
     of_values = LogisticRegression(learning_rate=0.2)
     rows, values = np.zeros(trace.space.n_values, np.uint32), np.zeros(trace.space.size, np.uint32)
@@ -110,7 +110,7 @@ def test_the_loss_of_several_dims_is_that_of_values(trace: Trace) -> None:
         (["TOP_K=20000"], "top_k"),
     ],
 )  # fmt: skip
-def test_what_has_no_several_dims_is_refused(arguments: list[str], other: str) -> None:
+def test_settings_that_cannot_have_several_dims_are_refused(arguments: list[str], other: str) -> None:
     with pytest.raises(ConfigError, match=other):
         load_config(["TABLES=criteo", *arguments])
 
@@ -121,7 +121,7 @@ def test_each_design_with_rows_takes_the_tables(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["hotset", "collect"])
-def test_its_hot_sets_fit_into_the_switch(name: str) -> None:
+def test_the_hot_sets_of_criteo_fit_into_the_switch(name: str) -> None:
     config = Config(tables="criteo", design=name)
     assert config.has_room_for_profile and config.top_k == 2_388 and config.max_dim == 64
     assert KeySpace(FIRST_ROWS[-1], ranges=config.row_ranges).n_values < 2**24

@@ -63,7 +63,7 @@ def moved(rows: Sequence[HotParam], job: int, change: HotSetChange, ranges: RowR
     top_k=st.integers(1, 150),
     max_swaps=st.integers(0, 40),
 )
-def test_for_one_dim_slots_change_nothing(
+def test_rows_of_one_dim_are_chosen_alike_with_and_without_slots(
     dim: int, seed: int, n_hot: int, room: int, top_k: int, max_swaps: int
 ) -> None:
     """`choose`, which counts slots only, is the second implementation."""
@@ -148,7 +148,7 @@ def test_a_wide_row_replaces_the_rows_of_one_slot_whose_rates_are_lowest_togethe
         assert bool(change) is moves
 
 
-def test_a_narrow_row_replaces_a_wide_one_only_by_the_whole_rate_of_that() -> None:
+def test_a_narrow_row_replaces_a_wide_row_only_if_hotter_than_the_whole_wide_row() -> None:
     wide = [key for key in range(400, 430) if lane_of(key, lanes_of_dim(64)) == 0][:SLOTS]
     rows = [row(key, slot, MIXED) for slot, key in enumerate(wide)]
     [narrow] = keys_in_bank(3, 1)

@@ -140,7 +140,9 @@ dims = st.sampled_from(DIMS)
     st.integers(1, 4),
 )
 @settings(max_examples=60)
-def test_the_limit_is_what_the_controller_places(rows: list[tuple[int, int]], slots: int) -> None:
+def test_the_limit_is_the_number_of_rows_that_the_controller_can_place(
+    rows: list[tuple[int, int]], slots: int
+) -> None:
     """The controller places wider rows first, and has a row at one slot of its banks."""
     keys = np.array([key for key, _ in rows], np.uint64)
     row_dims = np.array([dim for _, dim in rows], np.int64)
@@ -161,7 +163,9 @@ def test_the_limit_is_what_the_controller_places(rows: list[tuple[int, int]], sl
 
 
 @pytest.mark.parametrize("dim", DIMS)
-def test_a_curves_limit_and_memory_are_those_of_its_rows(tmp_path: Path, dim: int) -> None:
+def test_the_limit_and_the_memory_of_a_curve_follow_from_the_dim_of_its_rows(
+    tmp_path: Path, dim: int
+) -> None:
     keys = np.arange(5_000, dtype=np.uint64)
     log = tmp_path / "log.parquet"
     pl.DataFrame({"key": keys, "updates": np.ones(5_000, np.int64)}).write_parquet(log)
@@ -223,7 +227,7 @@ def test_more_rows_than_slots_are_refused(tmp_path: Path, dim: int) -> None:
     assert choice.build([write_log(tmp_path)], rows, ranges=(RowRange(0, dim),)).height == 120
 
 
-def test_bytes_are_those_of_the_program() -> None:
+def test_the_memory_of_rows_is_counted_from_the_compiled_program() -> None:
     schema = fy.P4Schema(design("hotset").p4info)
     table = schema.tables[f"{INGRESS}lookup_00.hot_params"]
     actions = [action for action in table.actions if action.alias.split(".")[-1] != "NoAction"]
@@ -234,7 +238,7 @@ def test_bytes_are_those_of_the_program() -> None:
     assert memory_of(LANES * SLOTS, 1).registers == memory_of(SLOTS, 128).registers == 2_097_152
 
 
-def test_sizes_have_units() -> None:
+def test_sizes_are_printed_with_units() -> None:
     sizes = {0: "0 bytes", 999: "999 bytes", 1_000: "1 kB", 2_097_152: "2.1 MB", 3 * 10**9: "3 GB"}
     assert {size: size_text(size) for size in sizes} == sizes
 

@@ -21,7 +21,7 @@ RULE = ("256 values", "2 keys", 128)
 
 
 @given(st.integers(1, 5_000))
-def test_the_keys_of_a_long_row_are_those_of_a_table(values: int) -> None:
+def test_a_long_row_takes_as_many_keys_as_in_a_table(values: int) -> None:
     table = make_tables({"rows": (7, values)})["rows"]
     keys, dim = split_row(values)
     assert (table.keys_of_row, table.dim) == (keys, values) and dim <= MAX_DIM

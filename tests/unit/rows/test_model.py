@@ -11,7 +11,7 @@ from hosts.workload.generator import Shape, generate
 
 
 @pytest.mark.parametrize("dim", [3, 16, 100])
-def test_the_loss_of_rows_is_that_of_values(dim: int) -> None:
+def test_the_loss_with_rows_equals_the_loss_with_single_values(dim: int) -> None:
     trace = generate(
         Shape("t", 500, 50, 0.5, 40, 4), workers=1, steps=300, seed=2, progress=lambda done: None
     )

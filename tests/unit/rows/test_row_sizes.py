@@ -8,7 +8,7 @@ from foundation.protocol.header import DIMS, HEADER_BYTES, KEYS, LANES, QUAD, VA
 from tools.evidence.result import published_table
 
 
-def test_published_sizes_are_those_of_the_format() -> None:
+def test_published_sizes_of_rows_follow_from_the_format_of_an_rpc() -> None:
     expected = {}
     for dim in DIMS:
         lanes = lanes_of_dim(dim)

@@ -46,7 +46,7 @@ def registers_of(param: HotParam) -> list[tuple[int, int, int]]:
 
 @given(ranges(), keys, keys, ranges(), keys)
 @settings(deadline=None)
-def test_no_two_rows_share_a_register_whatever_their_dims(
+def test_no_two_rows_of_any_dims_share_a_register(
     rows: RowRanges, first: list[int], then: list[int], rows_of_other: RowRanges, others: list[int]
 ) -> None:
     entries: dict[tuple[int, int], HotParam] = {}
@@ -106,7 +106,7 @@ def test_the_first_rows_that_find_room_are_kept(rows: RowRanges, wanted: list[in
     assert first_per_lane(wanted, np.full(LANES, slots), rows) == kept
 
 
-def test_a_job_gives_back_wide_rows_for_another_ones_quota() -> None:
+def test_a_job_gives_back_wide_rows_for_the_quota_of_another_job() -> None:
     wide = (RowRange(0, 128),)
     entries = [move.param for move in plan([], OTHER, range(3), True, slots=3, ranges=wide).arriving]
     quotas = {JOB: 2 * LANES, OTHER: LANES}
@@ -154,19 +154,19 @@ def test_a_run_with_rows_has_sizes_that_fit(dim: int) -> None:
         ),
     ],
 )
-def test_rows_that_a_run_cannot_have(variables: list[str], reported: str) -> None:
+def test_rows_that_a_run_cannot_have_are_refused(variables: list[str], reported: str) -> None:
     with pytest.raises(ConfigError, match=reported):
         load_config(variables)
 
 
 @pytest.mark.parametrize("codec", ["scapy", "mixed"])
 @pytest.mark.parametrize("variables", [["DIM=16"], ["DIM=128"], ["TABLES=criteo"]], ids=str)
-def test_agents_of_scapy_take_rows_in_sizes_that_they_carry(codec: str, variables: list[str]) -> None:
+def test_agents_of_scapy_take_rows_with_their_default_sizes(codec: str, variables: list[str]) -> None:
     config, of_ones = load_config([*variables, f"CODEC={codec}"]), load_config([f"CODEC={codec}"])
     assert config.max_dim > 1 and config.codec == codec
     assert (config.top_k, config.workload) == (of_ones.top_k, of_ones.workload)
     assert config.window == of_ones.window and config.has_room_for_profile
 
 
-def test_a_run_of_rows_of_one_is_the_default() -> None:
+def test_rows_of_one_value_are_the_default() -> None:
     assert Config().dim == 1 and Config(dim=1) == Config()

@@ -93,7 +93,7 @@ FIRST_KEY = looked_up_by("key", ["scalars", "key_0"])  # of all lanes
         ),
     ],
 )  # fmt: skip
-def test_a_program_that_tears_or_mixes_up_rows_is_found(
+def test_a_program_that_tears_rows_or_mixes_rows_up_is_found(
     arm: Arm, change: Callable[[Description], int], fault: str
 ) -> None:
     fails_soon(SimulatedTestbed(arm, changed(arm, change), ranges=MIXED), fault)

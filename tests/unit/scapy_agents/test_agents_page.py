@@ -21,14 +21,14 @@ def run_example() -> tuple[str, dict[str, Any]]:
     return printed.getvalue(), names
 
 
-def test_the_push_is_shown_as_scapy_shows_it() -> None:
+def test_the_page_shows_the_push_as_scapy_prints_the_packet() -> None:
     printed, _ = run_example()
     [shown] = re.findall(r"```\n(###\[ Hotline.*?)```", PAGE.read_text(), re.DOTALL)
     packet = printed[printed.index("###[ Hotline") :].partition("\n\n")[0]
     assert [line.strip() for line in packet.splitlines()] == [line.strip() for line in shown.splitlines()]
 
 
-def test_the_example_adds_what_it_pushes() -> None:
+def test_the_example_of_the_page_adds_its_pushes() -> None:
     printed, names = run_example()
     assert names["acknowledged"] == {5, 7} and names["worker"].idle
     assert dict(names["server"].stores[2].values) == {7: (40,), 5: (2**32 - 3,)}

@@ -110,7 +110,7 @@ def test_rows_of_every_dim_have_the_same_bytes(op: int, flags: int) -> None:
                 assert not accepts(changed)
 
 
-def test_a_datagram_that_says_more_than_it_has_is_malformed() -> None:
+def test_a_datagram_whose_counts_exceed_its_length_is_malformed() -> None:
     """Whatever its length: a long list of Scapy's would be an error, which ends an agent."""
     for length in (HEADER_BYTES, 1_400, 65_507):
         for flags in (KEYS, VALUES, KEYS | VALUES):
@@ -176,7 +176,7 @@ def test_a_command_with_a_wrong_header_is_malformed(changes: dict[str, int]) -> 
 
 
 @pytest.mark.parametrize(("proc", "queue", "stamped"), [(5, 7, (5, 7)), (2**40, -3, (2**32 - 1, 0))])
-def test_the_times_of_an_answer(proc: int, queue: int, stamped: tuple[int, int]) -> None:
+def test_times_in_an_answer_are_clamped_to_32_bits(proc: int, queue: int, stamped: tuple[int, int]) -> None:
     datagram = packets.stamp(bytes(Hotline(seq=2**32 - 1, residence=2**32 - 1)), proc, queue)
     assert (
         Hotline(datagram).fields | {"ps_proc": 0, "ps_queue": 0}

@@ -118,7 +118,7 @@ def test_agents_of_scapy_train_rows(log_dir: Path, ranges: RowRanges, dim: int) 
     assert found == expected
 
 
-def test_the_logs_of_agents_of_scapy(log_dir: Path) -> None:
+def test_agents_of_scapy_write_logs_of_rpcs_operations_and_updates(log_dir: Path) -> None:
     values_after_training(log_dir, WORKER, (SERVER, SERVER), steps=4)
     rpcs = pl.read_parquet(log_dir / "rpc-worker-1-*.parquet")
     operations = pl.read_parquet(log_dir / "operations-worker-1-*.parquet")
@@ -147,7 +147,7 @@ def test_the_logs_of_agents_of_scapy(log_dir: Path) -> None:
         ({"window": 65}, "window: Input should be less than or equal to 64"),
     ],
 )
-def test_an_agent_of_scapy_says_what_it_cannot_do(
+def test_an_agent_of_scapy_refuses_settings_that_need_compiled_agents(
     log_dir: Path, module: str, changes: dict[str, object], reason: str
 ) -> None:
     config = worker_config(log_dir, **changes) if module == WORKER else server_config(log_dir, 0, **changes)
@@ -164,7 +164,7 @@ def test_an_agent_of_scapy_says_what_it_cannot_do(
         (WORKER, {"n_ps": 3}, "services: expected PS 0 to 2, got PS [0, 1]"),
     ],
 )
-def test_settings_of_one_kind_of_agent(
+def test_settings_that_workers_or_servers_of_scapy_cannot_have_are_refused(
     log_dir: Path, module: str, changes: dict[str, object], reason: str
 ) -> None:
     config = worker_config(log_dir, **changes) if module == WORKER else server_config(log_dir, 0, **changes)

@@ -184,7 +184,7 @@ def _ranked(datagram: bytes) -> bytes:
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
 @settings(max_examples=examples(3), deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_both_servers_give_the_same_answers(space: KeySpace, seed: int) -> None:
+def test_the_scapy_and_the_compiled_server_give_the_same_answers(space: KeySpace, seed: int) -> None:
     random = Random(seed)
     pair = Pair(space, random)
     for datagram in requests_of_many_epochs(JOBS[0], 1, PS):

@@ -52,7 +52,7 @@ def test_an_error_names_the_invalid_setting(wrong: dict[str, Any]) -> None:
         SimulationConfig.model_validate(wrong)
 
 
-def test_arm_repeat_is_left_out_and_that_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_arm_repeat_is_left_out_with_a_single_message(caplog: pytest.LogCaptureFixture) -> None:
     config = SimulationConfig.model_validate({"arms": ("baseline", "repeat", "offload")})
     assert config.arms == ("baseline", "offload")
     assert caplog.messages == ["arm repeat is left out: a simulation has no noise that it could show"]

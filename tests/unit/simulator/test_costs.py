@@ -40,7 +40,7 @@ from tests.harness.records import a_block, a_record
         {"outages": [{"host": "w1", "from_ms": 1e300, "duration_ms": 1}]},
     ],
 )  # fmt: skip
-def test_what_no_clock_can_count_is_refused(network: dict[str, Any]) -> None:
+def test_network_settings_beyond_the_range_of_the_clock_are_refused(network: dict[str, Any]) -> None:
     expected = r"less than or equal|expected 0 \(unlimited\) or at least 0\.0"
     with pytest.raises(ValidationError, match=expected):
         Network.model_validate(network)
@@ -72,7 +72,7 @@ def test_measured_costs_are_drawn_from_a_runs_quantiles(tmp_path: Path) -> None:
     assert (costs.lane_ns, costs.value_ns) == (0, 0)
 
 
-def test_measured_costs_are_those_of_an_arm_that_the_run_has(tmp_path: Path) -> None:
+def test_measured_costs_are_of_the_named_arm_or_else_of_all_arms(tmp_path: Path) -> None:
     rows = {"arm": ["baseline", "offload"], "w_proc_us": [1.0, 2.0], "ps_proc_us": [3.0, 5.0]}
     pl.DataFrame({**rows, "measured": True}).write_parquet(tmp_path / "rpc.parquet")
     found = [
@@ -117,7 +117,7 @@ def test_links_are_in_picoseconds_a_byte_and_in_bytes() -> None:
     assert (free.picoseconds_per_byte, free.ecn_threshold, free.impaired) == (0, NEVER, 0)
 
 
-def test_a_rack_has_all_that_its_workers_have_together_or_what_is_given() -> None:
+def test_a_rack_has_the_sum_of_its_workers_bandwidths_unless_given() -> None:
     assert len(uplinks_of(Network(), 8)) == 0
     racks = uplinks_of(Network(rate_mbit=1_000, rack=4, loss=0.5), 9)
     assert len(racks) == 3 and (racks.picoseconds_per_byte == 2_000).all()

@@ -47,7 +47,7 @@ def read(run: Path) -> tuple[Path, RunRecord, Summary]:
     return run, record, summarise(run, record)
 
 
-def test_what_counters_and_lone_rpcs_say_is_taken_as_it_is(real: Path) -> None:
+def test_costs_are_taken_from_counters_and_lone_rpcs(real: Path) -> None:
     hosts = costs_of_run(*read(real))
     # RPCs a step are those of measured steps, and the counters' of all steps.
     assert hosts.program_ns == pytest.approx(PROGRAM_NS, rel=0.02)
@@ -67,7 +67,7 @@ def test_without_the_kernels_program_a_switch_costs_no_host_time(real: Path) -> 
     assert (hosts.program_ns, hosts.lookup_ns, hosts.hit_ns, hosts.answer_ns) == (None, 0, 0, 0)
 
 
-def test_a_run_without_arm_hot_or_without_lone_rpcs_has_no_such_costs(real: Path, tmp_path: Path) -> None:
+def test_a_run_without_offload_or_without_lone_rpcs_has_no_direct_costs(real: Path, tmp_path: Path) -> None:
     run, record, summary = read(real)
     whole = record.blocks
     record.blocks = [block for block in whole if block.arm != "offload"]
@@ -80,7 +80,7 @@ def test_a_run_without_arm_hot_or_without_lone_rpcs_has_no_such_costs(real: Path
         costs_of_run(tmp_path, record, summary)
 
 
-def test_what_is_left_of_a_steps_cpu_is_for_sending_and_for_what_follows_an_operation() -> None:
+def test_remaining_cpu_time_of_a_step_is_attributed_to_sending_and_to_ends_of_operations() -> None:
     """Servers took 200 µs more of 100 packets, which workers send as well; those took 1,000 more in all."""
     hosts = HostCosts(send_ns=5_000, end_ns=150_000)
     found = correct_costs(hosts, ArmCosts(3_000, 1_200, 100), ArmCosts(2_000, 1_000, 100))
@@ -119,7 +119,7 @@ class TestColdTime:
         assert fit_cold_time(self.HOSTS, self.MEASURED, 500.0, trial, capacity) == self.HOSTS
 
 
-def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
+def test_a_simulation_finds_the_costs_of_a_run_and_predicts_dedicated_cores(
     real: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model is off by little; with cores of their own workers no longer wait for each other."""

@@ -80,7 +80,7 @@ def simulated(run: Path, record: RunRecord, quiet: QuietRun) -> Virtual:
     return simulate_dedicated_switch(run, record)
 
 
-def test_a_quiet_run_is_trusted_and_claims_what_it_claimed_without_a_look_at_its_costs(
+def test_a_quiet_run_is_trusted_and_keeps_its_claims(
     quiet: QuietRun,
 ) -> None:
     prediction = quiet.prediction
@@ -109,7 +109,7 @@ def test_a_disturbed_run_claims_nothing_that_the_quiet_run_does_not_claim(
     assert new == {}
 
 
-def test_costs_are_those_of_undisturbed_blocks(quiet: QuietRun, tmp_path: Path) -> None:
+def test_costs_are_fitted_to_undisturbed_blocks(quiet: QuietRun, tmp_path: Path) -> None:
     """A disturbance that takes most of a CPU in a few blocks changes no cost; in all blocks it does."""
 
     def costs(run: Path) -> dict[str, float]:
@@ -149,7 +149,7 @@ def test_a_simulation_with_costs_of_a_busy_machine_claims_counts_only(
         assert not {name for name, claim in found.items() if claim.sign and claim.metric.kind != "count"}
 
 
-def test_a_slight_disturbance_still_claims_what_servers_save(quiet: QuietRun) -> None:
+def test_a_slight_disturbance_keeps_the_claim_that_servers_save_cpu(quiet: QuietRun) -> None:
     slight = Injection("others' CPU", "a few blocks", share=0.06, pollution=0.5, seed=3)
     found = predict_disturbed(quiet, slight)
     assert found.reservations.is_any_disturbed and found.reservations.verdict is None

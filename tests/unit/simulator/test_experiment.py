@@ -67,7 +67,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     return folder, simulate(folder)
 
 
-def test_it_leaves_a_whole_run_folder(done: tuple[Path, Result]) -> None:
+def test_a_simulated_run_leaves_a_whole_run_folder(done: tuple[Path, Result]) -> None:
     folder, result = done
     assert result.exit_code == 0, result.output
     run = folder / "runs" / "latest"
@@ -103,7 +103,7 @@ def test_it_leaves_a_whole_run_folder(done: tuple[Path, Result]) -> None:
     assert f"Simulated: {summary['rpcs']:,} RPCs, {summary['packet_passes']:,} passes" in facts
 
 
-def test_it_prints_the_table_of_a_run(done: tuple[Path, Result]) -> None:
+def test_a_simulated_run_prints_the_table_of_a_run(done: tuple[Path, Result]) -> None:
     folder, result = done
     lines = [line for line in result.stdout.splitlines() if str(folder) not in line]
     assert max(map(len, lines)) <= 80 and len(lines) < 25
@@ -185,7 +185,7 @@ def test_more_hosts_than_a_switch_has_ports_are_refused(tmp_path: Path) -> None:
         assert message in result.output and result.output.count("\n") == 1
 
 
-def test_an_error_is_one_line(tmp_path: Path) -> None:
+def test_an_error_of_a_simulation_is_one_line(tmp_path: Path) -> None:
     result = simulate(tmp_path, after="rate = 3\n")
     assert result.exit_code == 1
     assert result.output.count("\n") == 1 and "hosts.rate" in result.output
@@ -198,7 +198,7 @@ def record_of(folder: Path, settings: str, design: str = "none") -> Any:
     return json.loads((folder / "runs" / "latest" / "run.json").read_text())
 
 
-def test_servers_that_optimise_have_all_gradients_and_train_as_those_that_add(tmp_path: Path) -> None:
+def test_servers_that_optimise_get_all_gradients_and_train_like_servers_that_add(tmp_path: Path) -> None:
     added = record_of(tmp_path / "add", "learning_rate = 0.5")
     for text in ("sgd(lr=0.5)", "adagrad"):
         record = record_of(tmp_path / text, f'optimiser = "{text}"')

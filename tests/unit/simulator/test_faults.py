@@ -45,7 +45,7 @@ SOON_MS = 1_000
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("fault", "arm"), MATRIX_ROWS)
 @some_and_many(SCHEDULES, SOAKED, rows=len(MATRIX_ROWS))
-def test_nothing_is_lost(fault: str, arm: str, first: int, schedules: int) -> None:
+def test_no_fault_loses_doubles_or_tears_an_update(fault: str, arm: str, first: int, schedules: int) -> None:
     tally = Tally.model_validate_json(play_seeds(fault, arm, first, schedules))
     assert tally.failures == ()
     assert (tally.lost, tally.doubled, tally.torn, tally.misread, tally.stuck) == (0, 0, 0, 0, 0)
@@ -68,7 +68,7 @@ def test_an_arm_gets_the_faults_of_its_design() -> None:
     assert injected == {**with_switch, "none": every - needs_more - needs_contents}
 
 
-def test_everything_draws_the_faults_of_a_design() -> None:
+def test_the_fault_everything_draws_from_all_faults_of_a_design() -> None:
     schedules = [draw_faults("everything", "none", seed) for seed in range(300)]
     drawn = {injection.kind for schedule in schedules for injection in schedule.injections}
     assert drawn == set(kinds_of(design("none"))) - {"worker killed"} >= {"delay", "link", "disk full"}
@@ -89,7 +89,7 @@ def test_a_schedule_is_a_history(fault: str) -> None:
     assert found[0] == found[1]
 
 
-def test_a_row_adds_up() -> None:
+def test_a_row_of_the_table_is_the_sum_of_its_schedules() -> None:
     testbed = cached_testbed("offload")
     each = [play_effective(testbed, "link", "offload", seed) for seed in range(3)]
     whole = Tally.model_validate_json(play_seeds("link", "offload", 0, 3))
@@ -105,7 +105,7 @@ def test_a_row_adds_up() -> None:
         assert not whole.model_copy(update=wrong).holds
 
 
-def test_what_is_published_of_a_schedule() -> None:
+def test_the_tally_counts_the_outcomes_of_a_schedule() -> None:
     outcome = ScheduleOutcome(
         took_effect=False, rpcs=7, during=3, recovery_ms=1.5, at_rest=False,
         judgement=Judgement(sent=11, lost=1, doubled=2, early=4, late=8, torn=16),
@@ -120,7 +120,7 @@ def test_what_is_published_of_a_schedule() -> None:
     assert quantiles(range(1, 101)) == {"p50": 50, "p99": 99}
 
 
-def test_rpcs_are_what_workers_have_sent_where_nothing_is_sent_again() -> None:
+def test_without_retransmissions_the_counted_rpcs_are_the_sent_frames() -> None:
     testbed = cached_testbed("offload")
     outcome = play_schedule(testbed, replace(draw_faults("loss", "offload", 8), loss=0.0))
     assert outcome.rpcs == outcome.during == int(testbed.world.up.frames[:WORKERS].sum()) > RPCS

@@ -57,7 +57,7 @@ def test_both_kinds_of_agents_take_part() -> None:
         assert len(keys) > 20 and sums.any()
 
 
-def test_agents_of_scapy_get_the_faults_that_they_survive() -> None:
+def test_agents_of_scapy_get_only_faults_that_agents_of_scapy_survive() -> None:
     survived = {arm: set(faults_of(design(ARMS[arm].design), is_mixed=True)) for arm in ARM_NAMES}
     of_durable = {name for name, kind in KINDS.items() if kind.needs == "durability"} | {"kills"}
     for arm in ARM_NAMES:

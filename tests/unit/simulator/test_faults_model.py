@@ -62,7 +62,7 @@ def held(operations: WorkerOperations, *pushes: tuple[int, int, int]) -> Values:
 TWO = ((0, PUSH, 10, 20, [3, 5]), (1, PUSH, 15, 30, [5]))
 
 
-def test_what_was_acknowledged_is_held() -> None:
+def test_acknowledged_pushes_are_held_exactly_once() -> None:
     made = history(*TWO)
     whole = held(made, (0, 0, 3), (0, 0, 5), (1, 0, 5))
     assert judge(made, whole) == Judgement(sent=3, lost=0, doubled=0, early=0, late=0, torn=0)
@@ -81,7 +81,7 @@ def test_an_unacknowledged_push_of_a_dead_worker_counts_once_or_not() -> None:
     assert judge(made, held(made, *sure, (2, 0, 9), (2, 0, 9))).doubled == 1
 
 
-def test_a_pull_brings_what_was_acknowledged_before_and_nothing_that_was_not_begun() -> None:
+def test_a_pull_brings_pushes_acknowledged_before_and_none_begun_later() -> None:
     def pulled(value: int, invoked: int, completed: int, blind: list[list[int]] | None = None) -> Judgement:
         made = history(*TWO, (2, PULL, invoked, completed, [5]))
         made.pulled[2, 0, 5] = value
@@ -102,7 +102,7 @@ def test_a_pull_brings_what_was_acknowledged_before_and_nothing_that_was_not_beg
 
 @settings(max_examples=50)
 @given(st.integers(0, 2**62), st.booleans())
-def test_what_is_pushed_follows_from_the_seed(seed: int, is_extreme: bool) -> None:
+def test_pushed_values_follow_from_the_seed(seed: int, is_extreme: bool) -> None:
     made = history(*TWO, seed=seed)
     made.header.is_extreme = is_extreme
     deltas = [int(_delta_of(made.header, 0, k, key)) for k in range(8) for key in range(KEYS)]

@@ -191,7 +191,7 @@ def test_a_broken_recovery_is_found(
     assert play_schedule(testbed, schedule).holds
 
 
-def test_the_recoveries_are_the_real_ones() -> None:
+def test_the_simulator_runs_the_recovery_code_of_real_processes() -> None:
     """The simulator has no recovery code of its own."""
     assert vars(virtual)["renew"] is replay.renew
     assert isinstance(cached_testbed("offload-proxy").servers[0].core, ParameterServer)

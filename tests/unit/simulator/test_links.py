@@ -67,7 +67,7 @@ def put(of: World, link: Any, length: int, now: int) -> int:
     return f
 
 
-def test_a_frame_takes_its_bytes_its_way_and_waits_for_those_before() -> None:
+def test_a_frame_takes_transmission_and_delay_and_waits_for_earlier_frames() -> None:
     """At 8 Mbit/s a byte takes 1 µs; a frame has 24 more on the wire."""
     found, link = world(), links_of(Network(rate_mbit=8, delay_us=50), 1)[0]
     for now in (0, 0, 10_000_000):
@@ -76,7 +76,7 @@ def test_a_frame_takes_its_bytes_its_way_and_waits_for_those_before() -> None:
     assert (link.waited, link.longest_queue, link.frames, link.bytes) == (100_000, 176, 3, 228)
 
 
-def test_what_does_not_fit_the_queue_is_dropped() -> None:
+def test_frames_that_do_not_fit_the_queue_are_dropped() -> None:
     found, link = world(), links_of(Network(rate_mbit=8, delay_us=0, queue_kb=1), 1)[0]
     for _ in range(12):
         put(found, link, 100, 0)
@@ -92,7 +92,7 @@ def test_a_cable_without_limit_takes_no_time() -> None:
     assert {time for time, _ in taken(found)} == {3_007} and link.dropped == 0
 
 
-def test_faults_happen_as_often_as_they_should_and_every_frame_is_accounted_for() -> None:
+def test_faults_have_their_configured_rates_and_every_frame_is_accounted_for() -> None:
     network = Network(rate_mbit=0, delay_us=1, loss=0.2, duplication=0.3, reordering=0.25, extra_delay_us=5)
     found, link = world(), links_of(network, 1)[0]
     arrived = []
@@ -138,7 +138,7 @@ def test_only_ecn_capable_frames_are_marked_with_a_valid_checksum(bits: int, mar
     assert head.tobytes() == expected.tobytes()
 
 
-def test_frames_that_know_ecn_are_marked_in_a_long_queue() -> None:
+def test_ecn_capable_frames_are_marked_in_a_long_queue() -> None:
     found, link = world(), links_of(Network(rate_mbit=8, delay_us=0, mark_kb=0.25), 1)[0]
     head = np.frombuffer(frames.build(UdpFrame(A, B, b"")), np.uint8)
     found.frames.head[:] = head

@@ -38,7 +38,7 @@ def test_a_quota_keeps_a_noisy_job_from_a_jobs_slots() -> None:
 
 
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=list(NETWORKS))
-def test_a_noisy_job_costs_its_neighbour_what_shared_cables_explain(network: Network) -> None:
+def test_a_noisy_job_costs_its_neighbour_no_more_than_shared_cables_explain(network: Network) -> None:
     found = {case: measure(case, network, STEPS) for case in noisy.CASES}
     alone, beside = found["alone"], found["with a quota"]
     assert beside.hit_share > 0.98 * alone.hit_share > 0.6

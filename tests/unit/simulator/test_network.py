@@ -130,7 +130,7 @@ def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
     cores=st.integers(1, 3),
     arm=st.sampled_from(MEASURED),
 )
-def test_whatever_the_network_does_nothing_is_lost_or_doubled(
+def test_no_update_is_lost_or_doubled_on_any_network(
     seed: int, loss: float, duplication: float, reordering: float, queue_kb: float, cores: int, arm: Arm
 ) -> None:
     network = Network(loss=loss, duplication=duplication, reordering=reordering, queue_kb=queue_kb)
@@ -138,7 +138,7 @@ def test_whatever_the_network_does_nothing_is_lost_or_doubled(
     operate_to_rest(testbed, 4)
 
 
-def test_a_seed_is_a_run() -> None:
+def test_equal_seeds_give_equal_simulations() -> None:
     def run(seed: int) -> bytes:
         testbed = RandomTestbed(OFFLOAD, network=FAULTY, hot=HALF, seed=seed)
         testbed.operate(6)
@@ -202,7 +202,7 @@ def test_the_program_sees_how_long_packets_wait_for_a_port() -> None:
     assert waits.max() > 300 and (waits > 0).mean() > 0.5
 
 
-def test_a_switch_takes_its_time_of_every_frame_and_the_program_sees_it() -> None:
+def test_every_pass_takes_the_switchs_time_and_the_program_measures_the_residence() -> None:
     """7 µs a pass, of which an RPC has one where the switch answers it and else two."""
 
     def rows_of(switch_us: float) -> Any:
@@ -218,7 +218,7 @@ def test_a_switch_takes_its_time_of_every_frame_and_the_program_sees_it() -> Non
     assert (rows_of(0).residence_us == 0).all()
 
 
-def test_frames_wait_before_a_switch_that_takes_so_many_a_second() -> None:
+def test_frames_wait_before_a_switch_with_a_limited_packet_rate() -> None:
     """10,000 a second: no two passes begin within 100 µs, and everything else takes much less."""
     testbed = RandomTestbed(BASELINE, network=Network(switch_us=20, switch_mpps=0.01))
     operate_to_rest(testbed, 3)
@@ -230,7 +230,7 @@ def test_frames_wait_before_a_switch_that_takes_so_many_a_second() -> None:
     assert residences.min() >= 40 and np.median(residences) > 300
 
 
-def test_a_server_takes_its_time_and_requests_wait_for_it() -> None:
+def test_requests_wait_for_a_server_that_takes_1_ms_each() -> None:
     """1 ms each, one after the other; cables and everything else take 10 µs at most."""
     testbed = RandomTestbed(BASELINE, workers=1, servers=1, hosts=HostCosts(serve_ns=1_000_000, lane_ns=0))
     testbed.network.clients[0].hint(None)
@@ -312,7 +312,7 @@ def test_sleeping_takes_cpu_time_and_waking_an_idle_core_takes_time_only() -> No
 
 
 @pytest.mark.parametrize("field", ["finish_ns", "end_ns", "push_ns"])
-def test_what_follows_an_operation_takes_its_workers_time(
+def test_the_costs_that_follow_an_operation_take_the_workers_time(
     field: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(ns: int) -> tuple[int, Counter[str]]:
@@ -372,7 +372,7 @@ def test_a_network_without_events_is_an_error(monkeypatch: pytest.MonkeyPatch) -
         testbed.operate(1)
 
 
-def test_more_hosts_than_a_kind_has_in_a_real_network() -> None:
+def test_a_simulation_may_have_more_hosts_than_a_real_network() -> None:
     """Ports beyond the CPU's, and addresses beyond a block."""
     testbed = RandomTestbed(OFFLOAD_PROXY, workers=252, servers=4, hot=HALF)
     operate_to_rest(testbed, 1, lanes=5_000)
@@ -396,7 +396,7 @@ def test_workers_of_a_rack_share_a_port(arm: Arm) -> None:
     assert (world.racks_down.frames > 0).all()
 
 
-def test_more_workers_than_a_switch_has_ports() -> None:
+def test_workers_in_racks_may_exceed_the_ports_of_a_switch() -> None:
     testbed = RandomTestbed(OFFLOAD, workers=512, servers=128, network=Network(rack=8), hot=HALF)
     operate_to_rest(testbed, 1, lanes=20_000)
     assert (testbed.network.world.up.frames[:512] > 0).all()
@@ -414,7 +414,7 @@ def test_a_cable_that_is_down_loses_frames_for_as_long() -> None:
     assert ended[0] > 30_000_000 > max(ended[1:])
 
 
-def test_a_cable_that_is_slow_for_a_while_is_as_before_afterwards() -> None:
+def test_a_cable_that_was_slow_for_a_while_is_fast_again() -> None:
     """Outages that overlap add up; one comes again and again."""
     slow = [
         LinkOutage(host="p1", from_ms=1, duration_ms=4, extra_delay_us=500),

@@ -55,7 +55,7 @@ def read(
 
 
 @pytest.mark.parametrize("name", ["hotset", "none", "switchml"])
-def test_rows_are_read_as_they_were_written(name: str) -> None:
+def test_rows_are_read_as_written(name: str) -> None:
     chosen = design(name)
     control = controlled(chosen)
     rows = [*control_of(chosen).rows(SwitchHosts(workers=3, servers=2), list(chosen.arms), 1)]

@@ -114,7 +114,7 @@ async def test_an_agent_without_an_answer_is_named(
             await agent.call({"cmd": command}, timeout_s=timeout_s)
 
 
-async def test_the_death_of_an_idle_agent_stops_the_work_of_others(tmp_path: Path) -> None:
+async def test_the_death_of_an_idle_agent_stops_the_work_of_the_remaining_agents(tmp_path: Path) -> None:
     async with agents(tmp_path, "worker-1", "worker-2") as started:
         stopped = asyncio.Event()
 
@@ -149,7 +149,7 @@ async def test_a_cancelled_call_can_be_settled(tmp_path: Path) -> None:
         assert await agent.call({"cmd": "run", "steps": 2}) == {"ok": True, "steps": 2}
 
 
-async def test_supervised_work_returns_and_fails_as_itself(tmp_path: Path) -> None:
+async def test_supervised_work_returns_its_result_and_raises_its_own_error(tmp_path: Path) -> None:
     async with agents(tmp_path, "worker-1") as started:
         assert await supervise(AsyncMock(return_value=42)(), deaths_of(started)) == 42
         with pytest.raises(ZeroDivisionError):
@@ -167,7 +167,7 @@ async def test_an_agent_that_comes_back_is_asked_again(tmp_path: Path) -> None:
             assert agent.restarts == restarts and agent.pid != first and agent.alive
 
 
-async def test_many_may_ask_one_that_dies_again_and_again(tmp_path: Path) -> None:
+async def test_concurrent_calls_of_an_agent_that_keeps_dying_are_all_answered(tmp_path: Path) -> None:
     """While it comes back, no call reads the answer of another one, and all are answered."""
     async with coming_back(tmp_path) as [agent]:
         seen: list[int] = []
@@ -189,7 +189,7 @@ async def test_many_may_ask_one_that_dies_again_and_again(tmp_path: Path) -> Non
         assert agent.restarts >= 4 and len(seen) >= 60
 
 
-async def test_one_that_ends_by_itself_before_it_is_ready_is_an_error(tmp_path: Path) -> None:
+async def test_an_agent_that_exits_before_its_ready_message_is_an_error(tmp_path: Path) -> None:
     """It would do so again and again."""
     flag = tmp_path / "was here"
     script = f"""
@@ -230,7 +230,7 @@ async def test_the_timeout_lasts_while_a_process_is_down(tmp_path: Path) -> None
     ],
     ids=["unwatched death", "error"],
 )
-async def test_what_no_restart_can_answer_is_an_error(
+async def test_a_death_that_is_not_watched_and_an_error_answer_are_errors(
     tmp_path: Path, watched: bool, command: str, message: str
 ) -> None:
     async with coming_back(tmp_path, watched) as [agent]:

@@ -64,7 +64,7 @@ def test_an_agent_that_does_not_answer_is_reported_with_the_rate_of_the_switch()
         raise AgentFailed("worker-1")
 
 
-def test_a_switch_has_sent_what_its_interfaces_have_sent(tmp_path: Path) -> None:
+def test_the_frames_sent_by_a_switch_are_the_sum_over_its_interfaces(tmp_path: Path) -> None:
     switch = switch_of(Config(), tmp_path, cpu=None)
     switch.interfaces = {1: "lo"}
     before = switch.frames_sent()
@@ -83,7 +83,7 @@ def test_a_run_reports_the_version_of_the_bmv2_that_is_named(fake_bmv2: Path) ->
     assert describe_versions("bmv2")["bmv2"] == "fake: --version"
 
 
-def test_sudo_leaves_the_name_to_what_it_runs(tmp_path: Path) -> None:
+def test_sudo_passes_the_name_of_bmv2_on_to_its_command(tmp_path: Path) -> None:
     for name, script in (("id", "echo 1000"), ("sudo", 'shift; exec /usr/bin/env -i "$@"')):
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)

@@ -42,7 +42,7 @@ async def run(session: Played) -> None:
     await calibrate(session, await probe_capacities(session))
 
 
-async def test_loads_are_fractions_of_what_neither_carries_both_times_where_that_is_the_least(
+async def test_loads_are_fractions_of_the_baselines_capacity_if_the_baseline_is_slowest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     session = Played()
@@ -54,7 +54,9 @@ async def test_loads_are_fractions_of_what_neither_carries_both_times_where_that
     assert session.played == [(arm, 0, 8) for arm in ARMS] + [(arm, 8, 50) for arm in ARMS]
 
 
-async def test_loads_are_fractions_of_what_all_arms_carry(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_loads_are_fractions_of_the_capacity_of_the_slowest_arm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     session = Played()
     monkeypatch.setitem(RATES, "offload", 60.0)
     await run(session)
@@ -83,7 +85,7 @@ async def test_capacity_is_checked_on_separate_steps_and_for_half_the_time(
     assert session.played == [(arm, 58, 25) for arm in ARMS] + [(arm, 83, 25) for arm in ARMS]
 
 
-async def test_what_a_capacity_did_not_get_is_recorded_for_each_arm() -> None:
+async def test_cpu_time_taken_from_a_capacity_measurement_is_recorded_for_each_arm() -> None:
     """The hypervisor takes 3 % of two CPUs while arm offload is measured, and other programs 1 %."""
     session = Played()
     taken = {"offload": 0.03}
@@ -102,5 +104,5 @@ async def test_what_a_capacity_did_not_get_is_recorded_for_each_arm() -> None:
     assert seconds == pytest.approx([2, 1], abs=0.1)
 
 
-def test_what_neither_carried_in_runs_of_before_it_was_measured_again() -> None:
+def test_the_capacity_of_the_baseline_is_read_from_records_without_a_second_measurement() -> None:
     assert capacity_of_baseline({"baseline": 90.0, "offload": 120.0}) == 90

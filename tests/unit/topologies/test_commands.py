@@ -26,7 +26,7 @@ def nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mininet_testbed, "hold_run_lock", refuse)
 
 
-def test_help_only_helps(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_cleanup_removes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cleanup.main(["--help"])
     assert ended.value.code == 0
@@ -38,7 +38,7 @@ def test_help_names_all_variables() -> None:
     assert all(name in reported for name in (*VARIABLES, "CONFIG"))
 
 
-def test_bad_data_is_reported_before_anything_is_set_up(
+def test_bad_data_is_reported_before_the_set_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -56,16 +56,16 @@ def arguments(*given: str, **environment: str) -> list[str]:
     return words[words.index("run") + 1 :]
 
 
-def test_make_passes_what_it_is_given_as_it_is() -> None:
+def test_make_passes_variables_on_unchanged() -> None:
     assert sorted(arguments("DATA=it's a.svm", "TOPK=5")) == ["DATA=it's a.svm", "TOPK=5"]
 
 
-def test_make_passes_on_what_has_no_value() -> None:
+def test_make_passes_on_variables_without_a_value() -> None:
     """It is refused, and not taken for the default."""
     assert arguments("DATA=") == ["DATA="]
 
 
-def test_the_shell_says_that_no_switch_is_running() -> None:
+def test_the_shell_reports_that_no_switch_is_running() -> None:
     with socket.socket() as reserved:  # a port without a listener
         reserved.bind(("127.0.0.1", 0))
         switch = f"127.0.0.1:{reserved.getsockname()[1]}"
@@ -79,5 +79,5 @@ def test_the_shell_says_that_no_switch_is_running() -> None:
     assert done.stderr.startswith(f"shell: no switch is running at {switch}; ") and done.stdout == ""
 
 
-def test_make_takes_nothing_from_the_environment() -> None:
+def test_make_takes_no_variables_from_the_environment() -> None:
     assert arguments("SEED=3", CONFIG="other.toml", DATA="x", TARGET="bmv2") == ["SEED=3"]

@@ -66,7 +66,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("n_full", [0, 1, 5])
-def test_a_writer_tries_again_and_says_so_once(
+def test_a_writer_on_a_full_disk_tries_again_and_logs_one_warning(
     stdin: int, n_full: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -87,7 +87,7 @@ def test_a_writer_raises_the_error_once_its_input_is_closed(stdin: int) -> None:
     assert full_disk.written == 1
 
 
-def test_other_errors_are_raised_at_once(stdin: int) -> None:
+def test_errors_other_than_a_full_disk_are_raised_at_once(stdin: int) -> None:
     def write() -> None:
         raise DataError("a log: no such folder")
 

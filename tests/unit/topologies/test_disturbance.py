@@ -45,7 +45,7 @@ def line(pid: int, parent: int, name: str, *ticks: int) -> str:
     return f"{pid} ({name}) S {parent} 1 1 0 -1 0 0 0 0 0 {' '.join(map(str, ticks))} 20 0 1 0"
 
 
-def test_a_reading_of_the_kernels_files(tmp_path: Path) -> None:
+def test_contention_is_read_from_the_kernels_files(tmp_path: Path) -> None:
     processes = {
         1: line(1, 0, "init", 1, 2, 30, 40),
         2: line(2, 0, "kthreadd", 500, 500, 0, 0),
@@ -63,7 +63,7 @@ def test_a_reading_of_the_kernels_files(tmp_path: Path) -> None:
     assert found.pressure_ms == pytest.approx(8330.219)
 
 
-def test_a_kernel_without_pressure(tmp_path: Path) -> None:
+def test_a_kernel_without_pressure_information_reports_no_pressure(tmp_path: Path) -> None:
     proc = a_proc(tmp_path, {})
     (proc / "pressure" / "cpu").unlink()
     assert read_contention(proc, own_pids=[1], cpus=[0]).pressure_ms == 0
@@ -71,7 +71,7 @@ def test_a_kernel_without_pressure(tmp_path: Path) -> None:
     assert read_contention(proc, own_pids=[1], cpus=[0]).pressure_ms == 0
 
 
-def test_time_that_went_with_a_process_is_not_negative() -> None:
+def test_differences_of_counters_are_not_negative_after_a_process_ends() -> None:
     assert MachineCounters(10, 4, 3, 2).since(MachineCounters(1, 5, 4, 3)) == MachineCounters(9, 0, 0, 0)
     assert MachineCounters(10, 4, 3, 2).since(MachineCounters(1, 1, 1, 1)) == MachineCounters(9, 3, 2, 1)
 
@@ -104,14 +104,14 @@ def test_the_time_of_a_reaped_child_is_counted_at_its_parent() -> None:
     assert sum_other_ticks(after, own_pids=[9]) - sum_other_ticks(before, own_pids=[9]) == 5
 
 
-def test_another_process_that_computes_is_seen() -> None:
+def test_cpu_time_of_another_process_is_counted() -> None:
     """It does not descend from the process that reads."""
     with child([sys.executable, "-c", "while True: pass"]), child(["sleep", "1000"]) as other:
         before = read_contention(own_pids=[other.pid])
         wait_for(lambda: read_contention(own_pids=[other.pid]).since(before).others_cpu_ms >= 50)
 
 
-def test_this_machine_can_be_read() -> None:
+def test_the_contention_of_the_real_machine_can_be_read() -> None:
     first = read_contention()
     taken = read_contention().since(first)
     assert taken.at_ms >= 0 and first.steal_ms >= 0 and first.pressure_ms >= 0

@@ -25,7 +25,7 @@ def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("moves", [True, False])
-def test_others_share_one_cpu_for_a_while_if_there_is_one_for_them(
+def test_isolated_processes_share_one_cpu_and_get_their_affinities_back(
     others: list[int], tmp_path: Path, moves: bool
 ) -> None:
     usable, file = os.sched_getaffinity(0), tmp_path / "affinity"
@@ -38,7 +38,7 @@ def test_others_share_one_cpu_for_a_while_if_there_is_one_for_them(
     assert not file.exists()
 
 
-def test_what_a_killed_run_has_moved_is_given_back(others: list[int], tmp_path: Path) -> None:
+def test_affinities_that_a_killed_run_has_changed_are_restored(others: list[int], tmp_path: Path) -> None:
     usable = os.sched_getaffinity(0)
     file = tmp_path / "file"
     file.write_text(json.dumps({others[1]: sorted(usable), 2**22: [0]}))
@@ -49,14 +49,14 @@ def test_what_a_killed_run_has_moved_is_given_back(others: list[int], tmp_path: 
     restore_affinities(file)  # nothing is left to do
 
 
-def test_quiet_threads_did_less_than_a_twentieth() -> None:
+def test_threads_with_less_than_a_twentieth_of_the_cpu_time_are_idle() -> None:
     before = {1: 1000, 2: 50, 3: 0}
     assert find_idle_threads(before, {1: 1950, 2: 100, 3: 0, 4: 49}) == [2, 3, 4]
     assert find_idle_threads(before, before) == []
     assert find_idle_threads({}, {}) == []
 
 
-def test_the_cpu_time_of_this_process_by_thread() -> None:
+def test_the_cpu_time_of_a_process_is_read_by_thread() -> None:
     this = threading.get_native_id()
     before = read_cpu_ns_by_thread(os.getpid())[this]
     wait_for(lambda: read_cpu_ns_by_thread(os.getpid())[this] > before)

@@ -78,7 +78,9 @@ def test_beyond_the_limit_the_error_names_the_faults(tmp_path: Path, monkeypatch
         lifecycle._run_and_report(config, Mock(spec=TestbedKind), None, run, quiet())
 
 
-def test_a_folder_can_be_read_whatever_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_folder_can_be_read_after_any_failure_of_writing_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     full = DataError("rpc.parquet: cannot be written: No space left on device")
     run = create_run_folder(tmp_path, "softswitch")
     (run / "trace").mkdir()
@@ -113,7 +115,7 @@ def preserved_files(run: Path) -> list[str]:
 PRESERVED = ["keys.npy", "ps-0.db", "replay-worker-1-job-1.bin"]
 
 
-def test_a_run_that_ends_early_preserves_what_its_agents_have(tmp_path: Path) -> None:
+def test_a_run_that_ends_early_preserves_the_files_of_its_agents(tmp_path: Path) -> None:
     experiment = pytest.importorskip("topologies.experiment", reason="needs Mininet")
     run = durable_run(tmp_path)
     with pytest.raises(RuntimeError), experiment._write_results_at_end(run, a_record(), quiet()):
@@ -122,7 +124,9 @@ def test_a_run_that_ends_early_preserves_what_its_agents_have(tmp_path: Path) ->
     assert not (run / "parts").exists() and not (run / "trace").exists()
 
 
-def test_what_cannot_be_preserved_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_agents_that_cannot_be_preserved_are_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     experiment = pytest.importorskip("topologies.experiment", reason="needs Mininet")
     run = durable_run(tmp_path)
     monkeypatch.setattr(experiment, "preserve_unaccounted_updates", Mock(side_effect=FULL))
@@ -140,7 +144,7 @@ def test_an_accounted_run_preserves_nothing(tmp_path: Path) -> None:
     assert not (run / "parts").exists() and not (run / UNREPLAYED_FOLDER).exists()
 
 
-def test_a_second_signal_preserves_what_agents_have(tmp_path: Path) -> None:
+def test_a_second_signal_preserves_the_files_of_agents(tmp_path: Path) -> None:
     run = durable_run(tmp_path)
     kind = Mock(spec=TestbedKind)
     lifecycle._clean_up(Config(runs=tmp_path), kind, run)
@@ -221,7 +225,7 @@ STOP.exit(lifecycle._run_and_report(Config(runs=runs), Mock(), None, run, quiet(
 """
 
 
-def test_ctrl_c_during_the_report_names_what_is_there_and_what_makes_the_report(tmp_path: Path) -> None:
+def test_ctrl_c_during_the_report_names_the_logs_and_the_report_command(tmp_path: Path) -> None:
     command, pipe = [sys.executable, "-c", REPORTING, str(tmp_path)], subprocess.PIPE
     with child(command, stdout=pipe, stderr=pipe) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"

@@ -36,7 +36,7 @@ def test_limits_that_mininet_cannot_set_are_not_reported(
     assert mininet_api.Mininet.inited and capfd.readouterr() == ("", "")
 
 
-def test_other_warnings_go_to_the_stderr_that_a_display_of_bars_has_replaced(
+def test_other_warnings_go_to_the_stderr_that_a_progress_display_has_replaced(
     mininet_api: ModuleType, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mininet_api.set_up_mininet()

@@ -31,7 +31,7 @@ def test_servers_and_workers_are_kept_apart(
     assert place(PlacementConfig(), servers, workers, cpus) == expected
 
 
-def test_what_is_configured_wins() -> None:
+def test_configured_cpus_override_the_default_placement() -> None:
     found = place(PlacementConfig(switch=1), 2, 4, [0, 1])
     assert found == Placement(switch=1, servers=(0,), workers=(1,))
     assert found.as_record() == {"switch": 1, "servers": 0, "workers": 1, "rest": "any"}
@@ -40,7 +40,7 @@ def test_what_is_configured_wins() -> None:
     assert place(PlacementConfig(), 2, 4, list(range(8))).as_record()["workers"] == [4, 5, 6, 7]
 
 
-def test_a_switch_may_share_a_cpu_even_if_one_is_free() -> None:
+def test_a_switch_may_share_a_cpu_even_if_a_cpu_is_free() -> None:
     found = place(PlacementConfig(switch="any"), 2, 4, [2, 3, 5])
     assert found == Placement(switch=None, servers=(2,), workers=(3,))
     assert found.as_record()["switch"] == "any"

@@ -49,13 +49,15 @@ def test_a_ready_machine_passes(free_port: int) -> None:
     preflight.check_conflicts(Config(p4runtime_port=free_port))
 
 
-def test_not_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_root_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert_refused(Config(), r"need root: put `sudo` before the command")
 
 
 @pytest.mark.parametrize(("bit", "name"), [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW"), (21, "CAP_SYS_ADMIN")])
-def test_root_without_a_capability(monkeypatch: pytest.MonkeyPatch, bit: int, name: str) -> None:
+def test_root_without_a_needed_capability_is_refused(
+    monkeypatch: pytest.MonkeyPatch, bit: int, name: str
+) -> None:
     status = f"CapEff:\t{(1 << 41) - 1 & ~(1 << bit):016x}\n"
     monkeypatch.setattr(preflight, "_own_status", lambda: status)
     assert_refused(Config(), f"root without {name}")
@@ -69,7 +71,7 @@ def test_root_without_a_capability(monkeypatch: pytest.MonkeyPatch, bit: int, na
         ("simple_switch_grpc", Config(target="bmv2"), r"^TARGET=bmv2: simple_switch_grpc, .* is neither"),
     ],
 )
-def test_a_missing_program(
+def test_a_missing_program_is_named(
     monkeypatch: pytest.MonkeyPatch, program: str, config: Config, message: str
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None if name == program else f"/usr/bin/{name}")
@@ -79,13 +81,15 @@ def test_a_missing_program(
 @pytest.mark.parametrize(
     ("module", "message"), [("mininet", "does not find Mininet"), ("distutils", "Mininet needs distutils")]
 )
-def test_mininet_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, module: str, message: str) -> None:
+def test_mininet_that_cannot_be_imported_is_explained(
+    monkeypatch: pytest.MonkeyPatch, module: str, message: str
+) -> None:
     missing = ModuleNotFoundError(f"No module named {module!r}", name=module)
     monkeypatch.setattr(importlib, "import_module", Mock(side_effect=missing))
     assert_refused(Config(), message)
 
 
-def test_a_run_that_cannot_be_simulated_afterwards_says_so(
+def test_a_run_that_cannot_be_simulated_afterwards_is_announced(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     reasons = {RunKind.SIMULATED: "design hotset: part switch_state (None) lacks values"}
@@ -122,18 +126,18 @@ def test_a_run_that_cannot_be_simulated_afterwards_says_so(
         ),
     ],
 )
-def test_paths_and_cpus_that_are_not_there(tmp_path: Path, config: Config, message: str) -> None:
+def test_missing_paths_and_cpus_are_named(tmp_path: Path, config: Config, message: str) -> None:
     (tmp_path / "file").touch()
     assert_refused(config, f"^{message}")
 
 
-def test_a_stale_mininet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interfaces_of_a_stale_mininet_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "interface_exists", lambda name: name == "s1-eth3")
     with pytest.raises(PreflightError, match=mentions("s1-eth3", "interface")):
         preflight.check_conflicts(Config())
 
 
-def test_a_taken_port() -> None:
+def test_a_taken_p4runtime_port_is_refused() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -143,6 +147,6 @@ def test_a_taken_port() -> None:
 
 
 @pytest.mark.parametrize("design", ["switchml", "psdense", "ring"])
-def test_scripts_have_no_design_whose_workers_push_together(design: str) -> None:
+def test_scripts_cannot_use_lockstep_designs(design: str) -> None:
     with pytest.raises(PreflightError, match=mentions("hotset", "none", design)):
         up.check(Config(design=design), MininetTestbed())

@@ -47,7 +47,7 @@ async def test_a_worker_has_the_lowest_free_rank_of_its_machine_or_is_refused(se
                 await join
 
 
-async def test_what_is_refused_names_the_ranks_of_the_machine() -> None:
+async def test_a_refused_rank_is_answered_with_the_ranks_of_the_machine() -> None:
     joining, writer = rendezvous(4), Mock()
     with pytest.raises(RequestRefused, match=mentions("rank = 0", "this machine, 1, 3")):
         await joining.join(TABLES, 0, writer, frozenset({3, 1}))

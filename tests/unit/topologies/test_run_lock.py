@@ -71,7 +71,7 @@ def test_a_containers_processes_are_not_a_runs_leftovers(lock: Path) -> None:
         assert find_marked_processes() == [process.pid]
 
 
-def test_the_next_run_ends_marked_processes_and_no_others(lock: Path) -> None:
+def test_the_next_run_ends_only_marked_processes(lock: Path) -> None:
     with ExitStack() as stack:
         with hold_run_lock([], lock):
             marked = stack.enter_context(child(SLEEP, stdin=subprocess.PIPE))
@@ -178,7 +178,7 @@ def test_cleaning_up_restores_the_affinities_of_kernel_threads(
         assert called == ["restored"]
 
 
-def test_a_run_beside_hotline_up_names_the_command_that_ends_it(lock: Path) -> None:
+def test_a_run_during_hotline_up_is_refused_with_the_command_that_ends_the_session(lock: Path) -> None:
     with (
         hold_run_lock([], lock, ended_by="sudo ./hotline down"),
         pytest.raises(PreflightError) as refused,

@@ -111,7 +111,7 @@ def session_of(played: Played, tmp_path: Path) -> ScriptSession:
         ({"design": "none", "arms": ["none"]}, ["none"]),
     ],
 )
-def test_scripts_are_those_of_the_arms_that_take_steps(settings: dict[str, Any], names: list[str]) -> None:
+def test_only_arms_that_take_steps_have_scripts(settings: dict[str, Any], names: list[str]) -> None:
     assert [arm.name for arm in group.arms_of_scripts(Config(script="train.py", **settings))] == names
 
 
@@ -136,7 +136,7 @@ async def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_pa
     assert [each.steps for each in again] == [2, 8]  # counted anew
 
 
-async def test_a_block_whose_workers_leave_ends_with_what_they_have_done(tmp_path: Path) -> None:
+async def test_a_block_whose_workers_leave_ends_with_their_completed_steps(tmp_path: Path) -> None:
     session = session_of(Played(tmp_path, each_tells=(1, 1), leaves=(0, 1)), tmp_path)
     assert not session.has_ended(OFFLOAD)
     ran = await session.run_steps(PlannedBlock(OFFLOAD, 0, 1_000))
@@ -184,7 +184,7 @@ async def test_a_worker_that_ended_by_an_error_ends_the_run(
         await session.run_steps(PlannedBlock(OFFLOAD, 0, 5))
 
 
-async def test_what_a_step_pushes_is_seen_from_a_few(tmp_path: Path) -> None:
+async def test_the_size_of_a_step_is_observed_from_a_few_steps(tmp_path: Path) -> None:
     session = session_of(Played(tmp_path, each_tells=(4, 4)), tmp_path)
     workload = await session.observe(OFFLOAD, 4)
     # 80 lanes in 8 steps are 20 lanes in a step of both workers. A profile has a million lanes, or the steps
@@ -201,7 +201,7 @@ async def test_scripts_that_end_without_a_push_get_an_error_that_defines_a_step(
         await session.observe(OFFLOAD, 4)
 
 
-async def test_an_arm_has_one_model(tmp_path: Path) -> None:
+async def test_an_arm_begins_its_model_only_once(tmp_path: Path) -> None:
     played = Played(tmp_path)
     tables = make_tables({"table": (30, 1)})
     terms = await played.arm.begin(tables)
@@ -250,7 +250,9 @@ async def test_a_script_that_fails_is_reported_with_its_status_arm_and_last_line
     assert reported.endswith("\n  no such column: price") and "\n  19" in reported and "first" not in reported
 
 
-async def test_a_script_that_makes_no_worker_has_failed_and_one_that_has_left_has_not(tmp_path: Path) -> None:
+async def test_a_script_without_a_worker_has_failed_and_a_script_whose_worker_has_left_has_not(
+    tmp_path: Path,
+) -> None:
     script = await started(Script(1, "offload", tmp_path / "log"), "pass")
     await script.wait_until_failed()
     assert script.has_failed and "hotline.Worker" in str(script.failure())
@@ -263,7 +265,7 @@ async def test_a_script_that_makes_no_worker_has_failed_and_one_that_has_left_ha
     assert not well.has_failed
 
 
-async def test_a_script_whose_worker_vanished_is_not_said_to_have_made_none(
+async def test_a_vanished_worker_is_not_reported_as_a_missing_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process has ended with status 0."""
@@ -288,7 +290,7 @@ async def test_the_first_of_several_failures_is_reported(tmp_path: Path) -> None
     assert "worker 2" in str(first_failure(scripts))
 
 
-async def test_the_end_of_a_script_is_that_of_all_that_it_has_started(tmp_path: Path) -> None:
+async def test_ending_a_script_ends_all_its_child_processes(tmp_path: Path) -> None:
     """It ignores SIGTERM, and so does its child."""
     code = (
         "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"

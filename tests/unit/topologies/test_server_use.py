@@ -103,7 +103,7 @@ async def test_without_placement_the_programs_time_is_the_senders() -> None:
                                                             "servers": 4.0, "on_servers": 50.0}),
     ],
 )  # fmt: skip
-def test_the_programs_time_is_divided_by_the_cores_it_ran_on(
+def test_the_programs_time_is_attributed_by_the_cores_of_the_program(
     placement: Placement, workers: list[int], servers: list[int], expected: dict[str, float]
 ) -> None:
     found = program_use_of(counted_ports(workers=workers, servers=servers), 3, 2, placement)
@@ -124,7 +124,7 @@ def test_restarts_are_counted_by_name() -> None:
         assert session.restarts() == {**of_switch, "ps-1": 1, "ps-2": 2}
 
 
-async def test_the_peak_memory_of_processes() -> None:
+async def test_the_peak_memory_of_processes_is_read() -> None:
     """A process that has ended has none; one that has freed 64 MB still has its peak."""
     script = "import sys; pages = b'x' * (64 << 20); del pages; print(flush=True); sys.stdin.read()"
     pipe = subprocess.PIPE

@@ -49,7 +49,9 @@ class LoggingWorker:
         return {}
 
 
-async def test_operations_are_read_once_and_those_of_repeated_blocks_are_not_measured(tmp_path: Path) -> None:
+async def test_operations_are_read_once_and_operations_of_repeated_blocks_are_not_measured(
+    tmp_path: Path,
+) -> None:
     parts = tmp_path / "parts"
     parts.mkdir()
     worker = LoggingWorker(parts)
@@ -65,7 +67,7 @@ async def test_operations_are_read_once_and_those_of_repeated_blocks_are_not_mea
     assert (await session.new_operations()).is_empty()
 
 
-async def test_it_is_repeated_until_no_process_has_died() -> None:
+async def test_work_is_repeated_until_no_process_has_died() -> None:
     made, attempts = real_session(), []
 
     async def work() -> int:
@@ -88,7 +90,7 @@ async def test_it_is_repeated_until_no_process_has_died() -> None:
     assert attempts == [True] * 4
 
 
-async def test_a_failure_that_no_death_explains_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_that_no_death_explains_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(liveness, "_DETECTION_TIMEOUT_S", 0.01)
 
     work = AsyncMock(side_effect=DeviceError("the switch refused it"))
@@ -121,7 +123,9 @@ class CommandLog:
         ({"faults": {"loss": 0.01}}, 0, 4 * 68),
     ],
 )
-async def test_steps_have_their_time(settings: dict[str, Any], period_ns: int, seconds: float) -> None:
+async def test_a_call_for_steps_has_a_time_limit_by_their_number(
+    settings: dict[str, Any], period_ns: int, seconds: float
+) -> None:
     worker = CommandLog()
     session = real_session(Config.model_validate(settings), workers=[worker])
     await session.run_steps(PlannedBlock(arm("baseline"), 0, 8, period_ns))
@@ -152,7 +156,7 @@ async def test_empty_rpcs_have_time_by_their_number() -> None:
     assert worker.timeout_s == [1030]
 
 
-async def test_what_empty_rpcs_did_not_get_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cpu_time_taken_from_empty_rpcs_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two CPUs' 2,000 ms 5 % are the bound for other programs."""
     session = real_session(Config(), workers=[CommandLog()])
     readings = [
@@ -166,7 +170,7 @@ async def test_what_empty_rpcs_did_not_get_is_recorded(monkeypatch: pytest.Monke
     )
 
 
-async def test_servers_collect_for_the_active_arm_only(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_servers_collect_only_for_the_active_arm(monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[tuple[int, Command]] = []
 
     async def command_servers(job: int, command: Command, *_: int) -> None:

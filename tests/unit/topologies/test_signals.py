@@ -53,13 +53,13 @@ def ending(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_what_has_set_up_nothing_ends_at_once_wherever_it_is(number: int) -> None:
+def test_a_process_without_set_up_ends_at_once(number: int) -> None:
     with playing("ready(); stuck()") as process:
         process.send_signal(number)
         assert ending(process) == (130, ["hotline: interrupted; nothing was run"])
 
 
-def test_the_first_signal_cancels_and_what_follows_at_once_is_its_echo() -> None:
+def test_the_first_signal_cancels_and_an_immediate_second_signal_is_ignored() -> None:
     program = """
 async def work():
     try:
@@ -110,7 +110,7 @@ with STOP.on_signal(SignalActions(lambda: "a folder is there", cancel=lambda: No
 """
 
 
-def test_what_does_not_stop_in_time_is_left_by_force(tmp_path: Path) -> None:
+def test_a_run_that_does_not_stop_in_time_is_ended_by_force(tmp_path: Path) -> None:
     file = tmp_path / "cleared"
     with playing(STUCK.format(file=str(file))) as process:
         process.send_signal(signal.SIGINT)
@@ -143,7 +143,7 @@ with STOP.on_signal(SignalActions(lambda: "a folder is there", clean_up=lambda: 
         assert ending(process) == (130, reported)
 
 
-def test_a_command_line_has_ctrl_c_for_itself() -> None:
+def test_a_command_line_handles_ctrl_c_itself() -> None:
     program = """
 try:
     with STOP.leave_ctrl_c_to_command_line():

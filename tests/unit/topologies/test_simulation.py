@@ -75,7 +75,7 @@ def test_the_process_gets_the_runs_folder(tmp_path: Path, monkeypatch: pytest.Mo
     assert not add_simulation(tmp_path, str, module(tmp_path, "raise SystemExit(1)", monkeypatch))
 
 
-def test_a_signal_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_stops_the_simulation_after_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "import sys, pathlib, threading; pathlib.Path(sys.argv[1], 'asked').touch()"
     text += "; threading.Event().wait()"
     name = module(tmp_path, text, monkeypatch)

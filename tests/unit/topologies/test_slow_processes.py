@@ -77,14 +77,14 @@ async def agent(
 # -- agents
 
 
-async def test_an_agent_that_is_stopped_while_it_starts(
+async def test_an_agent_that_is_stopped_during_its_start_is_waited_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with agent(tmp_path) as started:
         await outlast_a_stop(started.pid, started.ready(LIMIT_S), caplog)
 
 
-async def test_an_agent_that_is_stopped_before_it_answers(
+async def test_an_agent_that_is_stopped_before_its_answer_is_waited_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agents, "_SETTLE_TIMEOUT_S", LIMIT_S)
@@ -100,13 +100,13 @@ async def test_an_agent_that_is_stopped_before_it_answers(
         await outlast_a_stop(started.pid, started.settle(), caplog)
 
 
-async def test_an_agent_that_works_for_longer_than_the_limit(tmp_path: Path) -> None:
+async def test_an_agent_that_works_for_longer_than_the_limit_is_waited_for(tmp_path: Path) -> None:
     async with agent(tmp_path) as started:
         await started.ready()
         assert await started.call({"cmd": "work"}, LIMIT_S) == {"cmd": "work"}
 
 
-async def test_an_agent_whose_answer_needs_another_one_that_is_stopped(
+async def test_an_agent_that_waits_for_a_stopped_agent_is_given_up_only_after_the_stop(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A worker sleeps while its server is stopped; when both could go on, it is given up."""
@@ -137,7 +137,7 @@ async def test_an_agent_that_is_stopped_at_its_end_is_killed(
 # -- scripts
 
 
-async def test_a_script_that_is_stopped_before_it_answers(
+async def test_a_script_that_is_stopped_before_its_answer_is_waited_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     line: Any = Writer()
@@ -195,7 +195,7 @@ def listener(folder: Path, port: int) -> Listener:
     return Listener(port=port, log_dir=folder, cpu=None, impairment=None, datapath="sockets")
 
 
-async def test_a_switch_that_is_stopped_while_it_starts(
+async def test_a_switch_that_is_stopped_during_its_start_is_waited_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(switches, "_START_TIMEOUT_S", LIMIT_S)
@@ -331,7 +331,7 @@ def test_down_waits_for_an_end_that_takes_long(monkeypatch: pytest.MonkeyPatch) 
             waiting.result(PATIENCE_S)
 
 
-async def test_a_limit_by_the_clock_is_for_processes_of_others() -> None:
+async def test_a_wall_clock_limit_is_exceeded_after_its_time() -> None:
     limit = WallClockLimit(0.01)
     assert not await limit.is_exceeded()
     assert says(limit.describe(), "0.01 s")

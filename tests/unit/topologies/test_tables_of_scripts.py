@@ -86,7 +86,7 @@ def test_a_design_without_rows_has_the_size_of_keys_of_one_value() -> None:
 
 
 @pytest.mark.parametrize("arms", [("baseline", "offload"), ("baseline", "proxy", "offload", "offload-proxy")])
-def test_a_size_that_is_set_stays_if_it_fits_and_is_refused_otherwise(arms: tuple[str, ...]) -> None:
+def test_a_configured_size_is_kept_if_the_switch_has_room_and_else_refused(arms: tuple[str, ...]) -> None:
     jobs = len(arms) // 2
     ranges = space_of(Config(script="train.py"), {"items": (90_000, 64)}).ranges
     config = Config(script="train.py", arms=arms, top_k=max_top_k(jobs, 64))

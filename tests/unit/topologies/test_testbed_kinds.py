@@ -32,7 +32,7 @@ def test_without_machines_a_run_is_on_mininet(monkeypatch: pytest.MonkeyPatch) -
     assert isinstance(testbed_kinds.testbed_kind(Config()), MininetTestbed)
 
 
-def test_with_machines_a_run_is_where_the_package_puts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_machines_the_installed_package_provides_the_testbed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testbed_kinds, "entry_points", installed("others", "machines"))
     kind: object = testbed_kinds.testbed_kind(SEVERAL)
     assert kind == "the kind machines"
@@ -47,7 +47,7 @@ def test_without_the_package_machines_are_refused(
         testbed_kinds.testbed_kind(SEVERAL)
 
 
-def test_what_up_needs_is_checked_by_its_testbed() -> None:
+def test_the_testbed_checks_the_needs_of_hotline_up() -> None:
     kind = Mock(check_up=Mock(side_effect=PreflightError("too few CPUs")))
     with pytest.raises(PreflightError, match="too few CPUs"):
         up.check(SEVERAL, kind)
