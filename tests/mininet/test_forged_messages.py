@@ -86,7 +86,7 @@ def forged_messages(agent: tuple[str, int]) -> dict[str, Packet]:
 
 
 @pytest.mark.parametrize("is_connected", [False, True], ids=["shared", "connected"])
-def test_a_forged_message_changes_neither_where_nor_how_an_agent_sends(
+def test_a_forged_message_changes_neither_routes_nor_packet_sizes_of_an_agent(
     switch_end: socket.socket, is_connected: bool
 ) -> None:
     own, service = (HOST.address, HOTLINE_PORT), (SERVICE.address, HOTLINE_PORT)

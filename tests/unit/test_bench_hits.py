@@ -54,7 +54,7 @@ def test_hot_keys_are_distinct_in_their_lanes_and_popular_keys_come_often() -> N
     assert (counts > 0).sum() > 5_000
 
 
-def test_jobs_take_turns_and_same_keys_come_again() -> None:
+def test_jobs_alternate_and_repeated_pushes_have_the_same_keys() -> None:
     frames = pushes.hot_pushes(2, 6)
     assert (frames.ranks // R1.hot).tolist() == [[k % 2] * LANES for k in range(6)]
     same = keys_of(pushes.repeated_pushes(2, 6))

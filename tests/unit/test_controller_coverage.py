@@ -68,7 +68,7 @@ def test_the_limit_is_below_the_number_of_keys_if_keys_exceed_the_slots(tmp_path
     assert LANES * SLOTS * 0.9 < found.limit < MAX_KEYS
 
 
-def test_the_k_to_choose_is_the_knee_as_far_as_the_tables_go(tmp_path: Path) -> None:
+def test_the_recommended_top_k_is_the_knee_within_the_limit_of_the_tables(tmp_path: Path) -> None:
     """By hand: of 100 updates the first key has 60, two keys have 15 each, ten have 1 each."""
     lane = lane_of(1)
     same_lane = [key for key in range(1, 1000) if lane_of(key) == lane]

@@ -63,7 +63,7 @@ def test_the_top_k_keys_equal_a_plain_counters_with_ties_broken_by_key(
     assert hot["share"].sum() == pytest.approx(sum(count for _, count in expected) / len(keys))
 
 
-def test_one_job_is_picked_out(tmp_path: Path) -> None:
+def test_a_hot_set_can_be_built_from_one_job_of_a_log(tmp_path: Path) -> None:
     log = parquet(tmp_path / "a.parquet", job=[1, 2, 2], ps=[0, 0, 0], key=[5, 5, 6], updates=[10, 1, 3])
     assert hotset.build([log], 5, job=2)["key"].to_list() == [6, 5]
     with pytest.raises(DataError, match="no update of job 3"):

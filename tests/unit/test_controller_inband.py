@@ -106,7 +106,7 @@ def test_a_move_is_a_command_addressed_to_the_server() -> None:
     assert command.keys.tolist() == keys and not command.is_answer
 
 
-def test_commands_have_own_numbers_and_one_epoch() -> None:
+def test_commands_of_a_controller_have_distinct_numbers_and_one_epoch() -> None:
     switch = Played(agreeing)
 
     async def scenario(inband: InBand) -> int:

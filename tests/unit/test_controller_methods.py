@@ -293,7 +293,7 @@ def test_offload_is_on_as_long_as_a_value_is_in_the_switch(switch: type[Switch])
     ]
 
 
-def test_the_proxy_is_a_setting_alone(switch: type[Switch]) -> None:
+def test_setting_the_proxy_writes_only_the_row_of_the_job(switch: type[Switch]) -> None:
     on(lambda c: c.set_proxy(4, True))
     assert switch.written == [Update(Change.MODIFY, JobRow(4, True, True))]
     on(lambda c: c.set_proxy(5, False))

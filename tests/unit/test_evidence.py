@@ -241,7 +241,7 @@ def test_an_interrupted_stage_continues_with_its_unfinished_steps(tmp_path: Path
     assert (tmp_path / "ran").read_text() == "w1w2w2"
 
 
-def test_a_step_of_other_code_runs_again(tmp_path: Path) -> None:
+def test_a_step_whose_code_has_changed_runs_again(tmp_path: Path) -> None:
     stage, folder = counting(tmp_path), tmp_path / "counts"
     [*run_stage(stage, folder, lambda text: None)]
     done = folder / "w1" / "done"

@@ -159,7 +159,7 @@ async def test_a_slot_that_changes_hands_does_not_keep_its_count(net: LiveNet) -
 
 
 @live(favours=FIRST)
-async def test_counters_that_have_gone_back_count_from_then(net: LiveNet) -> None:
+async def test_counters_that_were_reset_count_from_the_reset(net: LiveNet) -> None:
     async with Controller(net.address) as controller:
         await controller.load(JOB, FIRST)
         await net.work(40)

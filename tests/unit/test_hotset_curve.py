@@ -70,7 +70,7 @@ def test_the_curve_as_json_has_shares_knee_and_limit(log: Path) -> None:
     }
 
 
-def test_more_than_the_tables_hold(tmp_path: Path) -> None:
+def test_the_curve_warns_of_more_keys_than_the_tables_hold(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     one_lane = [key for key in range(200) if lane_of(key) == 7][:3]
     log.write_text("key,updates\n" + "".join(f"{key},1\n" for key in one_lane))

@@ -168,7 +168,7 @@ def test_a_run_has_ended_if_its_record_is_complete_or_its_parts_are_merged(
     assert has_ended(a_run(tmp_path / "run", error, parts=parts)) is ended
 
 
-def test_the_run_that_goes_on_comes_before_the_latest(tmp_path: Path) -> None:
+def test_a_running_run_is_preferred_to_the_latest_finished_run(tmp_path: Path) -> None:
     assert run_folder(None, tmp_path) is None
     before = a_run(tmp_path / "20261120-120000", None, parts=False)
     (tmp_path / "latest").symlink_to(before.name)

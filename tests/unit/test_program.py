@@ -140,7 +140,7 @@ def test_a_duplicate_push_keeps_its_bitmap(switch: CompiledPipeline, before: str
     assert testnet.held(switch, 6, 5) == (8 if before == "hot" else 0)
 
 
-def test_a_duplicate_pull_reads_todays_hits(switch: CompiledPipeline) -> None:
+def test_a_duplicate_pull_is_answered_by_the_current_hits(switch: CompiledPipeline) -> None:
     make(switch, "reserved", 6)
     assert pull(switch, 1, 6)[0][0] == testnet.SERVER_PORT
     make(switch, "hot", 6, change=Change.MODIFY)

@@ -191,7 +191,7 @@ def test_a_late_command_does_not_undo_later_commands(epoch: int, seq: int) -> No
     assert bench.registers()
 
 
-def test_a_slot_that_falls_behind_is_still_heard_and_answered() -> None:
+def test_commands_in_a_command_slot_that_falls_behind_are_still_answered() -> None:
     bench = Bench()
     for turn in range(1, 100):
         for slot in range(1, control.SLOTS):
@@ -246,7 +246,7 @@ def test_updates_before_a_move_are_counted() -> None:
     assert busiest(bench, 0, 10, 2) == [(NO_KEY, 3), (MINE[1], 2), (MINE[0], 1)]
 
 
-def test_the_pages_of_the_busiest_are_of_one_moment() -> None:
+def test_all_pages_of_the_busiest_keys_are_of_one_moment() -> None:
     bench = Bench(space=KeySpace(600))
     keys = [key for key in range(600) if ps_of(key, 2) == 0]
     assert len(keys) > 2 * control.MAX_VALUES_KEYS

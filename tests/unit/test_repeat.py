@@ -81,7 +81,7 @@ def test_neither_too_many_nor_too_few_null_intervals_leave_out_0(outside: int, m
     assert says(text, 20, 0, "2%", "8%", outside, f"{outside / 20:.1%}")
 
 
-def test_one_metric_may_be_outside_in_a_fifth_of_the_runs() -> None:
+def test_a_metrics_interval_may_exclude_0_in_at_most_a_fifth_of_the_runs() -> None:
     metrics = [each.name for each in answer_metrics() if each.name not in ("push_mean", "loss")]
     assert printed(print_null, repeats(4, "push_mean", *metrics))[0]
     is_met, text = printed(print_null, repeats(5, "push_mean", *metrics))

@@ -176,7 +176,7 @@ def test_a_loop_that_is_never_idle_is_called_back(bench: Bench) -> None:
         noise.join()
 
 
-def test_a_full_log_comes_back_in_time(bench: Bench) -> None:
+def test_the_loop_returns_before_the_log_overflows(bench: Bench) -> None:
     """The loop returns when the log has no room for a burst. With a window of 1 a row is added at a time."""
     bench.client = client = HotsetClient(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns, window=1)
     client.take_records(records(BURST + 2, ROW))

@@ -41,7 +41,7 @@ def test_one_wrong_key_is_found(sent: np.ndarray, key: int, error: int) -> None:
 
 
 @given(values, values, values, arrays(np.bool_, KEYS), arrays(np.bool_, KEYS))
-def test_unknown_pushes_may_be_there_or_not(
+def test_each_unknown_push_may_be_added_or_not(
     sent: np.ndarray, first: np.ndarray, second: np.ndarray, first_is_in: np.ndarray, second_is_in: np.ndarray
 ) -> None:
     """Two workers died; a key has or lacks each of the pushes that they saw no answer to."""

@@ -201,7 +201,7 @@ def test_a_block_has_more_steps_than_the_discarded_steps(changes: dict[str, Any]
         assert block["steps"] > block["max_discarded_steps"]
 
 
-def test_a_block_takes_its_own_share_of_counters_that_go_on() -> None:
+def test_a_block_counts_the_increase_of_running_counters() -> None:
     for block in play(Config(rounds=2)).record.blocks:
         assert (block.servers.packets, block.servers.proc_cpu_ns) == (100, 1000)
         assert block.run_queue_ms == {"worker-1": 5.0}

@@ -138,7 +138,7 @@ def test_calibration_and_checks_do_not_count_in_the_budget() -> None:
     assert rounds_until_the_end(config, alternating(5.0), 14.0, between_s=20.0)[:2] == (7, "budget")
 
 
-def test_rounds_that_were_asked_for_are_counted_alone() -> None:
+def test_a_requested_number_of_rounds_ignores_the_time_budget() -> None:
     clock = Clock()
     rounds = RoundCount(Config(rounds=2, budget_s=1.0), clock)
     clock.now += 50

@@ -50,7 +50,7 @@ def test_a_quantile_is_the_value_of_its_rank(tmp_path: Path, quantile: str, belo
     assert found.facts["cluster", "pull", quantile] == pytest.approx(2000, rel=0.024)
 
 
-def test_where_time_goes_is_a_share_of_the_mean(tmp_path: Path) -> None:
+def test_the_breakdown_of_latency_has_shares_of_the_mean(tmp_path: Path) -> None:
     found = breakdown([cluster(tmp_path, rows({}, {"n_tx_us": 160.0}, {"op": "push"}))])
     [pull, _] = found.panels
     assert {series.name: float(series.y[0]) for series in pull.series} == pytest.approx(

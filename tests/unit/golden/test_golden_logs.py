@@ -145,7 +145,7 @@ def test_the_hot_set_ranks_keys_by_updates(golden: GoldenRun) -> None:
 
 
 @pytest.mark.parametrize(("attempts", "logged"), [(1, 1), (3, 3), (255, 255), (300, 255)])
-def test_attempts_are_counted_as_far_as_a_byte_goes(tmp_path: Path, attempts: int, logged: int) -> None:
+def test_logged_attempts_are_limited_to_255(tmp_path: Path, attempts: int, logged: int) -> None:
     logs = WorkerLogs(tmp_path, 1, 0)
     rows = np.zeros(1, ROW)
     rows["op"], rows["attempts"] = Op.PUSH, attempts

@@ -389,7 +389,7 @@ def test_the_page_is_whole_and_has_the_record(golden: GoldenRun) -> None:
     assert len(page.parts["h2"]) == len(set(page.parts["h2"])) == 9
 
 
-def test_a_report_takes_nothing_from_a_run_that_goes_on(golden: GoldenRun) -> None:
+def test_a_report_of_a_running_run_leaves_its_parts(golden: GoldenRun) -> None:
     """With CLI=1 it is written while the agents still have their parts to write."""
     parts = golden.folder / "parts"
     parts.mkdir(exist_ok=True)

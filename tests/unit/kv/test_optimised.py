@@ -56,7 +56,7 @@ def test_one_worker_trains_step_for_step_as_pytorch(running: RunningRendezvous, 
 
 
 @pytest.mark.parametrize("text", [*torch_optimisers.OPTIMISERS, "ftrl(l1=0.01)"])
-def test_training_goes_on_alike_where_states_are_loaded(
+def test_training_continues_bit_for_bit_after_loading_saved_states(
     tmp_path: Path, running: RunningRendezvous, text: str
 ) -> None:
     steps, saved = torch_optimisers.steps(), tmp_path / "model.npz"

@@ -119,7 +119,9 @@ WORDS = (
 """Field names of the protocol and of its Python, and names that JSON escapes."""
 
 
-def test_a_metric_of_any_name_is_reported_and_is_nothing_else(running: RunningRendezvous) -> None:
+def test_a_metric_named_like_a_request_field_is_reported_and_answers_no_request(
+    running: RunningRendezvous,
+) -> None:
     """Numbers that are ids of requests release no barrier, which waits for both workers."""
     with (
         hotline.Worker({"a": (3, 1)}, connect=running.place, rank=0) as first,

@@ -21,7 +21,7 @@ SIZES = st.dictionaries(
 
 @pytest.mark.parametrize("has_rows", [True, False])
 @given(sizes=SIZES, optimiser=st.sampled_from([None, "adam(lr=0.123456789)", {"a": "sgd(lr=1)"}]))
-def test_each_value_has_one_place_and_all_keys_are_used(
+def test_each_value_of_a_table_has_one_place_and_all_keys_are_used(
     has_rows: bool, sizes: dict[str, tuple[int, int]], optimiser: Any
 ) -> None:
     tables = make_tables({"a": (1, 1), **sizes}, 8.0, optimiser).in_design(has_rows)

@@ -54,7 +54,7 @@ def test_no_fault_loses_doubles_or_tears_an_update(fault: str, arm: str, first: 
     assert tally.rpcs >= RPCS * schedules and tally.during >= schedules and tally.sent >= schedules
 
 
-def test_there_are_enough_agents_and_faults() -> None:
+def test_the_testbed_has_at_least_3_workers_2_servers_and_15_faults() -> None:
     assert WORKERS >= 3 and SERVERS >= 2 and RPCS >= 200 and len(FAULTS) >= 15
 
 

@@ -47,7 +47,9 @@ def taken(of: World) -> list[tuple[int, int]]:
 
 
 @given(st.lists(st.integers(0, 5), max_size=40), st.integers(0, 20))
-def test_the_first_comes_first_and_equal_times_keep_their_order(times: list[int], early: int) -> None:
+def test_events_come_in_the_order_of_time_and_equal_times_keep_their_order(
+    times: list[int], early: int
+) -> None:
     found, model = world(), list[tuple[int, int]]()
     for number, time in enumerate(times):
         if number == early and model:

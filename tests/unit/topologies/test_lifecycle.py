@@ -237,7 +237,7 @@ def test_ctrl_c_during_the_report_names_the_logs_and_the_report_command(tmp_path
     assert "Traceback" not in errors
 
 
-def test_in_a_pipe_a_warning_is_one_line_and_comes_once() -> None:
+def test_in_a_pipe_a_warning_is_one_line_and_is_printed_once() -> None:
     """Mininet would give every logger a handler of its own, which ends no line."""
     warning = "many words " * 20 + "end"
     program = f"""

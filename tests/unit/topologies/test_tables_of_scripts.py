@@ -96,7 +96,7 @@ def test_a_configured_size_is_kept_if_the_switch_has_room_and_else_refused(arms:
         config.with_tables_of_script(ranges)
 
 
-def test_a_rule_is_asked_about_the_size_that_the_tables_lead_to(
+def test_a_rule_is_checked_with_the_size_that_follows_from_the_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "picky_rule.py").write_text(

@@ -110,7 +110,7 @@ def test_the_simulated_hot_set_serves_nothing_of_a_log_whose_keys_are_exchanged(
     assert says(" ".join(made.sentences), 20, 40)
 
 
-def test_a_log_of_one_mini_batch_is_said_to_be_too_short_first(tmp_path: Path) -> None:
+def test_a_log_of_one_mini_batch_is_reported_as_too_short_first(tmp_path: Path) -> None:
     file = write([list(range(1, 60))], tmp_path / "log")
     made = answer(workers=1, servers=1, data=file, top_k=20, dim=1)
     assert says(made.headline, "mini-batch")
@@ -120,7 +120,7 @@ def test_a_log_of_one_mini_batch_is_said_to_be_too_short_first(tmp_path: Path) -
     assert "expected at least 2" in invoke("policies", file, "--into", tmp_path / "policies").output
 
 
-def test_a_log_with_fewer_steps_to_score_than_workers_is_said_to_be_short_first(tmp_path: Path) -> None:
+def test_a_log_with_fewer_scored_steps_than_workers_is_reported_as_too_short_first(tmp_path: Path) -> None:
     made = answer(workers=8, servers=2, data=write(stationary(10), tmp_path / "log"), top_k=20, dim=1)
     assert says(made.headline, "short", 5)
     assert made.sides.rate > 0

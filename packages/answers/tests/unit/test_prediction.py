@@ -51,7 +51,7 @@ def test_a_run_is_simulated_at_its_own_rates_on_as_many_cores() -> None:
     assert shared_cores(a_record(placement={"workers": [1, 2, 3], "servers": []}))["worker_cores"] == 3
 
 
-def test_a_simulated_run_is_nothing_to_compare_with() -> None:
+def test_a_simulated_run_is_refused_as_measurement() -> None:
     simulated = Simulation(rpcs=1, packet_passes=1, events=1, virtual_s=1, real_s=1)
     with pytest.raises(AnalysisError, match=mentions("simulated", "compare")):
         config_like(a_record(simulation=simulated), HostCosts(), ["baseline"])
@@ -247,7 +247,7 @@ def test_the_observation_of_a_run_leaves_out_disturbed_blocks(run: Path, tmp_pat
 
 
 @pytest.mark.parametrize(("blocks", "is_judged"), [(2, True), (3, False)])
-def test_nothing_holds_of_a_run_with_too_many_disturbed_blocks(
+def test_a_run_with_too_many_disturbed_blocks_is_not_judged(
     blocks: int, is_judged: bool, run: Path, tmp_path: Path
 ) -> None:
     disturbed = disturb(run, tmp_path / "disturbed", blocks)

@@ -189,7 +189,7 @@ def test_two_connections_of_one_address_that_alternate_are_merged() -> None:
         assert evaluate(server)[0].requests == 10
 
 
-def test_lost_events_are_a_doubt_from_one_per_cent_on() -> None:
+def test_more_than_1_percent_of_lost_events_give_a_note() -> None:
     events = columns([Event(0, READ)] * 99, {0})
     for lost, doubted in ((1, False), (2, True)):
         report, _ = evaluate(watched(events, 1, lost))
@@ -249,7 +249,7 @@ def test_answer_reads_the_written_costs_and_fig_7b_reads_the_written_log(tmp_pat
 
 
 @pytest.mark.parametrize("flows", [0xFFFF, 0x10000])
-def test_a_log_has_as_many_connections_as_there_are(flows: int) -> None:
+def test_a_log_has_a_worker_for_each_of_65536_connections(flows: int) -> None:
     events = columns([Event(flow, READ) for flow in range(flows)], set())
     any_flow = SocketFlow(ServedPort(False, 7000), "192.0.2.1", 9)
     _, log = evaluate(WatchedServer(1.0, 1, 1, [any_flow] * flows, events, OFFSET_NS, 0))

@@ -60,7 +60,7 @@ def test_a_frame_carries_1472_bytes_of_payload() -> None:
 
 
 @pytest.mark.soak
-def test_one_frame_a_step_by_hand() -> None:
+def test_a_ring_of_one_frame_a_step_takes_the_time_worked_out_by_hand() -> None:
     """Four hosts take six steps of two links each; each cable adds its delay, each step its start-up time."""
     assert end_times([4 * PAYLOAD], [5.0], 4) == pytest.approx([5 + 6 * 2 * FULL_US], abs=0.02)
     late = end_times([4 * PAYLOAD], [5.0], 4, delay_us=50, startup_us=100)

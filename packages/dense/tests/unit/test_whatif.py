@@ -71,7 +71,7 @@ def test_the_table_of_the_paper_is_reproduced_to_the_third_digit() -> None:
     assert set(shown) == set(PUBLISHED)
 
 
-def test_where_the_papers_claim_holds() -> None:
+def test_the_papers_claim_of_2x_to_5x_holds_for_resnets_and_not_for_vgg_16() -> None:
     """The paper's "2x-5x at 10 Gbit/s" holds for ResNets, and not for VGG-16."""
     found = {row.model.title: (row.is_as_claimed, f"{row.compression:.2f}×") for row in bottleneck_rows()}
     assert found == {
@@ -182,7 +182,7 @@ def test_the_time_of_an_addition_is_clamped_to_the_measured_sizes() -> None:
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
-def test_one_worker_does_not_wait(aggregation: Aggregation) -> None:
+def test_a_single_worker_has_a_scaling_factor_of_1(aggregation: Aggregation) -> None:
     network = DenseNetwork(workers=1, gbit=1, aggregation=aggregation, startup_us=5)
     assert scaling_factor(open_model("vgg16"), network) == 1.0
 

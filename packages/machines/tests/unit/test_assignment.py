@@ -18,7 +18,7 @@ def offers(**rooms: int) -> list[OfferedMachine]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_no_machine_has_more_hosts_than_room_and_all_have_alike(seed: int) -> None:
+def test_hosts_are_spread_evenly_within_the_room_of_each_machine(seed: int) -> None:
     rng = random.Random(seed)
     rooms = {f"m{number}": rng.randrange(1, 9) for number in range(rng.randrange(1, 6))}
     total = rng.randrange(2, sum(rooms.values()) + 1) if sum(rooms.values()) > 1 else 1

@@ -78,7 +78,7 @@ def test_a_failed_stage_is_reported_with_its_last_line_and_repeated(shell: None,
     assert done(tmp_path) == ["a", "b", "b"]
 
 
-def test_progress_is_in_planned_seconds(shell: None, tmp_path: Path) -> None:
+def test_progress_of_stages_is_counted_in_planned_seconds(shell: None, tmp_path: Path) -> None:
     reports: list[tuple[float, float, str]] = []
     run_stages([stage("a"), stage("b")], tmp_path, lambda *each: reports.append(each))
     assert {(total, name) for _, total, name in reports} == {(20, "a"), (20, "b"), (20, "report")}

@@ -113,7 +113,7 @@ def test_a_cache_chooses_the_keys_that_its_reference_holds(name: str, is_ordered
         assert hot == sorted(hot, key=lambda key: (-updates.get(key, 0), key))
 
 
-def test_a_policy_without_room_begins_again_with_the_keys_in_the_switch(
+def test_a_policy_without_spare_keys_starts_anew_with_the_keys_in_the_switch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(policy, "_SPARE_KEYS", 0)

@@ -142,7 +142,7 @@ def test_a_policy_that_knows_all_scored_mini_batches_is_no_alternative(
     assert cells(found, top_k)[-1] == "follows" and (cells(found, look_ahead)[-1] == "–") is is_bound
 
 
-def test_keys_that_all_fit_need_no_policy(log: Path, tmp_path: Path) -> None:
+def test_a_switch_that_holds_all_keys_needs_no_policy(log: Path, tmp_path: Path) -> None:
     """The log has 320 keys, and a set of all from its first half misses those that come later."""
     asked = (log, "--only", "top-k,lru,first-come")
     result = policies(*asked, "--sizes", 400, "--into", tmp_path / "out")

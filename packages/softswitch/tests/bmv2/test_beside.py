@@ -25,5 +25,7 @@ def test_random_numbers_are_not_compared() -> None:
 
 @pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="needs p4c-bm2-ss on the PATH")
 @pytest.mark.parametrize("seed", range(1, 4))
-def test_drawn_programs_that_pass_copies_are_alike(seed: int, tmp_path: Path) -> None:
+def test_random_programs_with_copies_give_the_same_output_on_bmv2_and_softswitch(
+    seed: int, tmp_path: Path
+) -> None:
     assert compare(compile_drawn(seed, tmp_path), frames=30, seed=seed).startswith("alike: 30 frames")

@@ -144,7 +144,7 @@ def test_members_are_picked_as_in_bmv2(both: Both, seed: int) -> None:
 
 @pytest.mark.bmv2
 @pytest.mark.parametrize("seed", seeds(2))
-def test_one_shots_are_picked_from_as_in_bmv2(both: Both, seed: int) -> None:
+def test_members_of_one_shots_are_picked_as_in_bmv2(both: Both, seed: int) -> None:
     random, there = Random(seed), set[int]()
     for _ in range(40):
         number = random.randrange(1, 5)

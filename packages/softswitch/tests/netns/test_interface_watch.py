@@ -45,7 +45,7 @@ def _is_delivered(net: Net, source: int, target: int, frame: bytes) -> bool:
 
 
 @pytest.mark.parametrize("datapath", [Datapath.SOCKETS, Datapath.KERNEL])
-def test_an_interface_that_was_made_anew_is_attached_again(
+def test_an_interface_that_was_deleted_and_created_is_attached_again(
     stack: ExitStack, datapath: Datapath, caplog: pytest.LogCaptureFixture
 ) -> None:
     net = Net(stack, range(1, 3))

@@ -193,7 +193,7 @@ def test_a_pinned_program_without_a_control_plane_is_resumed_by_the_next_switch(
 
 
 @pytest.mark.soak
-def test_an_interface_that_was_made_anew_is_a_port_again(stack: ExitStack, tmp_path: Path) -> None:
+def test_an_interface_that_was_deleted_and_created_is_a_port_again(stack: ExitStack, tmp_path: Path) -> None:
     net, folder = Net(stack, range(1, 3)), tmp_path / "pins"
     stack.callback(unpin, folder)
     switch, _ = start(stack, folder, str(PROGRAM))

@@ -108,7 +108,7 @@ def test_the_programs_cover_copies_priorities_and_second_waits_between_the_passe
     assert seen == {"many", "priority", "again"}
 
 
-def test_no_more_packets_wait_than_one_frame_may_cause_passes() -> None:
+def test_packets_waiting_after_one_frame_are_bounded_by_its_maximum_of_passes() -> None:
     both = Both(CONSTRUCTS["replication"])
     for pipeline in (both.oracle, both.fast):
         pipeline.replication.write_multicast_group(

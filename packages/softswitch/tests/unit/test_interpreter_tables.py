@@ -98,7 +98,7 @@ def test_actions_and_members_are_not_mixed_up(pipeline: InterpretedPipeline) -> 
         pipeline.profiles.write_member(CHOICES, 1, ActionCall("Choose.share", (1,)))
 
 
-def test_a_profile_holds_its_size(pipeline: InterpretedPipeline) -> None:
+def test_a_profile_is_full_with_its_declared_members_and_groups(pipeline: InterpretedPipeline) -> None:
     for member in range(8):
         pipeline.profiles.write_member(CHOICES, member, ActionCall("Choose.refuse"))
     with pytest.raises(TableFull, match=mentions("Choose.choices", "member 8", 8)):

@@ -48,7 +48,7 @@ def test_all_states_are_reached_and_all_tables_hit(name: str, hits: str) -> None
     assert {place for kind, place in traced.coverage.missed if kind == "parser state"} <= cpu_alone
 
 
-def test_a_refused_entry_is_not_kept() -> None:
+def test_an_entry_that_the_switch_refuses_is_not_recorded() -> None:
     traced = Traced(PROGRAMS / "control")
     drawer, _ = drawers(traced)
     missed = [(traced.pipeline.program.tables["ControlIngress.forward"], (5,))]

@@ -37,7 +37,7 @@ def test_a_cached_program_is_not_loaded_again(monkeypatch: pytest.MonkeyPatch) -
         load_cached_program(DATA + b" ")
 
 
-def test_other_sources_load_a_program_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_program_is_loaded_again_with_changed_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     load_cached_program(DATA)
     monkeypatch.setattr("softswitch.cache.source_digest", lambda: "other sources")
     monkeypatch.setattr(cached, "load_program", refuse)

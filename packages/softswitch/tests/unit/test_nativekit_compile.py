@@ -115,7 +115,7 @@ class SameText:
         return self.number
 
 
-def test_machine_code_is_of_one_signature_and_one_version_of_its_source(tmp_path: Path) -> None:
+def test_cached_machine_code_belongs_to_one_signature_and_one_source_version(tmp_path: Path) -> None:
     files, newer = (compiling._CodeFiles(tmp_path, "function", version) for version in (1, 2))
     one, other = SameText(1), SameText(2)
     files.save(one, "code")

@@ -25,7 +25,7 @@ compiled_store: Any = uncached(store_two)
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_an_item_is_stored_whole_and_nothing_else(kind: type[np.generic]) -> None:
+def test_a_store_writes_exactly_one_item(kind: type[np.generic]) -> None:
     bits = 8 * np.dtype(kind).itemsize
     value = True if kind is np.bool_ else 2 ** (bits - 1) - 5
     for store in (compiled_store, plain(compiled_store)):

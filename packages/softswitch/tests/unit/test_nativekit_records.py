@@ -224,7 +224,7 @@ class _Pair(NamedTuple):
     other: Any
 
 
-def test_a_state_goes_on_with_other_arrays() -> None:
+def test_a_state_is_copied_with_replaced_arrays() -> None:
     before = _Pair(np.zeros(1), np.ones(1))
     after = with_arrays(before, other=before.one)
     assert after.other is before.one and before.other.all()

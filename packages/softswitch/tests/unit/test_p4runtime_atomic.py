@@ -131,7 +131,7 @@ def test_a_batch_that_the_kernel_cannot_take_at_once_is_refused(
 
 @pytest.mark.parametrize(("kind", "value"), WILDCARDS)
 @pytest.mark.parametrize("atomicity", p4r.WriteRequest.Atomicity.values())
-def test_a_whole_array_is_one_store(
+def test_a_whole_array_is_written_in_one_store_under_the_lock(
     kind: str, value: Any, atomicity: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     control = controlled(ENTITIES, CompiledPipeline)

@@ -131,7 +131,7 @@ def test_invalid_groups_are_refused_with_their_code(
     assert refused(control, group(1, weights, max_size)) == (code, message)
 
 
-def test_a_one_shot_larger_than_a_group_may_be() -> None:
+def test_a_one_shot_larger_than_the_maximum_group_size_is_refused() -> None:
     control = changed(lambda profile: setattr(profile, "max_group_size", 4))
     one_shot = update(INSERT, "balanced", 5, 48, value=OneShot(((7, 5),)))
     text = f"{PATHS}: a group of size 5 is larger than max_group_size, 4"

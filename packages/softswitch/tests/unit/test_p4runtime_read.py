@@ -119,7 +119,7 @@ def test_counters_and_registers_are_read_by_cell_as_a_whole_and_all(control: Con
     ]
 
 
-def test_answers_come_in_pieces_and_are_of_one_moment(control: Control) -> None:
+def test_a_read_is_answered_in_pieces_with_the_state_of_one_moment(control: Control) -> None:
     assert not any(write(control, *(update(forward(n)) for n in range(100, 100 + 2 * READ_CHUNK))))
     responses, _ = harness.start_read(control, p4r.Entity(table_entry=query()))
     sizes = [len(next(responses).entities)]

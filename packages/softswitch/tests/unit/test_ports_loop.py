@@ -255,7 +255,7 @@ def test_cpu_socket_is_a_datagram_socket(loop: PortLoop) -> None:
     assert loop.cpu_socket.type == socket.SOCK_DGRAM
 
 
-def test_frames_that_wait_before_there_is_a_program_do_no_harm() -> None:
+def test_a_loop_that_is_stopped_without_a_program_ignores_waiting_frames() -> None:
     """This happens when a switch is restarted under traffic."""
     with closing(ControlSockets()) as ends:
         for _ in range(3):

@@ -163,7 +163,7 @@ def test_a_packet_for_a_missing_port_is_counted() -> None:
         wait_for(lambda: loop.counters().no_such_port == 1)
 
 
-def test_a_packet_that_has_become_larger_than_any_that_comes_in_is_dropped_and_counted() -> None:
+def test_a_packet_that_has_grown_beyond_the_largest_frame_is_dropped_and_counted() -> None:
     with switch() as loop:
         loop.start(Doubles())
         for size in (1_000, 1_100, 1_024):

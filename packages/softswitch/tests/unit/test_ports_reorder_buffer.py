@@ -118,7 +118,7 @@ def test_a_held_frame_is_overtaken_by_one_to_four_later_frames() -> None:
     assert max(passed) <= 8  # held frames that leave together do not count as passing each other
 
 
-def test_a_held_frame_goes_when_its_time_is_over_and_not_before() -> None:
+def test_a_held_frame_leaves_when_its_hold_time_is_over_and_not_earlier() -> None:
     line = Line(Impairment(reorder=1.0))
     assert line.carry([7], drain=False) == []
     taken = np.zeros(2, np.int64)
@@ -128,7 +128,7 @@ def test_a_held_frame_goes_when_its_time_is_over_and_not_before() -> None:
     assert taken[0] == 7
 
 
-def test_a_full_buffer_lets_frames_pass() -> None:
+def test_a_full_reorder_buffer_lets_frames_pass() -> None:
     received = Line(Impairment(reorder=1.0)).carry(list(range(3 * REORDER_SLOTS)), drain=False)
     assert received[0] == REORDER_SLOTS
 

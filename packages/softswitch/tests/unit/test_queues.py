@@ -248,7 +248,7 @@ def test_priorities_share_a_link() -> None:
     assert order == [(0, 1), (100_000, 0), (200_000, 0)]
 
 
-def test_a_full_queue_drops_and_has_room_again_for_each_that_leaves() -> None:
+def test_a_full_queue_drops_packets_and_a_departure_makes_room_for_a_packet() -> None:
     queues = one(Rate(packets_per_s=1), packet_depth(2))
     assert [_put(queues, 0, 0, 60, 0) for _ in range(4)] == [0, 1, NONE, NONE]
     assert queues.queues[0, 0].dropped == 2

@@ -101,7 +101,7 @@ def test_nativekit_imports_nothing_of_softswitch() -> None:
     assert {each.split(".")[0] for imported in found.values() for each in imported} == {"nativekit"}
 
 
-def test_class_names_stand_in_one_room() -> None:
+def test_a_class_name_is_defined_in_one_room_only() -> None:
     """A name can be searched for. `interpreter` and `codegen` name the same part of a program alike."""
     rooms: dict[str, set[str]] = {}
     for file in (SOURCES / "softswitch").rglob("*.py"):

@@ -184,7 +184,9 @@ def test_a_read_has_the_members_and_groups_of_the_time_of_the_call() -> None:
     assert [entry and entry.action for entry in pipeline.tables.find(keys)] == [None, None, UseMember(1)]
 
 
-def test_packets_meet_a_clone_session_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_packet_sees_a_clone_session_entirely_before_or_after_a_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A packet whenever the lock is free: its clones have the old ports and length, or the new ones."""
     pipeline = CompiledPipeline(compiled("replication"))
     locked = Memory.locked

@@ -74,7 +74,7 @@ def test_the_slot_timeout_needs_the_check() -> None:
         SwitchMLSwitchModel(2, 1, slot_timeout_us=5)
 
 
-def test_a_window_is_a_batch_that_moves_on() -> None:
+def test_a_window_moves_on_after_each_received_packet() -> None:
     window = SwitchMLWindowModel(first=5, total=3, window=2, base=64)
     assert [window.slot_and_set(number) for number in range(3)] == [(65, 0), (64, 1), (65, 1)]
     assert not window.take(SwitchMLPacket(7, 64, 1))  # not sent yet

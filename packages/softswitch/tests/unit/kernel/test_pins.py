@@ -346,7 +346,7 @@ def test_another_version_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatc
             pins.check(**FIXED)
 
 
-def test_a_machine_that_was_started_anew_has_nothing(folder: Path) -> None:
+def test_a_rebooted_machine_has_no_pinned_state(folder: Path) -> None:
     switch = Switch(folder)
     switch.set_config("VERIFY_AND_COMMIT")
     switch.pins.check(**FIXED)

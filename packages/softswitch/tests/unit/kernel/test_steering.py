@@ -39,14 +39,14 @@ def test_a_cpu_is_a_bit(cpu: int, mask: str) -> None:
     assert int(mask.replace(",", ""), 16) == 1 << cpu
 
 
-def test_every_rx_queue_is_steered_and_put_back(interfaces: Path) -> None:
+def test_steering_of_every_rx_queue_is_set_and_restored(interfaces: Path) -> None:
     before = steer(["s1", "s2"], 1, interfaces)
     assert masks(interfaces) == ["00000002"] * 3 + ["3"]
     restore_masks(before)
     assert masks(interfaces) == ["0", "1", "2", "3"]
 
 
-def test_an_interface_that_has_gone_is_nothing_to_put_back(interfaces: Path) -> None:
+def test_steering_of_a_vanished_interface_is_not_restored(interfaces: Path) -> None:
     before = steer(["s1", "s2"], 1, interfaces)
     for path in (interfaces / "s1" / "queues" / "rx-0").glob("*"):
         path.unlink()

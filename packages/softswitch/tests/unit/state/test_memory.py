@@ -80,7 +80,7 @@ def test_an_error_releases_the_lock() -> None:
         pass
 
 
-def test_lock_and_flag_lie_apart() -> None:
+def test_the_flag_does_not_overlap_the_lock() -> None:
     """The flag behind the mutex's 64 bytes, so that neither overwrites the other."""
     memory = Memory(8)
     assert memory.waiting_address >= memory.mutex_address + 64

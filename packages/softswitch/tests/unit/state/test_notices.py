@@ -31,7 +31,7 @@ def test_records_are_kind_length_data_and_padding() -> None:
     assert list(read_records(memoryview(memory), 0)) == []
 
 
-def test_values_are_counted_words_and_a_negative_count_says_signed() -> None:
+def test_values_are_words_behind_their_count_and_a_negative_count_means_signed() -> None:
     data = words(1, 7) + words(-1, -7) + words(2, 5, 1) + words(-2, -1, -1) + words(1, 2**64 - 1)
     assert list(read_values(data)) == [7, -7, 1 << 64 | 5, -1, 2**64 - 1]
     assert list(read_values(b"")) == []

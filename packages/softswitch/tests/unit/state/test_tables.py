@@ -90,7 +90,9 @@ def expected(model: dict[Entry, ActionCall], change: Change, entry: Entry, actio
 
 @pytest.mark.parametrize("name", KEYS)
 @given(data=st.data())
-def test_a_table_is_a_dict_and_its_structures_hold(name: str, data: st.DataObject) -> None:
+def test_a_table_behaves_like_a_dict_and_its_structures_are_consistent(
+    name: str, data: st.DataObject
+) -> None:
     state, model = State(PROGRAM), dict[Entry, ActionCall]()
     for change, (key, priority), action in data.draw(writes(name)):
         wanted = expected(model, change, (key, priority), action)
