@@ -1,0 +1,170 @@
+"""Checks of statements, and of the declarations among them."""
+
+from __future__ import annotations
+
+from softswitch.p4 import tree, types
+from softswitch.p4.check_calls import CallChecker
+from softswitch.p4.diagnostics import SourceError
+from softswitch.p4.scopes import Scope
+from softswitch.p4.unify import unify
+
+_OPERATORS = {"<<", ">>", "++"}
+
+
+class StatementChecker(CallChecker):
+    """Checks statements one by one, so that all independent errors are found."""
+
+    returned: types.Type | None = None
+    """The type that the function around a statement returns; None outside of functions."""
+
+    def check_block(self, block: tree.Block, scope: Scope) -> None:
+        inner = Scope(scope, is_inner=True)
+        for statement in block.statements:
+            self.check_statement(statement, inner)
+
+    def check_statement(self, statement: tree.Statement, scope: Scope) -> None:
+        try:
+            self._check(statement, scope)
+        except SourceError as error:
+            self.sources.error(error.position, error.message)
+            if isinstance(statement, tree.Variable | tree.Constant | tree.Instance):
+                self.facts.declared.setdefault(statement, types.UNKNOWN)
+                scope.names.setdefault(statement.name, [statement])
+
+    def _check(self, statement: tree.Statement, scope: Scope) -> None:
+        match statement:
+            case tree.Variable() | tree.Constant() | tree.Instance():
+                self.check_local(statement, scope)
+            case tree.Assignment():
+                self._assignment(statement, scope)
+            case tree.CallStatement(call=call):
+                self.check_call(call, scope)
+            case tree.Conditional(condition=condition, then=then, otherwise=otherwise):
+                self._condition(condition, scope)
+                self.check_statement(then, Scope(scope, is_inner=True))
+                if otherwise is not None:
+                    self.check_statement(otherwise, Scope(scope, is_inner=True))
+            case tree.Block():
+                self.check_block(statement, scope)
+            case tree.Return(value=value):
+                self._return(statement, value, scope)
+            case tree.Switch():
+                self._switch(statement, scope)
+            case tree.For():
+                inner = Scope(scope, is_inner=True)
+                for each in statement.initial:
+                    self.check_statement(each, inner)
+                self._condition(statement.condition, inner)
+                for each in statement.updates:
+                    self.check_statement(each, inner)
+                self.check_statement(statement.body, inner)
+            case tree.ForIn():
+                self._for_in(statement, scope)
+            case tree.Exit() | tree.Empty() | tree.Break() | tree.Continue():
+                pass
+            case _:
+                raise SourceError(statement.position, "expected a statement, got a declaration")
+
+    def _condition(self, condition: tree.Expression, scope: Scope) -> None:
+        found = self.check_expression(condition, scope, types.BOOL)
+        if found != types.BOOL:
+            raise SourceError(condition.position, f"expected a bool as a condition, got {found}")
+
+    def check_local(self, declaration: tree.Variable | tree.Constant | tree.Instance, scope: Scope) -> None:
+        if isinstance(declaration, tree.Instance):
+            self.check_instance(declaration, scope)
+            return
+        declared = self.resolve(declaration.type, scope)
+        initial = declaration.initial if isinstance(declaration, tree.Variable) else declaration.value
+        if initial is not None:
+            self.expect(initial, declared, scope)
+        if declared == types.VOID or isinstance(declared, types.Object):
+            raise SourceError(declaration.position, f"expected a type of values for `{declaration.name}`, got {declared}")
+        self.facts.declared[declaration] = declared
+        if isinstance(declaration, tree.Constant):
+            value = self.evaluator.constant(declaration)
+            if value is not None:
+                self.facts.constants[declaration] = value
+        self.declare(scope, declaration)
+
+    def check_instance(self, declaration: tree.Instance, scope: Scope) -> None:
+        node = declaration.type
+        resolved = self.resolve(node, scope)
+        if not isinstance(resolved, types.Object):
+            raise SourceError(declaration.position, f"expected an extern, a control or a parser, got {resolved}")
+        made = self.construct(declaration, resolved.declaration, resolved.arguments, declaration.arguments, scope)
+        self.facts.declared[declaration] = made
+        for member in declaration.body:
+            self.check_member_of_instance(member, scope)
+        self.declare(scope, declaration)
+
+    def check_member_of_instance(self, member: tree.Declaration, scope: Scope) -> None:
+        raise NotImplementedError
+
+    def _assignment(self, statement: tree.Assignment, scope: Scope) -> None:
+        wanted = self.check_expression(statement.target, scope)
+        self.check_assignable(statement.target)
+        if isinstance(wanted, types.Named | types.Object):
+            raise SourceError(statement.position, "expected a variable or a field to assign to")
+        if not statement.operator:
+            self.expect(statement.value, wanted, scope)
+            return
+        combined = tree.Binary(statement.position, statement.operator, statement.target, statement.value)
+        found = self.check_expression(combined, scope, wanted)
+        if not unify(wanted, found, {}, self.facts):
+            raise SourceError(statement.position, f"expected a result of type {wanted}, got {found}")
+
+    def _return(self, statement: tree.Return, value: tree.Expression | None, scope: Scope) -> None:
+        wanted = self.returned
+        if wanted is None or wanted == types.VOID:
+            if value is not None:
+                raise SourceError(statement.position, "expected `return` without a value here")
+        elif value is None:
+            raise SourceError(statement.position, f"expected a value of type {wanted} after `return`")
+        else:
+            self.expect(value, wanted, scope)
+
+    def _switch(self, statement: tree.Switch, scope: Scope) -> None:
+        found = self.check_expression(statement.value, scope)
+        for case in statement.cases:
+            if not isinstance(case.label, tree.Default):
+                if isinstance(found, types.ActionRun):
+                    self._action_label(case.label, found.table, scope)
+                else:
+                    self.expect(case.label, found, scope)
+            if case.body is not None:
+                self.check_block(case.body, scope)
+
+    def _action_label(self, label: tree.Expression, table: tree.Table, scope: Scope) -> None:
+        names = [action.name for action in table.actions]
+        if not isinstance(label, tree.Name) or label.name not in names:
+            raise SourceError(
+                label.position, f"expected an action of the table {table.name} ({', '.join(names)}) as a label"
+            )
+        declaration = self.find(label.name, scope, label, label.is_global)[0]
+        assert not isinstance(declaration, types.Variable)
+        self.facts.references[label] = declaration
+
+    def _for_in(self, statement: tree.ForIn, scope: Scope) -> None:
+        inner = Scope(scope, is_inner=True)
+        if isinstance(statement.collection, tree.Range):
+            found = self.check_expression(statement.collection, scope)
+            element = found.element if isinstance(found, types.Set) else found
+        else:
+            found = self.check_expression(statement.collection, scope)
+            element = found.element if isinstance(found, types.Stack | types.List) else found
+        if statement.type is not None:
+            declared = self.resolve(statement.type, scope)
+            if not unify(declared, element, {}, self.facts):
+                raise SourceError(statement.position, f"expected elements of type {declared}, got {element}")
+            variable = tree.Variable(statement.position, statement.name, [], statement.type, None)
+            self.facts.declared[variable] = declared
+            self.declare(inner, variable)
+        else:
+            found_variable = self.find(statement.name, scope, statement)[0]
+            assert not isinstance(found_variable, types.Variable)
+            variable = found_variable  # type: ignore[assignment]  # what is not one is refused below
+            if not isinstance(variable, tree.Variable):
+                raise SourceError(statement.position, f"expected a variable, got `{statement.name}`")
+        self.facts.references[statement] = variable
+        self.check_statement(statement.body, inner)

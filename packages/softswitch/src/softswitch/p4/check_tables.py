@@ -1,0 +1,95 @@
+"""Checks of tables: keys, actions with their arguments, entries, and properties."""
+
+from __future__ import annotations
+
+from softswitch.p4 import tree, types
+from softswitch.p4.check_calls import CallChecker
+from softswitch.p4.diagnostics import SourceError
+from softswitch.p4.scopes import Scope, Target
+
+_KEYS = (types.BOOL, types.ERROR)
+_PRIORITIES = ("largest_priority_wins", "priority_delta")
+
+
+class TableChecker(CallChecker):
+    def check_table(self, table: tree.Table, scope: Scope) -> None:
+        key_types: list[types.Type] = []
+        for element in table.key:
+            found = self.check_expression(element.expression, scope)
+            base = types.representation(found)
+            if not isinstance(base, types.Bits) and base not in _KEYS and not types.is_numeric(base):
+                raise SourceError(element.position, f"expected bits, a bool or an enum as a key, got {found}")
+            if element.kind not in self.facts.match_kinds:
+                kinds = ", ".join(self.facts.match_kinds)
+                raise SourceError(element.position, f"expected a kind of match ({kinds}), got `{element.kind}`")
+            key_types.append(types.Bits(32) if found == types.INT else found)
+        for reference in table.actions:
+            self._check_reference(reference, scope)
+        if "default_action" in table.properties:
+            self._check_action_call(table, table.properties["default_action"].value, scope)
+        for entry in table.entries:
+            self._check_entry(table, entry, key_types, scope)
+        for name, each in table.properties.items():
+            if name not in ("default_action", *_PRIORITIES):
+                self.check_expression(each.value, scope)
+
+    def _check_reference(self, reference: tree.ActionReference, scope: Scope) -> None:
+        found = self.find(reference.name, scope, reference, reference.is_global)[0]
+        if not isinstance(found, tree.Action):
+            raise SourceError(reference.position, f"expected an action, got `{reference.name}`")
+        self.facts.references[reference] = found
+        directed = [parameter for parameter in found.parameters if parameter.direction]
+        matched = self.match_arguments(reference, reference.arguments, directed, found.name)
+        self.check_arguments(matched, directed, {}, scope)
+        self.facts.calls[reference] = Target("action", found, None, found.name, directed, matched)
+
+    def _check_action_call(self, table: tree.Table, value: tree.Expression, scope: Scope) -> None:
+        """Check the action of an entry or of a miss, with the arguments that the control plane would give."""
+        call = value if isinstance(value, tree.Call) else None
+        name = call.function if call is not None else value
+        if not isinstance(name, tree.Name):
+            raise SourceError(value.position, "expected an action of the table")
+        found = self.find(name.name, scope, name, name.is_global)[0]
+        references = [each for each in table.actions if self.facts.references.get(each) is found]
+        if not isinstance(found, tree.Action) or not references:
+            names = ", ".join(action.name for action in table.actions)
+            raise SourceError(value.position, f"expected an action of the table ({names}), got `{name.name}`")
+        data = [parameter for parameter in found.parameters if not parameter.direction]
+        given = call.arguments if call is not None else []
+        directed = len(found.parameters) - len(data)
+        if call is not None and directed and len(given) == len(found.parameters):
+            matched = self.match_arguments(value, given, found.parameters, found.name)
+            self.check_arguments(matched[:directed], found.parameters[:directed], {}, scope)
+            matched = matched[directed:]
+        else:
+            matched = self.match_arguments(value, given, data, found.name)
+        self.check_arguments(matched, data, {}, scope)
+        self.facts.calls[value] = Target("action", found, None, found.name, data, matched)
+
+    def _check_entry(
+        self, table: tree.Table, entry: tree.Entry, key_types: list[types.Type], scope: Scope
+    ) -> None:
+        self.check_keys(entry.keys, key_types, entry, scope)
+        self._check_action_call(table, entry.action, scope)
+        if entry.priority is not None:
+            self.check_expression(entry.priority, scope)
+
+    def check_keys(
+        self, keys: list[tree.Expression], wanted: list[types.Type], node: tree.Node, scope: Scope
+    ) -> None:
+        """Check the sets of a case or an entry: one for each value, or one for all of them."""
+        if len(keys) == 1 and (len(wanted) != 1 or isinstance(keys[0], tree.Default)):
+            if isinstance(keys[0], tree.Default):
+                return
+            found = self.check_expression(keys[0], scope)
+            if isinstance(found, types.Set | types.Tuple):
+                return
+        if len(keys) != len(wanted):
+            raise SourceError(node.position, f"expected {len(wanted)} values here, got {len(keys)}")
+        for key, each in zip(keys, wanted, strict=True):
+            if isinstance(key, tree.Default):
+                continue
+            found = self.check_expression(key, scope, each)
+            if isinstance(found, types.Set) and isinstance(found.element, types.Struct):
+                continue  # a value set of structs with one field
+            self.check_conversion(key, found, types.Set(each))

@@ -1,0 +1,101 @@
+"""Errors and warnings of the compiler, each with its place in the source and the line there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from softswitch.errors import ProgramError
+
+MAX_SHOWN_ERRORS = 20
+
+
+class Position(NamedTuple):
+    """A place in a source file; lines and columns begin with 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+NOWHERE = Position("", 0, 0)
+"""The position of what is in no file, such as a macro of the command line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """An error or a warning at a position."""
+
+    position: Position
+    message: str
+    is_warning: bool = False
+
+
+class CompileError(ProgramError):
+    """P4 source that is not a program; the text has each error with its line and a caret."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic], sources: Sources) -> None:
+        self.diagnostics = list(diagnostics)
+        shown = [sources.render(each) for each in self.diagnostics[:MAX_SHOWN_ERRORS]]
+        if len(self.diagnostics) > MAX_SHOWN_ERRORS:
+            shown.append(f"and {len(self.diagnostics) - MAX_SHOWN_ERRORS} more errors")
+        super().__init__("\n".join(shown))
+
+
+class SourceError(Exception):
+    """One error, raised where the compiler cannot go on, and caught where it can."""
+
+    def __init__(self, position: Position, message: str) -> None:
+        super().__init__(message)
+        self.position, self.message = position, message
+
+
+class Sources:
+    """The lines of all files that were read, and the diagnostics about them."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, list[str]] = {}
+        self.digests: dict[str, str] = {}
+        self.diagnostics: list[Diagnostic] = []
+        self._seen: set[tuple[Position, str]] = set()
+
+    def error(self, position: Position, message: str) -> None:
+        self._add(Diagnostic(position, message))
+
+    def warn(self, position: Position, message: str) -> None:
+        self._add(Diagnostic(position, message, is_warning=True))
+
+    def _add(self, diagnostic: Diagnostic) -> None:
+        key = diagnostic.position, diagnostic.message
+        if key not in self._seen:
+            self._seen.add(key)
+            self.diagnostics.append(diagnostic)
+
+    @property
+    def errors(self) -> list[Diagnostic]:
+        return [each for each in self.diagnostics if not each.is_warning]
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        return [each for each in self.diagnostics if each.is_warning]
+
+    def check(self) -> None:
+        """Raise `CompileError` if there was an error."""
+        if errors := self.errors:
+            raise CompileError(sorted(errors, key=lambda each: each.position), self)
+
+    def render(self, diagnostic: Diagnostic) -> str:
+        """Return a message in one line, followed by the source line with a caret below the place."""
+        position = diagnostic.position
+        kind = "warning" if diagnostic.is_warning else "error"
+        place = f"{position}: " if position.file else ""
+        text = f"{place}{kind}: {diagnostic.message}"
+        lines = self.lines.get(position.file, [])
+        if not 1 <= position.line <= len(lines):
+            return text
+        line = lines[position.line - 1].expandtabs(1).rstrip()
+        return f"{text}\n    {line}\n    {' ' * (position.column - 1)}^"

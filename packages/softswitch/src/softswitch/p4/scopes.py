@@ -1,0 +1,83 @@
+"""Scopes of names, and the tables of what the checker finds out about each node of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from softswitch.p4 import tree, types
+
+Entity = tree.Declaration | types.Variable
+"""What a name can mean."""
+TargetKind = Literal[
+    "function", "method", "builtin", "action", "table", "apply", "constructor", "direct", "size", "none"
+]
+
+
+@dataclass(slots=True)
+class Scope:
+    """Names of one block, within those of its parent; functions of one name may differ in their parameters."""
+
+    parent: Scope | None = None
+    names: dict[str, list[Entity]] = field(default_factory=dict)
+    is_inner: bool = False
+    """Whether the scope is within a body, so that assignments may need its variables."""
+
+    def find(self, name: str, is_global: bool = False) -> list[Entity]:
+        scope: Scope | None = self.root if is_global else self
+        while scope is not None:
+            if found := scope.names.get(name):
+                return found
+            scope = scope.parent
+        return []
+
+    @property
+    def root(self) -> Scope:
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def all_names(self) -> Iterator[str]:
+        scope: Scope | None = self
+        while scope is not None:
+            yield from scope.names
+            scope = scope.parent
+
+
+@dataclass(slots=True)
+class Target:
+    """What a call calls. `arguments` has one for each of the parameters, None where a default applies."""
+
+    kind: TargetKind
+    declaration: tree.Declaration | None = None
+    receiver: tree.Expression | None = None
+    name: str = ""
+    parameters: list[tree.Parameter] = field(default_factory=list)
+    arguments: list[tree.Argument | None] = field(default_factory=list)
+    substitution: dict[types.Variable, types.Type] = field(default_factory=dict)
+    type: types.Type | None = None
+    """The type whose size a builtin function returns, or that a constructor makes."""
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is known of a checked program. All keys are nodes of the tree."""
+
+    types: dict[tree.Node, types.Type] = field(default_factory=dict)
+    """Types of expressions, as far as they do not depend on what is expected of them."""
+    references: dict[tree.Node, tree.Declaration] = field(default_factory=dict)
+    """Declarations that names mean."""
+    calls: dict[tree.Node, Target] = field(default_factory=dict)
+    """What calls call, and what instances are made by."""
+    returns: dict[tree.Declaration, types.Type] = field(default_factory=dict)
+    """Types that functions and methods return."""
+    declared: dict[tree.Node, types.Type] = field(default_factory=dict)
+    """Types of variables, parameters, constants, fields and instances, and of casts."""
+    scopes: dict[tree.Declaration, Scope] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    """Members of `error`, in order."""
+    match_kinds: list[str] = field(default_factory=list)
+    constants: dict[tree.Declaration, object] = field(default_factory=dict)
+    globals: Scope = field(default_factory=Scope)

@@ -1,0 +1,130 @@
+"""Types that nodes of the tree denote."""
+
+from __future__ import annotations
+
+import difflib
+
+from softswitch.limits import MAX_VALUE_BITS
+from softswitch.p4 import tree, types
+from softswitch.p4.constants import Evaluator
+from softswitch.p4.diagnostics import SourceError, Sources
+from softswitch.p4.scopes import Entity, Facts, Scope
+
+_SIMPLE = {each.name: each for each in (
+    types.INT, types.BOOL, types.ERROR, types.STRING, types.VOID, types.MATCH_KIND, types.UNKNOWN,
+)}  # fmt: skip
+MAX_STACK_SIZE = 1 << 12
+
+
+class TypeResolver:
+    def __init__(self, facts: Facts, sources: Sources) -> None:
+        self.facts, self.sources = facts, sources
+        self.evaluator = Evaluator(facts)
+
+    def check_expression(self, expression: tree.Expression, scope: Scope) -> types.Type:
+        raise NotImplementedError
+
+    # -- names
+
+    def declare(self, scope: Scope, declaration: tree.Declaration) -> None:
+        """Add a declaration to a scope; only functions and the like may share a name."""
+        others = scope.names.setdefault(declaration.name, [])
+        same = [other for other in others if not _may_share(declaration, other)]
+        if same:
+            place = same[0].position if isinstance(same[0], tree.Declaration) else ""
+            self.sources.error(
+                declaration.position, f"expected one declaration of `{declaration.name}` here, another is at {place}"
+            )
+            return
+        others.append(declaration)
+
+    def find(self, name: str, scope: Scope, node: tree.Node, is_global: bool = False) -> list[Entity]:
+        """Return what a name means; raise `SourceError` if nothing has it."""
+        if found := scope.find(name, is_global):
+            return found
+        similar = difflib.get_close_matches(name, set(scope.all_names()), 1)
+        hint = f"; is `{similar[0]}` meant?" if similar else ""
+        raise SourceError(node.position, f"expected a declared name, got `{name}`{hint}")
+
+    # -- types
+
+    def resolve(self, node: tree.TypeNode, scope: Scope) -> types.Type:
+        match node:
+            case tree.BaseType(name=name):
+                return _SIMPLE[name]
+            case tree.SizedType(name=name, width=width):
+                bits = self._width(width, scope, 1 if name == "int" else 0)
+                return types.Varbit(bits) if name == "varbit" else types.Bits(bits, name == "int")
+            case tree.NamedType():
+                return self._named(node, scope, ())
+            case tree.SpecializedType(base=base, arguments=arguments):
+                resolved = tuple(self.resolve(each, scope) for each in arguments)
+                if base.name == "tuple" and not base.is_global:
+                    return types.Tuple(resolved)
+                if base.name == "list" and not base.is_global:
+                    if len(resolved) != 1:
+                        raise SourceError(node.position, f"expected one type argument of list, got {len(resolved)}")
+                    return types.List(resolved[0])
+                return self._named(base, scope, resolved)
+            case tree.StackType(element=element, size=size):
+                element_type = self.resolve(element, scope)
+                self.check_expression(size, scope)
+                count = self.evaluator.integer(size)
+                if not 0 <= count <= MAX_STACK_SIZE:
+                    raise SourceError(
+                        size.position, f"expected a size from 0 to {MAX_STACK_SIZE} of the stack, got {count}"
+                    )
+                return types.Stack(element_type, count)
+
+    def _width(self, expression: tree.Expression, scope: Scope, least: int) -> int:
+        self.check_expression(expression, scope)
+        width = self.evaluator.integer(expression)
+        if not least <= width <= MAX_VALUE_BITS:
+            raise SourceError(
+                expression.position, f"expected a width from {least} to {MAX_VALUE_BITS} bits, got {width}"
+            )
+        return width
+
+    def _named(self, node: tree.NamedType, scope: Scope, arguments: tuple[types.Type, ...]) -> types.Type:
+        found = self.find(node.name, scope, node, node.is_global)[0]
+        if isinstance(found, types.Variable):
+            return found
+        self.facts.references[node] = found
+        resolved = self._type_of_declaration(found, node, arguments)
+        if resolved is None:
+            raise SourceError(node.position, f"expected a type, got `{node.name}`")
+        return resolved
+
+    def _type_of_declaration(
+        self, found: tree.Declaration, node: tree.NamedType, arguments: tuple[types.Type, ...]
+    ) -> types.Type | None:
+        match found:
+            case tree.Struct() | tree.Extern() | tree.Control() | tree.Parser() | tree.Package():
+                expected = len(found.type_parameters)
+                if not arguments and expected:
+                    arguments = (types.UNKNOWN,) * expected if not isinstance(found, tree.Struct) else ()
+                if len(arguments) != expected:
+                    text = f"expected {expected} type arguments of `{found.name}`, got {len(arguments)}"
+                    raise SourceError(node.position, text)
+                if isinstance(found, tree.Struct):
+                    return types.Struct(found, arguments)
+                return types.Object(found, arguments)
+        if arguments:
+            raise SourceError(node.position, f"expected a generic type, got `{found.name}`")
+        match found:
+            case tree.Enum(underlying=underlying):
+                bits = self.resolve(underlying, self.facts.globals) if underlying else None
+                return types.Enum(found, bits if isinstance(bits, types.Bits) else None)
+            case tree.Typedef(is_new=is_new):
+                base = self.facts.declared[found]
+                return types.New(found, base) if is_new else base
+        return None
+
+
+def _may_share(declaration: tree.Declaration, other: Entity) -> bool:
+    """Return whether two declarations may have one name: functions with different parameters."""
+    kinds = (tree.Function, tree.Action)
+    if not isinstance(declaration, kinds) or not isinstance(other, kinds):
+        return False
+    names = [parameter.name for parameter in declaration.parameters]
+    return isinstance(other, tree.Function) and [p.name for p in other.parameters] != names
