@@ -73,6 +73,7 @@ from softswitch.ir.statements import (
     Shift,
     Statement,
     Truncate,
+    shift_sources,
     target_fields,
 )
 from softswitch.ir.tables import (
@@ -170,5 +171,6 @@ __all__ = [
     "WholeHeader",
     "join_key",
     "padded_width",
+    "shift_sources",
     "target_fields",
 ]

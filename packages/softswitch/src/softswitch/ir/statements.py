@@ -262,3 +262,15 @@ class Action:
     body: tuple[Statement, ...]
     locations: tuple[str, ...] = ()
     parameter_names: tuple[str, ...] = ()
+
+
+def shift_sources(size: int, count: int) -> tuple[int, ...]:
+    """Return the old position of each element after a shift by BMv2's swaps (stacks.cpp, StackP4_16)."""
+    order = list(range(size))
+    if count > 0:
+        swaps = [(i, i - count) for i in range(size - 1, count - 1, -1)]
+    else:
+        swaps = [(i, i - count) for i in range(size + count)]
+    for left, right in swaps:
+        order[left], order[right] = order[right], order[left]
+    return tuple(order)

@@ -175,7 +175,7 @@ class _Primitives:
         name = self._expressions.name(stack, "header_stack", "header_union_stack")
         stacks = self._scope.stacks_of(name)
         size = len(self._scope.stacks[stacks[0]].headers)
-        sources = _shift_sources(size, count)
+        sources = ir.shift_sources(size, count)
         shifted_in = tuple(i for i in range(size) if not 0 <= i - count < size)
         # BMv2 invalidates the elements that are shifted in if they are headers, but not if they are unions.
         is_of_unions = name in self._scope.union_stacks
@@ -326,15 +326,3 @@ PRIMITIVES: dict[str, Callable[..., list[ir.Statement]]] = {
     "assert": _Primitives.assert_condition,
 }
 """Loader of each primitive, by BMv2's name; jumps are loaded with their action."""
-
-
-def _shift_sources(size: int, count: int) -> tuple[int, ...]:
-    """Return the old position of each element after a shift by BMv2's swaps (stacks.cpp, StackP4_16)."""
-    order = list(range(size))
-    if count > 0:
-        swaps = [(i, i - count) for i in range(size - 1, count - 1, -1)]
-    else:
-        swaps = [(i, i - count) for i in range(size + count)]
-    for left, right in swaps:
-        order[left], order[right] = order[right], order[left]
-    return tuple(order)

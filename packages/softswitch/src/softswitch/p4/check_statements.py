@@ -110,6 +110,7 @@ class StatementChecker(CallChecker):
             self.expect(statement.value, wanted, scope)
             return
         combined = tree.Binary(statement.position, statement.operator, statement.target, statement.value)
+        self.facts.combined[statement] = combined
         found = self.check_expression(combined, scope, wanted)
         if not unify(wanted, found, {}, self.facts):
             raise SourceError(statement.position, f"expected a result of type {wanted}, got {found}")

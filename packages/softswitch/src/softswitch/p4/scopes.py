@@ -73,6 +73,8 @@ class Facts:
     """What calls call, and what instances are made by."""
     returns: dict[tree.Declaration, types.Type] = field(default_factory=dict)
     """Types that functions and methods return."""
+    combined: dict[tree.Assignment, tree.Binary] = field(default_factory=dict)
+    """The operation of each assignment such as `a += b`."""
     declared: dict[tree.Node, types.Type] = field(default_factory=dict)
     """Types of variables, parameters, constants, fields and instances, and of casts."""
     scopes: dict[tree.Declaration, Scope] = field(default_factory=dict)

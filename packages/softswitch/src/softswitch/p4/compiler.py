@@ -1,0 +1,59 @@
+"""From P4_16 source to a program of the switch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from softswitch.p4.checker import check_program
+from softswitch.p4.diagnostics import NOWHERE, Position, SourceError, Sources
+from softswitch.p4.lower_program import Lowered, ProgramLowering
+from softswitch.p4.parser import parse_program
+from softswitch.p4.preprocessor import Preprocessor
+
+_RECURSION_LIMIT = 20_000
+
+
+def compile_file(
+    file: Path,
+    folders: Sequence[Path] = (),
+    definitions: Iterable[tuple[str, str]] = (),
+    sources: Sources | None = None,
+) -> Lowered:
+    """Return a compiled program; raise `CompileError` with all errors of the first stage that has some.
+
+    `folders` are searched for included files before the switch's own, and `definitions` are macros with
+    their values. Warnings are left in `sources`.
+    """
+    sources = sources if sources is not None else Sources()
+    with _errors_collected(sources), _deep_recursion():
+        tokens = Preprocessor(sources, folders, definitions).run(file)
+        tree = parse_program(tokens, sources)
+        sources.check()
+        facts = check_program(tree, sources)
+        sources.check()
+        return ProgramLowering(facts, sources).lower_program(tree)
+
+
+@contextmanager
+def _errors_collected(sources: Sources) -> Iterator[None]:
+    try:
+        yield
+    except SourceError as error:
+        sources.error(error.position, error.message)
+        sources.check()
+    except RecursionError:
+        sources.error(Position(*NOWHERE), "the program is nested too deeply")
+        sources.check()
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION_LIMIT))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)

@@ -1,0 +1,170 @@
+"""The graph of a control: tables, conditions, and tables without a key that run statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from softswitch import ir
+from softswitch.p4.diagnostics import Position, SourceError
+from softswitch.p4.flow import EXIT, Apply, Branch, Item, Label, Leave, Loop, Part, Step
+from softswitch.p4.linear import action_body
+
+
+class Spec(Protocol):
+    """What a table is but for what follows it (`lower_tables.TableSpec`)."""
+
+    name: str
+    key: tuple[ir.KeyField, ...]
+    actions: tuple[int, ...]
+    default: ir.Invocation
+    default_is_const: bool
+    entries: tuple[ir.ConstEntry, ...]
+    size: int
+    has_counter: bool
+    profile: int | None
+    meter: ir.DirectMeter | None
+    has_idle_timeout: bool
+
+
+class GraphBuilder:
+    """Builds a control from its end: each item knows the node that follows it."""
+
+    def __init__(
+        self,
+        name: str,
+        specs: Mapping[str, Spec],
+        actions: list[ir.Action],
+        add_message: Callable[[str], int],
+        hidden: set[int],
+    ) -> None:
+        self._name, self._specs, self._actions, self._add_message = name, specs, actions, add_message
+        self._hidden = hidden
+        self._nodes: dict[str, ir.Table | ir.Conditional] = {}
+        self._labels: dict[Label, str | None] = {EXIT: None}
+        self._names: set[str] = set(specs)
+        self._blocks: dict[tuple[object, ...], str] = {}
+
+    def build(self, items: list[Item]) -> ir.Control:
+        start = self._sequence(items, None)
+        return ir.Control(self._name, start, dict(reversed(self._nodes.items())))
+
+    def _sequence(self, items: list[Item], following: str | None) -> str | None:
+        """Return the node with which the items begin, if `following` comes after them."""
+        items = _reachable(items)
+        end = len(items)
+        while end:
+            item = items[end - 1]
+            if isinstance(item, Step):
+                start = end - 1
+                while start and isinstance(items[start - 1], Step):
+                    start -= 1
+                steps = [each for each in items[start:end] if isinstance(each, Step)]
+                following = self._block(steps, following)
+                end = start
+                continue
+            following = self._item(item, following)
+            end -= 1
+        return following
+
+    def _item(self, item: Item, following: str | None) -> str | None:
+        match item:
+            case Branch():
+                return self._branch(item, following)
+            case Apply():
+                return self._apply(item, following)
+            case Part(label, inner):
+                self._labels[label] = following
+                return self._sequence(inner, following)
+            case Leave(label):
+                return self._labels[label]
+            case Loop():
+                raise SourceError(item.position, "expected a loop whose repetitions are known when compiling")
+        raise SourceError(item.position, "expected no parser in a control")
+
+    def _unique(self, name: str) -> str:
+        candidate, number = name, 0
+        while candidate in self._names:
+            candidate, number = f"{name}_{number}", number + 1
+        self._names.add(candidate)
+        return candidate
+
+    def _place(self, position: Position) -> str:
+        file = position.file.rpartition("/")[2].rpartition(".")[0] or "line"
+        return "".join(c if c.isalnum() else "_" for c in file) + str(position.line)
+
+    def _block(self, steps: list[Step], following: str | None) -> str | None:
+        body, locations = action_body(list(steps), self._add_message)
+        key = (body, locations, following)
+        if key in self._blocks:
+            return self._blocks[key]
+        place = self._place(steps[0].position)
+        index = len(self._actions)
+        self._actions.append(ir.Action(place, (), body, locations, ()))
+        self._hidden.add(index)
+        name = self._unique(f"tbl_{place}")
+        position = steps[0].position
+        self._nodes[name] = ir.Table(
+            name=name, key=(), actions=(index,), default=ir.Invocation(index, ()), default_is_const=True,
+            const_entries=(), size=1024, has_counter=False, next_nodes={index: following}, next_on_hit=None,
+            next_on_miss=None, branches_on_hit=False, next_without_action=following,
+            location=f"{position.file}:{position.line}",
+        )  # fmt: skip
+        self._blocks[key] = name
+        return name
+
+    def _branch(self, item: Branch, following: str | None) -> str | None:
+        then = self._sequence(item.then, following)
+        otherwise = self._sequence(item.otherwise, following)
+        if then == otherwise:
+            return then
+        name = self._unique(f"node_{self._place(item.position)}")
+        location = f"{item.position.file}:{item.position.line}"
+        self._nodes[name] = ir.Conditional(name, item.condition, then, otherwise, location, item.text)
+        return name
+
+    def _apply(self, item: Apply, following: str | None) -> str:
+        spec = self._specs[item.table]
+        is_by_hit = "hit" in item.branches or "miss" in item.branches
+        on_hit = on_miss = None
+        next_nodes = dict.fromkeys(spec.actions, following)
+        if is_by_hit:
+            on_hit = self._sequence(item.branches.get("hit", []), following)
+            on_miss = self._sequence(item.branches.get("miss", []), following)
+        elif item.branches or item.other is not None:
+            other = following if item.other is None else self._sequence(item.other, following)
+            built: dict[int, str | None] = {}
+            for index in spec.actions:
+                items = item.branches.get(index)
+                if items is None:
+                    next_nodes[index] = other
+                    continue
+                if id(items) not in built:
+                    built[id(items)] = self._sequence(items, following)
+                next_nodes[index] = built[id(items)]
+        table = ir.Table(
+            name=spec.name, key=spec.key, actions=spec.actions, default=spec.default,
+            default_is_const=spec.default_is_const, const_entries=spec.entries, size=spec.size,
+            has_counter=spec.has_counter, next_nodes={} if is_by_hit else next_nodes, next_on_hit=on_hit,
+            next_on_miss=on_miss, branches_on_hit=is_by_hit,
+            next_without_action=on_miss if is_by_hit else following, profile=spec.profile, meter=spec.meter,
+            has_idle_timeout=spec.has_idle_timeout, is_immutable=bool(spec.entries),
+            location=f"{item.position.file}:{item.position.line}",
+        )  # fmt: skip
+        known = self._nodes.get(spec.name)
+        if known is not None and known != table:
+            raise SourceError(
+                item.position,
+                f"expected one place where the table {spec.name} is applied, or the same statements after each",
+            )
+        # Last, so that the node precedes what follows it when the order is reversed.
+        self._nodes.pop(spec.name, None)
+        self._nodes[spec.name] = table
+        return spec.name
+
+
+def _reachable(items: list[Item]) -> list[Item]:
+    for i, item in enumerate(items):
+        if isinstance(item, Leave):
+            return items[: i + 1]
+    return items
