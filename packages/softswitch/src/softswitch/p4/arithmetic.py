@@ -11,6 +11,10 @@ from softswitch.p4.constants import COMPARISONS, compute, wrap
 
 _OPERATORS = {op.value: op for op in ir.Op}
 _NAMES = {"&&": ir.Op.BOOL_AND, "||": ir.Op.BOOL_OR, "|+|": ir.Op.ADD, "|-|": ir.Op.SUB}
+_OPPOSITES = {
+    ir.Op.EQ: ir.Op.NE, ir.Op.NE: ir.Op.EQ, ir.Op.LT: ir.Op.GE, ir.Op.GE: ir.Op.LT, ir.Op.GT: ir.Op.LE,
+    ir.Op.LE: ir.Op.GT,
+}  # fmt: skip
 _STAY_IN_RANGE = ("&", "|", "^", ">>", "/", "%")
 
 
@@ -49,6 +53,8 @@ def negation(operand: ir.Expression) -> ir.Expression:
             return ir.Constant(int(not value))
         case ir.Unary(ir.Op.NOT, inner):
             return inner
+        case ir.Binary(op, left, right) if op in _OPPOSITES:
+            return ir.Binary(_OPPOSITES[op], left, right)
     return ir.Unary(ir.Op.NOT, operand)
 
 

@@ -161,7 +161,7 @@ class ExpressionParser(TokenStream):
         if token.kind is Kind.INTEGER:
             self.advance()
             value, width, is_signed = parse_integer(token.text)
-            return tree.Integer(position, value, width, is_signed)
+            return tree.Integer(position, value, width, is_signed, token.text)
         if token.kind is Kind.STRING:
             self.advance()
             return tree.String(position, tree.unquote(token.text))

@@ -61,6 +61,14 @@ class Part:
 
 
 @dataclass(slots=True)
+class Unit:
+    """What a direct call of an action runs: one action of the switch, with jumps within."""
+
+    position: Position
+    items: list[Item] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Loop:
     """Items that are repeated, for ever unless they leave; only an action can have a loop."""
 
@@ -82,7 +90,7 @@ class Call:
     position: Position
 
 
-Item = Step | Branch | Apply | Part | Loop | Leave | Call
+Item = Step | Branch | Apply | Part | Unit | Loop | Leave | Call
 
 
 def leaves_always(items: list[Item]) -> bool:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from softswitch import ir
 from softswitch.p4.diagnostics import Position, SourceError
-from softswitch.p4.flow import EXIT, Apply, Branch, Item, Label, Leave, Loop, Part, Step
+from softswitch.p4.flow import EXIT, Apply, Branch, Item, Label, Leave, Loop, Part, Step, Unit
 from softswitch.p4.linear import action_body
 
 
@@ -37,12 +37,14 @@ class GraphBuilder:
         actions: list[ir.Action],
         add_message: Callable[[str], int],
         hidden: set[int],
+        names: set[str],
     ) -> None:
+        """`hidden` and `names` collect the actions made here, and the names of nodes, for all controls."""
         self._name, self._specs, self._actions, self._add_message = name, specs, actions, add_message
         self._hidden = hidden
         self._nodes: dict[str, ir.Table | ir.Conditional] = {}
         self._labels: dict[Label, str | None] = {EXIT: None}
-        self._names: set[str] = set(specs)
+        self._names = names
         self._blocks: dict[tuple[object, ...], str] = {}
 
     def build(self, items: list[Item]) -> ir.Control:
@@ -55,12 +57,11 @@ class GraphBuilder:
         end = len(items)
         while end:
             item = items[end - 1]
-            if isinstance(item, Step):
+            if isinstance(item, Step | Unit):
                 start = end - 1
-                while start and isinstance(items[start - 1], Step):
+                while start and isinstance(items[start - 1], Step | Unit):
                     start -= 1
-                steps = [each for each in items[start:end] if isinstance(each, Step)]
-                following = self._block(steps, following)
+                following = self._block(items[start:end], item.position, following)
                 end = start
                 continue
             following = self._item(item, following)
@@ -93,17 +94,20 @@ class GraphBuilder:
         file = position.file.rpartition("/")[2].rpartition(".")[0] or "line"
         return "".join(c if c.isalnum() else "_" for c in file) + str(position.line)
 
-    def _block(self, steps: list[Step], following: str | None) -> str | None:
-        body, locations = action_body(list(steps), self._add_message)
+    def _block(self, items: list[Item], last: Position, following: str | None) -> str | None:
+        """Return a table without a key that runs statements, and goes on."""
+        body, locations = action_body(items, self._add_message)
+        if not body:
+            return following
+        position = getattr(items[0], "position", last)
         key = (body, locations, following)
         if key in self._blocks:
             return self._blocks[key]
-        place = self._place(steps[0].position)
+        place = self._place(position)
         index = len(self._actions)
-        self._actions.append(ir.Action(place, (), body, locations, ()))
-        self._hidden.add(index)
         name = self._unique(f"tbl_{place}")
-        position = steps[0].position
+        self._actions.append(ir.Action(name.removeprefix("tbl_"), (), body, locations, ()))
+        self._hidden.add(index)
         self._nodes[name] = ir.Table(
             name=name, key=(), actions=(index,), default=ir.Invocation(index, ()), default_is_const=True,
             const_entries=(), size=1024, has_counter=False, next_nodes={index: following}, next_on_hit=None,
@@ -142,12 +146,17 @@ class GraphBuilder:
                 if id(items) not in built:
                     built[id(items)] = self._sequence(items, following)
                 next_nodes[index] = built[id(items)]
+        # BMv2 has no default action in tables with an action profile: a miss goes on as after `NoAction`.
+        default, without_action = spec.default, following
+        if spec.profile is not None and not default.args and not self._actions[default.action].body:
+            without_action = next_nodes[default.action]
         table = ir.Table(
-            name=spec.name, key=spec.key, actions=spec.actions, default=spec.default,
+            name=spec.name, key=spec.key, actions=spec.actions,
+            default=None if spec.profile is not None else default,
             default_is_const=spec.default_is_const, const_entries=spec.entries, size=spec.size,
-            has_counter=spec.has_counter, next_nodes={} if is_by_hit else next_nodes, next_on_hit=on_hit,
+            has_counter=spec.has_counter, next_nodes=dict.fromkeys(spec.actions) if is_by_hit else next_nodes, next_on_hit=on_hit,
             next_on_miss=on_miss, branches_on_hit=is_by_hit,
-            next_without_action=on_miss if is_by_hit else following, profile=spec.profile, meter=spec.meter,
+            next_without_action=on_miss if is_by_hit else without_action, profile=spec.profile, meter=spec.meter,
             has_idle_timeout=spec.has_idle_timeout, is_immutable=bool(spec.entries),
             location=f"{item.position.file}:{item.position.line}",
         )  # fmt: skip

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from softswitch import ir
+from softswitch.p4.arithmetic import negation
 from softswitch.p4.diagnostics import Position, SourceError
-from softswitch.p4.flow import EXIT, Branch, Item, Label, Leave, Loop, Part, Step
+from softswitch.p4.flow import EXIT, Branch, Item, Label, Leave, Loop, Part, Step, Unit
 
 
 def action_body(
@@ -16,6 +17,7 @@ def action_body(
     """Return the statements of an action, and the source line of each."""
     body = _Body(add_message)
     body.add(items)
+    body.place(EXIT)
     return tuple(body.statements), tuple(body.locations)
 
 
@@ -37,14 +39,15 @@ class _Body:
                     self._branch(item)
                 case Part(label, inner):
                     self.add(inner)
-                    self._place(label)
+                    self.place(label)
+                case Unit(items=inner):
+                    self.add(inner)
                 case Loop():
                     self._loop(item)
                 case Leave(label):
-                    if label is EXIT:
+                    if label is EXIT:  # which takes effect at the end of the action
                         self._emit(ir.Exit(), None)
-                    else:
-                        self._jump_to(label)
+                    self._jump_to(label)
                     return
                 case _:
                     raise SourceError(item.position, "expected no table and no parser in an action")
@@ -58,17 +61,18 @@ class _Body:
     def _jump_to(self, label: Label) -> None:
         self._pending.setdefault(label, []).append(self._emit(ir.Jump(-1), None))
 
-    def _place(self, label: Label) -> None:
+    def place(self, label: Label) -> None:
         """Let all jumps to a label end here; a jump as the last statement is not needed."""
         here = len(self.statements)
         jumps = self._pending.pop(label, [])
-        if jumps and jumps[-1] == here - 1 and not self._is_target(here):
+        is_last = bool(jumps) and jumps[-1] == here - 1 and isinstance(self.statements[-1], ir.Jump)
+        if is_last and not self._is_target(here):
             self.statements.pop()
             self.locations.pop()
             jumps.pop()
             here -= 1
         for index in jumps:
-            self.statements[index] = ir.Jump(here)
+            self._set_target(index, here)
 
     def _is_target(self, index: int) -> bool:
         return any(
@@ -76,6 +80,15 @@ class _Body:
         )
 
     def _branch(self, item: Branch) -> None:
+        for items, others, condition in (
+            (item.otherwise, item.then, item.condition),
+            (item.then, item.otherwise, negation(item.condition)),
+        ):
+            if len(items) == 1 and isinstance(leave := items[0], Leave) and leave.label is not EXIT:
+                test = self._emit(ir.JumpIfZero(condition, -1), item.position)
+                self._pending.setdefault(leave.label, []).append(test)
+                self.add(others)
+                return
         test = self._emit(ir.JumpIfZero(item.condition, -1), item.position)
         self.add(item.then)
         if not item.otherwise:

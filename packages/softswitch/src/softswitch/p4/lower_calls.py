@@ -8,7 +8,7 @@ from collections.abc import Callable
 from softswitch import ir
 from softswitch.p4 import operands, tree, types
 from softswitch.p4.diagnostics import SourceError
-from softswitch.p4.flow import Call, Label, Leave, Part
+from softswitch.p4.flow import Call, Label, Leave, Part, Unit
 from softswitch.p4.frames import Frame
 from softswitch.p4.lower_externs import ExternLowering
 from softswitch.p4.lower_statements import assigned_declarations
@@ -118,6 +118,11 @@ class CallLowering(ExternLowering):
         assert isinstance(declaration, tree.Action)
         part = Part(Label(f"return of {declaration.name}"))
         outer = frame.control_bindings
+        if frame.body == "control":
+            unit = Unit(call.position)
+            frame.items.append(unit)
+            frame = frame.within(unit.items)
+            frame.body = "action"
         inner = Frame(
             frame.facts, frame.body, frame.owner, ChainMap({}, *outer.maps), frame.substitution, part.items, part.label,
             copies_out=list(frame.copies_out), depth=frame.depth + 1, outer=outer,

@@ -39,7 +39,7 @@ class ExpressionLowering:
             case MemberValue():
                 return Scalar(ir.Constant(self.code_of(value)), given)
             case list():
-                elements = self._element_types(base, len(value), node)
+                elements = self.element_types(base, len(value), node)
                 pairs = zip(value, elements, strict=False)
                 made = {name: self.constant_operand(each, kind, node) for each, (name, kind) in pairs}
                 return operands.Struct(made, given)
@@ -52,7 +52,7 @@ class ExpressionLowering:
                 return operands.HeaderValue(made, given) if types.is_header(base) else operands.Struct(made, given)
         raise SourceError(node.position, f"expected a value, got {value!r}")
 
-    def _element_types(
+    def element_types(
         self, given: types.Type, count: int, node: tree.Node
     ) -> list[tuple[str, types.Type]]:
         match given:
@@ -337,7 +337,7 @@ class ExpressionLowering:
     ) -> Operand:
         base = types.base_of(wanted)
         if isinstance(expression, tree.ListExpression):
-            kinds = self._element_types(base, max(len(expression.elements), getattr(base, "size", 0)), expression)
+            kinds = self.element_types(base, max(len(expression.elements), getattr(base, "size", 0)), expression)
             given = [(name, each) for (name, _), each in zip(kinds, expression.elements, strict=False)]
         else:
             kinds = list(fields_of(base, self.facts).items())

@@ -255,7 +255,8 @@ class ParserLowering(TableLowering):
                 return None
             case "lookahead":
                 [variable] = target.substitution
-                return self._lookahead(types.substitute(target.substitution[variable], frame.substitution), frame, call)
+                given = types.substitute(target.substitution[variable], frame.substitution)
+                return self._ahead(given, 0, call)[0]
             case "advance":
                 frame.emit(ir.Advance(self.number(target, "sizeInBits", frame)), call.position)
                 return None
@@ -295,25 +296,21 @@ class ParserLowering(TableLowering):
                     return None, stack
         raise SourceError(call.position, "expected a header, or the next element of a stack, to extract")
 
-    def _lookahead(self, given: types.Type, frame: Frame, call: tree.Call) -> Operand:
-        kind = types.representation(given)
-        if isinstance(kind, types.Bits) or kind == types.BOOL:
-            width = kind.width if isinstance(kind, types.Bits) else 1
-            expression: ir.Expression = ir.Lookahead(0, width)
-            return Scalar(arithmetic.wrapped(expression, kind) if isinstance(kind, types.Bits) and kind.signed else expression, given)
-        storage = self.storage.make(given, "lookahead", call)
-        if isinstance(storage, operands.Header):
-            frame.emit(ir.SetValid(storage.reference), call.position)
-        offset = 0
-        for part in self.flat(storage, call):
-            width = self.storage.field_type(part.type, "", call).width
+    def _ahead(self, given: types.Type, offset: int, call: tree.Call) -> tuple[Operand, int]:
+        """Return a value whose parts follow in the packet, `offset` bits after its position, and where it ends."""
+        base = types.base_of(given)
+        if not isinstance(base, types.Struct | types.Tuple | types.Stack):
+            width = self.storage.field_type(given, "", call).width
             value: ir.Expression = ir.Lookahead(offset, width)
-            bits = types.representation(part.type)
+            bits = types.representation(given)
             if isinstance(bits, types.Bits) and bits.signed:
                 value = arithmetic.wrapped(value, bits)
-            self.assign(part, Scalar(value, part.type), frame, call)
-            offset += width
-        return storage
+            return Scalar(value, given), offset + width
+        parts: dict[str, Operand] = {}
+        for name, kind in self.element_types(base, getattr(base, "size", 0), call):
+            parts[name], offset = self._ahead(kind, offset, call)
+        made = operands.HeaderValue(parts, given) if types.is_header(base) else operands.Struct(parts, given)
+        return made, offset
 
     def parser_frame(self, found: CallableObject, bindings: dict[tree.Declaration, object]) -> Frame:
         return Frame(

@@ -49,8 +49,9 @@ class ProgramLowering(ParserLowering):
         start = self.lower_parser(parser, parser_frame)
         verify = self._checksum_control(blocks["vr"], [headers, metadata])
         hidden: set[int] = set()
-        ingress = self._control(blocks["ig"], [headers, metadata, standard], "ingress", hidden)
-        egress = self._control(blocks["eg"], [headers, metadata, standard], "egress", hidden)
+        names: set[str] = set()
+        ingress = self._control(blocks["ig"], [headers, metadata, standard], "ingress", hidden, names)
+        egress = self._control(blocks["eg"], [headers, metadata, standard], "egress", hidden, names)
         update = self._checksum_control(blocks["ck"], [headers, metadata])
         deparser_body = self._deparser(blocks["dep"], [None, headers])
         layouts = self.storage.layouts
@@ -138,14 +139,15 @@ class ProgramLowering(ParserLowering):
     # -- controls
 
     def _control(
-        self, found: CallableObject, values: list[Operand], name: str, hidden: set[int]
+        self, found: CallableObject, values: list[Operand], name: str, hidden: set[int], names: set[str]
     ) -> ir.Control:
         frame = self._frame(found, [*values], "control")
         declaration = found.declaration
         assert isinstance(declaration, tree.Control)
         part = Part(frame.return_label, frame.items)
         self.control_body(declaration, frame)
-        builder = GraphBuilder(name, self.tables, self.actions, self.add_message, hidden)
+        names.update(self.tables)
+        builder = GraphBuilder(name, self.tables, self.actions, self.add_message, hidden, names)
         return builder.build([part])
 
     def _finished_profiles(self) -> tuple[ir.ActionProfile, ...]:

@@ -18,7 +18,8 @@ from softswitch.p4.operands import Operand, Scalar
 
 DEFAULT_SIZE = 1024
 TOP_PRIORITY = (1 << 31) - 1
-_KINDS = {kind.value: kind for kind in ir.MatchKind}
+_KINDS = {kind.value: kind for kind in ir.MatchKind} | {"optional": ir.MatchKind.TERNARY}
+"""Kinds of matches by name; the control plane knows that an optional match is not any ternary one."""
 SELECTOR = "selector"
 
 
@@ -95,7 +96,7 @@ class TableLowering(CallLowering):
         name = key_name(element)
         expression, mask = operand.expression, None
         match expression:
-            case ir.Binary(ir.Op.AND, ir.FieldRef() as masked, ir.Constant(value)):
+            case ir.Binary(ir.Op.AND, ir.FieldRef() as masked, ir.Constant(value)) if is_mask(element.expression):
                 expression, mask = masked, value
         if isinstance(expression, ir.IsValid):
             return ir.KeyField(name, expression, 1, kind)
@@ -140,10 +141,8 @@ class TableLowering(CallLowering):
         self.tables[name] = spec
         spec.default, spec.default_is_const = self._default(table, spec, frame)
         spec.entries = tuple(self._entries(table, spec, frame))
-        if table.entries:
-            spec.size = max(spec.size if "size" in table.properties and not table.entries_are_const else 0, len(table.entries))
-            if not table.entries_are_const and "size" not in table.properties:
-                spec.size = DEFAULT_SIZE
+        if table.entries:  # to which BMv2 lets nobody add others
+            spec.size = len(table.entries)
         spec.profile = self._profile(table, spec, frame)
 
     def size_of(self, table: tree.Table, frame: Frame) -> int:
@@ -379,6 +378,10 @@ def expanded_keys(keys: list[tree.Expression], count: int) -> list[tree.Expressi
     return keys
 
 
+def is_mask(expression: tree.Expression) -> bool:
+    return isinstance(expression, tree.Binary) and expression.operator == "&"
+
+
 def key_name(element: tree.KeyElement) -> str:
     """Return the control plane's name of a part of a key: its `@name`, or its expression as it is written."""
     for annotation in element.annotations:
@@ -397,12 +400,12 @@ def _text_of(expression: tree.Expression) -> str:
             return f"{_text_of(base)}[{_text_of(index)}]"
         case tree.Slice(base=base, high=high, low=low) if high is not None:
             return f"{_text_of(base)}[{_text_of(high)}:{_text_of(low)}]"
-        case tree.Integer(value=value):
-            return str(value)
+        case tree.Integer():
+            return expression.text
         case tree.Binary(operator="&", left=left, right=right):
             return f"{_text_of(left)} & {_text_of(right)}"
         case tree.Call(function=tree.Member(base=base, name="isValid")):
-            return f"{_text_of(base)}.isValid()"
+            return f"{_text_of(base)}.$valid$"
         case tree.Cast(operand=operand):
             return _text_of(operand)
         case tree.Boolean(value=value):

@@ -282,7 +282,8 @@ class Preprocessor:
             parameter = position_of.get(token.text) if token.kind is Kind.NAME else None
             is_joined = i + 1 < len(body) and body[i + 1].text == "##"
             if token.text == "#" and i + 1 < len(body) and body[i + 1].text in position_of:
-                text = " ".join(t.text for t in arguments[position_of[body[i + 1].text]])
+                given = arguments[position_of[body[i + 1].text]]
+                text = "".join(" " * t.follows_space + t.text for t in given).strip()
                 output.append(Token(Kind.STRING, '"' + text.replace('"', '\\"') + '"', use.position))
                 i += 2
                 continue
@@ -298,11 +299,11 @@ class Preprocessor:
             if parameter is None:
                 output.append(token)
             elif is_joined:
-                output += arguments[parameter] or [Token(Kind.NAME, "", use.position)]
+                output += _spaced(arguments[parameter], token) or [Token(Kind.NAME, "", use.position)]
             else:
                 if parameter not in expanded:
                     expanded[parameter] = self._expand(arguments[parameter], depth + 1)
-                output += expanded[parameter]
+                output += _spaced(expanded[parameter], token)
             i += 1
         hidden = use.hidden | {macro.name}
         return [
@@ -321,6 +322,13 @@ class _Branch:
 
 def _moved(tokens: list[Token], lines: int, file: str) -> list[Token]:
     return [replace(t, position=Position(file, t.position.line + lines, t.position.column)) for t in tokens]
+
+
+def _spaced(tokens: list[Token], place: Token) -> list[Token]:
+    """Return an argument with the white space before it that is before its parameter."""
+    if not tokens or tokens[0].follows_space == place.follows_space:
+        return tokens
+    return [replace(tokens[0], follows_space=place.follows_space), *tokens[1:]]
 
 
 def _joined(left: Token, right: Token) -> list[Token]:

@@ -96,6 +96,7 @@ class Integer(Node):
     value: int
     width: int | None
     is_signed: bool
+    text: str = ""
 
 
 @dataclass(slots=True, eq=False)
