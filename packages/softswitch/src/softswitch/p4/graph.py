@@ -47,8 +47,11 @@ class GraphBuilder:
         self._names = names
         self._blocks: dict[tuple[object, ...], str] = {}
 
-    def build(self, items: list[Item]) -> ir.Control:
-        start = self._sequence(items, None)
+    def build(self, items: list[Item], after: list[Item]) -> ir.Control:
+        """Build the control from its items; `after` runs at its end, however that is reached."""
+        end = self._sequence(after, None)
+        self._labels[EXIT] = end
+        start = self._sequence(items, end)
         return ir.Control(self._name, start, dict(reversed(self._nodes.items())))
 
     def _sequence(self, items: list[Item], following: str | None) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from softswitch import ir
 from softswitch.p4.arithmetic import negation
-from softswitch.p4.diagnostics import Position, SourceError
+from softswitch.p4.diagnostics import NOWHERE, Position, SourceError
 from softswitch.p4.flow import EXIT, Branch, Item, Label, Leave, Loop, Part, Step, Unit
 
 
@@ -18,6 +18,9 @@ def action_body(
     body = _Body(add_message)
     body.add(items)
     body.place(EXIT)
+    if body.is_left:
+        position = next((item.position for item in items if hasattr(item, "position")), NOWHERE)
+        raise SourceError(position, "expected no `return` out of a loop that runs as one action")
     return tuple(body.statements), tuple(body.locations)
 
 
@@ -27,6 +30,11 @@ class _Body:
         self.locations: list[str] = []
         self._add_message = add_message
         self._pending: dict[Label, list[int]] = {}
+
+    @property
+    def is_left(self) -> bool:
+        """Whether something leaves for a place outside of the body."""
+        return bool(self._pending)
 
     def add(self, items: list[Item]) -> None:
         for item in items:

@@ -60,8 +60,8 @@ class ExpressionLowering:
                 return [(f"f{i}", each) for i, each in enumerate(elements)]
             case types.List(element) | types.Stack(element):
                 return [(f"f{i}", element) for i in range(count)]
-        if fields := fields_of(given, self.facts):
-            return list(fields.items())
+        if isinstance(given, types.Struct | types.StructValue):
+            return list(fields_of(given, self.facts).items())
         raise SourceError(node.position, f"expected a struct or a tuple, got {given}")
 
     def code_of(self, member: MemberValue) -> int:

@@ -289,13 +289,13 @@ class ExternLowering(StatementLowering):
     # -- methods of v1model's objects
 
     def count(self, call: tree.Call, target: Target, found: ExternObject, frame: Frame) -> None:
-        frame.emit(ir.Count(self.counters[found], self.number(target, "index", frame)), call.position)
+        frame.emit(ir.Count(number_of(self.counters, found), self.number(target, "index", frame)), call.position)
 
     def count_directly(self, *_arguments: object) -> None:
         """Do nothing: a table counts its hits by itself."""
 
     def execute_meter(self, call: tree.Call, target: Target, found: ExternObject, frame: Frame) -> None:
-        index, meter = self.number(target, "index", frame), self.meters[found]
+        index, meter = self.number(target, "index", frame), number_of(self.meters, found)
         self.output(
             target, "result", frame, lambda place: frame.emit(ir.ExecuteMeter(meter, index, place), call.position), call
         )
@@ -311,7 +311,7 @@ class ExternLowering(StatementLowering):
         self.assign_to(expression, Scalar(colour, wanted), frame)
 
     def read_register(self, call: tree.Call, target: Target, found: ExternObject, frame: Frame) -> None:
-        index, register = self.number(target, "index", frame), self.registers[found]
+        index, register = self.number(target, "index", frame), number_of(self.registers, found)
         self.output(
             target, "result", frame,
             lambda place: frame.emit(ir.RegisterRead(place, register, index), call.position), call,
@@ -319,7 +319,12 @@ class ExternLowering(StatementLowering):
 
     def write_register(self, call: tree.Call, target: Target, found: ExternObject, frame: Frame) -> None:
         index, value = self.number(target, "index", frame), self.number(target, "value", frame)
-        frame.emit(ir.RegisterWrite(self.registers[found], index, value), call.position)
+        frame.emit(ir.RegisterWrite(number_of(self.registers, found), index, value), call.position)
+
+
+def number_of(numbers: dict[ExternObject, int], found: ExternObject) -> int:
+    """Return the number of an object; one that a call makes gets the next."""
+    return numbers.setdefault(found, len(numbers))
 
 
 _FUNCTIONS: dict[str, Callable[..., Operand | None]] = {

@@ -12,6 +12,7 @@ from softswitch.p4.diagnostics import NOWHERE, SourceError
 from softswitch.p4.flow import Item, Label, Part, Step
 from softswitch.p4.frames import Frame
 from softswitch.p4.graph import GraphBuilder
+from softswitch.p4.lower_externs import number_of
 from softswitch.p4.lower_parser import ParserLowering
 from softswitch.p4.objects import CallableObject, ExternObject, PackageObject
 from softswitch.p4.operands import Operand, Scalar
@@ -50,9 +51,11 @@ class ProgramLowering(ParserLowering):
         verify = self._checksum_control(blocks["vr"], [headers, metadata])
         hidden: set[int] = set()
         names: set[str] = set()
-        ingress = self._control(blocks["ig"], [headers, metadata, standard], "ingress", hidden, names)
-        egress = self._control(blocks["eg"], [headers, metadata, standard], "egress", hidden, names)
-        update = self._checksum_control(blocks["ck"], [headers, metadata])
+        ingress = self._control(blocks["ig"], [headers, metadata, standard], "ingress", hidden, names, [])
+        # What a checksum needs that is no field is computed at the end of egress.
+        before: list[Item] = []
+        update = self._checksum_control(blocks["ck"], [headers, metadata], before)
+        egress = self._control(blocks["eg"], [headers, metadata, standard], "egress", hidden, names, before)
         deparser_body = self._deparser(blocks["dep"], [None, headers])
         layouts = self.storage.layouts
         pad_metadata(layouts)
@@ -98,7 +101,7 @@ class ProgramLowering(ParserLowering):
     def _number_externs(self) -> None:
         for kind, numbers in (("counter", self.counters), ("meter", self.meters), ("register", self.registers)):
             for each in self.elaborator.externs(kind):
-                numbers.setdefault(each, len(numbers))
+                number_of(numbers, each)
 
     def register_width(self, found: ExternObject) -> int:
         given = found.type.arguments[0]
@@ -139,8 +142,9 @@ class ProgramLowering(ParserLowering):
     # -- controls
 
     def _control(
-        self, found: CallableObject, values: list[Operand], name: str, hidden: set[int], names: set[str]
-    ) -> ir.Control:
+        self, found: CallableObject, values: list[Operand], name: str, hidden: set[int], names: set[str],
+        after: list[Item],
+    ) -> ir.Control:  # fmt: skip
         frame = self._frame(found, [*values], "control")
         declaration = found.declaration
         assert isinstance(declaration, tree.Control)
@@ -148,7 +152,7 @@ class ProgramLowering(ParserLowering):
         self.control_body(declaration, frame)
         names.update(self.tables)
         builder = GraphBuilder(name, self.tables, self.actions, self.add_message, hidden, names)
-        return builder.build([part])
+        return builder.build([part], after)
 
     def _finished_profiles(self) -> tuple[ir.ActionProfile, ...]:
         profiles: list[ir.ActionProfile] = []
@@ -164,12 +168,22 @@ class ProgramLowering(ParserLowering):
 
     # -- checksums
 
-    def _checksum_control(self, found: CallableObject, values: list[Operand]) -> tuple[ir.Checksum, ...]:
+    def _checksum_control(
+        self, found: CallableObject, values: list[Operand], before: list[Item] | None = None
+    ) -> tuple[ir.Checksum, ...]:
+        """Return the checksums of a control; `before` takes what has to run before them."""
         frame = self._frame(found, [*values], "checksum")
         declaration = found.declaration
         assert isinstance(declaration, tree.Control)
         self._checksums = []
+        for local in declaration.locals:
+            if isinstance(local, tree.Variable):
+                self.variable(local, frame)
         self._checksum_block(declaration.body, ir.Constant(1), frame)
+        if frame.items and before is None:
+            raise SourceError(declaration.position, "expected fields and constants in these checksums, nothing computed")
+        if before is not None:
+            before += frame.items
         return tuple(self._checksums)
 
     def _checksum_block(self, block: tree.Statement, condition: ir.Expression, frame: Frame) -> None:
@@ -190,8 +204,6 @@ class ProgramLowering(ParserLowering):
                     pass
                 case _:
                     raise SourceError(statement.position, "expected only calls of checksum functions in this control")
-            if frame.items:
-                raise SourceError(statement.position, "expected fields and constants in a checksum, not computed values")
 
     def _checksum(self, call: tree.Call, condition: ir.Expression, frame: Frame) -> None:
         target: Target = frame.facts.calls[call]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from softswitch import ir
 from softswitch.p4 import arithmetic, operands, tree, types
 from softswitch.p4.diagnostics import SourceError
-from softswitch.p4.flow import EXIT, Apply, Branch, Item, Label, Leave, Loop, Part
+from softswitch.p4.flow import EXIT, Apply, Branch, Item, Label, Leave, Loop, Part, Unit
 from softswitch.p4.frames import Frame
 from softswitch.p4.lower_expressions import ExpressionLowering, has_effects
 from softswitch.p4.objects import Object
@@ -341,6 +341,11 @@ class StatementLowering(ExpressionLowering):
                 values[each] = frame.evaluator.convert(value, frame.declared(each))
             if all(value is not None for value in values.values()) and self._unroll(statement, values, frame):
                 return
+        if frame.body == "control":
+            unit = Unit(statement.position)
+            frame.items.append(unit)
+            frame = frame.within(unit.items)
+            frame.body = "action"
         if frame.body != "action":
             raise SourceError(
                 statement.position,

@@ -48,7 +48,8 @@ class TableLowering(CallLowering):
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)
         self.actions: list[ir.Action] = []
-        self.action_names: list[tuple[tree.Action, str]] = []
+        self.action_names: dict[int, tuple[tree.Action, str]] = {}
+        """Declarations and names of the actions that the control plane knows, by index."""
         self.tables: dict[str, TableSpec] = {}
         self.profiles: list[tuple[ExternObject, list[str]]] = []
         self._table_names: dict[tuple[CallableObject, tree.Table], str] = {}
@@ -243,7 +244,7 @@ class TableLowering(CallLowering):
             copy(before)
         body, locations = action_body(items, self.add_message)
         self.actions.append(ir.Action(name, tuple(widths), body, locations, tuple(names)))
-        self.action_names.append((declaration, name))
+        self.action_names[len(self.actions) - 1] = declaration, name
         return len(self.actions) - 1
 
     def _bind_data(self, parameter: tree.Parameter, index: int, frame: Frame) -> int:
@@ -280,7 +281,7 @@ class TableLowering(CallLowering):
         key = (None, declaration)
         if key not in self._shared_actions:
             self.actions.append(ir.Action("NoAction", (), (), (), ()))
-            self.action_names.append((declaration, "NoAction"))
+            self.action_names[len(self.actions) - 1] = declaration, "NoAction"
             self._shared_actions[key] = len(self.actions) - 1
         return self._shared_actions[key]
 
@@ -370,11 +371,10 @@ class TableLowering(CallLowering):
 
 def expanded_keys(keys: list[tree.Expression], count: int) -> list[tree.Expression]:
     """Return one set for each part of a key; `default` stands for all of them."""
-    if len(keys) == 1 and count > 1:
-        if isinstance(keys[0], tree.Default):
-            return keys * count
-        if isinstance(keys[0], tree.ListExpression):
-            return keys[0].elements
+    if len(keys) == 1 and isinstance(keys[0], tree.ListExpression):
+        return keys[0].elements
+    if len(keys) == 1 and isinstance(keys[0], tree.Default):
+        return keys * count
     return keys
 
 

@@ -26,7 +26,9 @@ def unify(wanted: types.Type, given: types.Type, known: Known, facts: Facts) -> 
         return True
     match wanted, given:
         case types.Set(left), types.Set(right):
-            return (right == types.INT and isinstance(left, types.Enum)) or unify(left, right, known, facts)
+            if isinstance(left, types.Enum) and right in (types.INT, left.underlying):
+                return True
+            return unify(left, right, known, facts)
         case types.Set(left), types.Tuple((element,)):
             return unify(left, element, known, facts)
         case types.Set(left), _:
