@@ -114,6 +114,7 @@ class TokenStream:
             if name.kind is not Kind.NAME:
                 raise SourceError(name.position, f"expected the name of an annotation, got {describe(name)}")
             tokens: list[Token] = []
+            is_structured = self.at("[")
             if name.text == "pragma":
                 line = name.position.line
                 name = self.advance()
@@ -121,7 +122,7 @@ class TokenStream:
                     tokens.append(self.advance())
             elif self.at("(", "["):
                 tokens = self._bracketed()
-            found.append(tree.Annotation(position, name.text, tokens))
+            found.append(tree.Annotation(position, name.text, tokens, is_structured))
         return found
 
     def _bracketed(self) -> list[Token]:

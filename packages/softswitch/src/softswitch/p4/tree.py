@@ -23,6 +23,8 @@ class Annotation(Node):
 
     name: str
     tokens: list[Token]
+    is_structured: bool = False
+    """Whether the brackets are square."""
 
     @property
     def strings(self) -> list[str]:

@@ -34,6 +34,7 @@ extern void verify(in bool check, in error toSignal);
 extern bool static_assert(bool check, string message);
 extern bool static_assert(bool check);
 
+@noWarn("unused")
 action NoAction() {}
 
 #endif

@@ -1,0 +1,100 @@
+"""Annotations of a program in its P4Info: as text, as structures, and as documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from softswitch.p4 import tree
+from softswitch.p4.constants import Evaluator
+from softswitch.p4.diagnostics import SourceError
+from softswitch.p4.expression_parser import ExpressionParser
+from softswitch.p4.lexer import Kind, Token
+from softswitch.p4.scopes import Facts
+
+_DOCUMENTATION = ("brief", "description")
+_ELSEWHERE = ("name", "id", *_DOCUMENTATION)
+"""Annotations that have fields of their own."""
+_LISTS = ("field_list", "synchronous", "command_line")
+"""Annotations that p4c prints as lists of expressions, without a space before each comma."""
+
+
+def fill_annotations(
+    message: Any, annotations: tree.Annotations, facts: Facts, ignored: Collection[str] = ()
+) -> None:
+    """Add annotations to a message of P4Info; structured ones are all kept."""
+    for each in annotations:
+        if each.is_structured:
+            _add_structured(message.structured_annotations.add(), each, facts)
+        elif each.name not in _ELSEWHERE and each.name not in ignored:
+            message.annotations.append(annotation_text(each))
+
+
+def fill_documentation(message: Any, annotations: tree.Annotations) -> None:
+    for each in annotations:
+        if each.name in _DOCUMENTATION and not each.is_structured:
+            setattr(message.doc, each.name, each.text)
+
+
+def annotation_text(annotation: tree.Annotation) -> str:
+    if not annotation.tokens:
+        return f"@{annotation.name}"
+    text = " ".join(map(_token_text, annotation.tokens))
+    if annotation.name in _LISTS:
+        text = text.replace(" ,", ",")
+    return f"@{annotation.name}({text})"
+
+
+def _token_text(token: Token) -> str:
+    return f'"{tree.unquote(token.text)}"' if token.kind is Kind.STRING else token.text
+
+
+def key_values(annotation: tree.Annotation, facts: Facts) -> dict[str, int | bool | str]:
+    """Return what an annotation such as `@pkginfo(name="x", version="1")` has."""
+    parser = ExpressionParser(annotation.tokens)
+    values: dict[str, int | bool | str] = {}
+    while parser.token.kind is not Kind.END:
+        key = parser.name("a key")
+        parser.expect("=")
+        values[key.text] = _value(parser.expression(), facts)
+        if parser.token.kind is not Kind.END:
+            parser.expect(",")
+    return values
+
+
+def _add_structured(message: Any, annotation: tree.Annotation, facts: Facts) -> None:
+    message.name = annotation.name
+    tokens = annotation.tokens
+    if not tokens:
+        return
+    if len(tokens) > 1 and tokens[0].kind is Kind.NAME and tokens[1].text == "=":
+        for key, value in key_values(annotation, facts).items():
+            pair = message.kv_pair_list.kv_pairs.add(key=key)
+            _set_value(pair.value, value)
+        return
+    parser = ExpressionParser(tokens)
+    while parser.token.kind is not Kind.END:
+        _set_value(message.expression_list.expressions.add(), _value(parser.expression(), facts))
+        if parser.token.kind is not Kind.END:
+            parser.expect(",")
+
+
+def _set_value(message: Any, value: int | bool | str) -> None:
+    if isinstance(value, bool):
+        message.bool_value = value
+    elif isinstance(value, str):
+        message.string_value = value
+    else:
+        message.int64_value = value
+
+
+def _value(expression: tree.Expression, facts: Facts) -> int | bool | str:
+    if isinstance(expression, tree.Name):
+        found = facts.globals.names.get(expression.name, [])
+        constant = next((each for each in found if isinstance(each, tree.Constant)), None)
+        value = Evaluator(facts).constant(constant) if constant is not None else None
+    else:
+        value = Evaluator(facts).value(expression)
+    if not isinstance(value, int | bool | str):
+        raise SourceError(expression.position, "expected a number, a bool or a string in an annotation")
+    return value
