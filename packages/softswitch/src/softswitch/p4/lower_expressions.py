@@ -378,8 +378,6 @@ class ExpressionLowering:
         """Return whether two operands are equal, part by part (specification, §8.17)."""
         match left, right:
             case Scalar(), Scalar():
-                if isinstance(types.representation(left.type), types.Varbit):
-                    raise SourceError(node.position, "comparison of varbit values is not supported by softswitch")
                 return arithmetic.binary("==", left.expression, right.expression, types.BOOL, node)
             case (operands.Header() | operands.HeaderValue()), (operands.Header() | operands.HeaderValue()):
                 valid, other = self.validity(left, node), self.validity(right, node)

@@ -94,12 +94,6 @@ class ExternLowering(StatementLowering):
         if expression is not None:
             self.assign_to(expression, Scalar(storage, wanted), frame)
 
-    def flat(self, operand: Operand, node: tree.Node) -> list[Scalar]:
-        """Return the scalars of an operand, in order."""
-        if isinstance(operand, Scalar):
-            return [operand]
-        return [each for part in self.parts(operand, node) for each in self.flat(part, node)]
-
     def data(self, target: Target, name: str, frame: Frame, node: tree.Node) -> list[FieldValue]:
         """Return the fields and constants of an argument; what is neither is stored in a field before."""
         expression = self.argument(target, name)

@@ -24,8 +24,19 @@ class StatementLowering(ExpressionLowering):
         """Emit the application of a table, and return it."""
         raise NotImplementedError
 
-    def run_extern_body(self, statement: tree.CallStatement, frame: Frame) -> None:
-        self.lower_call(statement.call, frame)
+    def call_statement(self, statement: tree.CallStatement, frame: Frame) -> None:
+        result = self.lower_call(statement.call, frame)
+        if result is not None and frame.body == "parser":
+            # A look beyond the end of the packet is an error, even if nobody needs what is there.
+            for part in self.flat(result, statement):
+                if not isinstance(part.expression, ir.FieldRef | ir.Constant):
+                    self.saved(part, frame, statement)
+
+    def flat(self, operand: Operand, node: tree.Node) -> list[Scalar]:
+        """Return the scalars of an operand, in order."""
+        if isinstance(operand, Scalar):
+            return [operand]
+        return [each for part in self.parts(operand, node) for each in self.flat(part, node)]
 
     def block(self, block: tree.Block, frame: Frame) -> None:
         for statement in block.statements:
@@ -45,7 +56,7 @@ class StatementLowering(ExpressionLowering):
             case tree.Assignment():
                 self._assignment(statement, frame)
             case tree.CallStatement():
-                self.run_extern_body(statement, frame)
+                self.call_statement(statement, frame)
             case tree.Block():
                 self.block(statement, frame)
             case tree.Conditional():
@@ -102,10 +113,36 @@ class StatementLowering(ExpressionLowering):
     # -- assignment
 
     def _assignment(self, statement: tree.Assignment, frame: Frame) -> None:
-        wanted = frame.type_of(statement.target)
+        target = statement.target
+        wanted = frame.type_of(target)
         expression = frame.facts.combined.get(statement, statement.value)
-        value = self.lower(expression, frame, wanted)
-        self.assign_to(statement.target, value, frame)
+        is_changeable = has_effects(target, frame) or (has_effects(expression, frame) and has_index(target))
+        if not is_changeable or isinstance(target, tree.Slice):
+            self.assign_to(target, self.lower(expression, frame, wanted), frame)
+            return
+        # The place is evaluated once, and before the value.
+        place = self._fixed(self.lower(target, frame), frame, statement)
+        if statement.operator and isinstance(place, Scalar):
+            right = self.scalar(statement.value, frame, wanted)
+            kind = types.representation(wanted)
+            result = arithmetic.binary(statement.operator, place.expression, right, kind, statement)
+            self.assign(place, Scalar(result, wanted), frame, statement)
+            return
+        self.assign(place, self.lower(expression, frame, wanted), frame, statement)
+
+    def _fixed(self, place: Operand, frame: Frame, node: tree.Node) -> Operand:
+        """Return the place of a variable whose position in a stack does not change any more."""
+        match place:
+            case Scalar(ir.ElementField(element, field), given):
+                return Scalar(ir.ElementField(self._fixed_element(element, frame, node), field), given)
+            case operands.Header(ir.Element() as element, given):
+                return operands.Header(self._fixed_element(element, frame, node), given)
+        return place
+
+    def _fixed_element(self, element: ir.Element, frame: Frame, node: tree.Node) -> ir.Element:
+        if isinstance(element.index, ir.Constant):
+            return element
+        return ir.Element(element.stack, self.saved(Scalar(element.index, types.Bits(32)), frame, node))
 
     def assign_to(self, target: tree.Expression, value: Operand, frame: Frame) -> None:
         """Emit an assignment to the variable that an expression denotes, or to a slice of it."""
@@ -441,6 +478,15 @@ class StatementLowering(ExpressionLowering):
                 raise SourceError(statement.position, f"expected at most {MAX_UNROLLED} repetitions, got {high - low + 1}")
             return [self.constant_operand(value, given, statement) for value in range(low, high + 1)]
         return self.parts(self.lower(collection, frame), statement)
+
+
+def has_index(expression: tree.Expression) -> bool:
+    """Return whether an expression has an index of a stack."""
+    while isinstance(expression, tree.Member | tree.Index | tree.Slice):
+        if isinstance(expression, tree.Index):
+            return True
+        expression = expression.base
+    return False
 
 
 def _assigns(node: object, declaration: tree.Declaration, frame: Frame) -> bool:

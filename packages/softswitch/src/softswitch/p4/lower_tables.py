@@ -321,7 +321,7 @@ class TableLowering(CallLowering):
         largest_wins = largest is None or frame.evaluator.value(largest.value) is not False
         given = [e.priority for e in table.entries]
         if all(each is None for each in given):
-            return list(range(1, len(given) + 1))
+            return [_annotated_priority(entry) or i for i, entry in enumerate(table.entries, 1)]
         delta_property = table.properties.get("priority_delta")
         delta = frame.evaluator.integer(delta_property.value) if delta_property is not None else 1
         numbers: list[int] = []
@@ -376,6 +376,14 @@ def expanded_keys(keys: list[tree.Expression], count: int) -> list[tree.Expressi
     if len(keys) == 1 and isinstance(keys[0], tree.Default):
         return keys * count
     return keys
+
+
+def _annotated_priority(entry: tree.Entry) -> int | None:
+    """Return the number in `@priority(...)`, which p4c takes; the smallest wins."""
+    for annotation in entry.annotations:
+        if annotation.name == "priority" and annotation.integers:
+            return annotation.integers[0]
+    return None
 
 
 def is_mask(expression: tree.Expression) -> bool:
