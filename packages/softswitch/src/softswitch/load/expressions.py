@@ -70,6 +70,8 @@ class Expressions:
             return ir.Element(stack, ir.LastIndex(stack))
         if operand.get("op") == "dereference_header_stack":
             return ir.Element(self._stack_index(operand["left"]), self.value(operand["right"]))
+        if operand.get("op") == "access_union_header":
+            return self._union_element(_unwrap(operand["left"]), operand["right"])
         raise UnsupportedConstruct(
             f"a header given by `{operand.get('op', operand.get('type'))}`", self.location
         )
@@ -78,6 +80,23 @@ class Expressions:
         if item["type"] not in kinds:
             raise ProgramError(f"{self.location}: expected a `{kinds[0]}`, got a `{item['type']}`")
         return str(item["value"])
+
+    def _union_element(self, union: Json, member: int) -> ir.Element:
+        """Load a member of a union at a computed position of a stack."""
+        stacks = self._union_stacks(union["left"]) if union.get("op") == "dereference_union_stack" else ()
+        if not stacks:
+            raise UnsupportedConstruct(f"a header of the union `{union.get('value')}`", self.location)
+        if member >= len(stacks):
+            raise ProgramError(
+                f"{self.location}: expected one of {len(stacks)} members of a union, got {member}"
+            )
+        return ir.Element(stacks[member], self.value(union["right"]))
+
+    def _union_stacks(self, item: Json) -> tuple[int, ...]:
+        operand = _unwrap(item)
+        if operand.get("type") != "header_union_stack" or operand["value"] not in self.scope.union_stacks:
+            return ()
+        return tuple(self.scope.union_stacks[operand["value"]].values())
 
     def _stack_index(self, item: Json) -> int:
         operand = _unwrap(item)
@@ -98,7 +117,7 @@ class Expressions:
         match op:
             case "d2b":  # data to bool
                 operand = self.value(item["right"])
-                return operand if _is_bool(operand) else ir.Binary(ir.Op.NE, operand, ir.Constant(0))
+                return operand if self._is_bool(operand) else ir.Binary(ir.Op.NE, operand, ir.Constant(0))
             case "b2d":  # bool to data
                 return self.value(item["right"])
             case "?":
@@ -107,7 +126,8 @@ class Expressions:
                 header = self.header(item["left"])
                 return self._make_field(header, item["right"])
             case "last_stack_index":
-                return ir.LastIndex(self._stack_index(item["right"]))
+                unions = self._union_stacks(item["right"])
+                return ir.LastIndex(unions[0] if unions else self._stack_index(item["right"]))
             case "valid":
                 header = self.header(item["right"])
                 if isinstance(header, int):  # not an element of a stack, which is refused below
@@ -132,6 +152,25 @@ class Expressions:
             # A unary plus or minus has no left operand.
             return ir.Binary(BINARY_OPS[op], ir.Constant(0) if left is None else self.value(left), right)
         raise UnsupportedConstruct(f"operator `{op}`", self.location)
+
+    def _is_bool(self, expression: ir.Expression) -> bool:
+        """Return whether an expression is 0 or 1, so that it is its own truth value."""
+        match expression:
+            case ir.IsValid():
+                return True
+            case ir.Constant(value):
+                return value in (0, 1)
+            case ir.Binary(op) | ir.Unary(op):
+                return op in BOOLEAN_OPS
+            case ir.Ternary(_, left, right):
+                return self._is_bool(left) and self._is_bool(right)
+            case ir.FieldRef(header, field):
+                return _is_bit(self.scope.headers[header].fields[field])
+            case ir.ElementField(ir.Element(stack), field):
+                return _is_bit(self.scope.headers[self.scope.stacks[stack].headers[0]].fields[field])
+            case ir.Parameter(_, width) | ir.Lookahead(_, width):
+                return width == 1
+        return False
 
     def _make_field(self, header: ir.HeaderRef, field: int) -> ir.LValue:
         index = header if isinstance(header, int) else self.scope.stacks[header.stack].headers[0]
@@ -163,6 +202,10 @@ class Expressions:
         return _join(ir.Op.BOOL_AND, conditions)
 
 
+def _is_bit(field: ir.FieldType) -> bool:
+    return field.width == 1 and not field.signed and not field.varbit
+
+
 def _unwrap(item: Json) -> Json:
     while item.get("type") == "expression":
         item = item["value"]
@@ -171,14 +214,3 @@ def _unwrap(item: Json) -> Json:
 
 def _join(op: ir.Op, conditions: Iterable[ir.Expression]) -> ir.Expression:
     return reduce(lambda left, right: ir.Binary(op, left, right), conditions)
-
-
-def _is_bool(expression: ir.Expression) -> bool:
-    match expression:
-        case ir.IsValid():
-            return True
-        case ir.Constant(value):
-            return value in (0, 1)
-        case ir.Binary(op) | ir.Unary(op):
-            return op in BOOLEAN_OPS
-    return False

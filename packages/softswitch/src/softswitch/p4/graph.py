@@ -156,9 +156,10 @@ class GraphBuilder:
         table = ir.Table(
             name=spec.name, key=spec.key, actions=spec.actions,
             default=None if spec.profile is not None else default,
-            default_is_const=spec.default_is_const, const_entries=spec.entries, size=spec.size,
-            has_counter=spec.has_counter, next_nodes=dict.fromkeys(spec.actions) if is_by_hit else next_nodes, next_on_hit=on_hit,
-            next_on_miss=on_miss, branches_on_hit=is_by_hit,
+            default_is_const=spec.default_is_const, const_entries=spec.entries,
+            size=len(spec.entries) or spec.size,  # BMv2 lets nobody add entries to these
+            has_counter=spec.has_counter, next_nodes=dict.fromkeys(spec.actions) if is_by_hit else next_nodes,
+            next_on_hit=on_hit, next_on_miss=on_miss, branches_on_hit=is_by_hit,
             next_without_action=on_miss if is_by_hit else without_action, profile=spec.profile, meter=spec.meter,
             has_idle_timeout=spec.has_idle_timeout, is_immutable=bool(spec.entries),
             location=f"{item.position.file}:{item.position.line}",

@@ -16,6 +16,7 @@ from softswitch.p4.lower_externs import number_of
 from softswitch.p4.lower_parser import ParserLowering
 from softswitch.p4.objects import CallableObject, ExternObject, PackageObject
 from softswitch.p4.operands import Operand, Scalar
+from softswitch.p4.renumber import in_json_order
 from softswitch.p4.scopes import Target
 from softswitch.p4.storage import HeaderLayout
 from softswitch.p4.unify import fields_of
@@ -39,6 +40,7 @@ class ProgramLowering(ParserLowering):
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)
         self._emitted: list[int] = []
+        self._node_names: set[str] = set()
         self._checksums: list[ir.Checksum] = []
 
     def lower_program(self, program: tree.Program) -> Lowered:
@@ -76,7 +78,7 @@ class ProgramLowering(ParserLowering):
             field_lists=tuple(self.field_lists), digests=tuple(self.digests), messages=tuple(self.messages),
             field_index=field_index(layouts),
         )  # fmt: skip
-        return Lowered(made, self, layouts, frozenset(hidden), blocks)
+        return Lowered(in_json_order(made), self, layouts, frozenset(hidden), blocks)
 
     # -- the package
 
@@ -138,6 +140,12 @@ class ProgramLowering(ParserLowering):
     def _frame(self, found: CallableObject, values: list[Operand | None], body: str) -> Frame:
         bindings: ChainMap[tree.Declaration, object] = ChainMap(self._bound(found, values), found.bindings)  # type: ignore[arg-type]  # values of both kinds
         return Frame(self.facts, body, found, bindings, found.substitution, [], Label("return"))  # type: ignore[arg-type]  # one of the names
+
+    def plain_enums(self) -> list[tree.Enum]:
+        """Return the enums of the program itself that have no type."""
+        declared = [each for found in self.facts.globals.names.values() for each in found]
+        enums = [each for each in declared if isinstance(each, tree.Enum) and each.underlying is None]
+        return [each for each in enums if not each.position.file.endswith("v1model.p4")]
 
     # -- controls
 

@@ -52,6 +52,9 @@ class TableLowering(CallLowering):
         """Declarations and names of the actions that the control plane knows, by index."""
         self.tables: dict[str, TableSpec] = {}
         self.profiles: list[tuple[ExternObject, list[str]]] = []
+        self.direct_counters: dict[str, ExternObject] = {}
+        """The direct counter of each table that has one."""
+        self.direct_meters: dict[str, ExternObject] = {}
         self._table_names: dict[tuple[CallableObject, tree.Table], str] = {}
         self._shared_actions: dict[tuple[CallableObject | None, tree.Action], int] = {}
         self._implementations: dict[tuple[CallableObject, tree.Node], ExternObject] = {}
@@ -140,10 +143,12 @@ class TableLowering(CallLowering):
             selector_inputs=[each for each in inputs if isinstance(each, ir.FieldRef)],
         )  # fmt: skip
         self.tables[name] = spec
+        if (counter := self.implementation(table, "counters", frame)) is not None:
+            self.direct_counters[name] = counter
+        if meter is not None:
+            self.direct_meters[name] = meter[0]
         spec.default, spec.default_is_const = self._default(table, spec, frame)
         spec.entries = tuple(self._entries(table, spec, frame))
-        if table.entries:  # to which BMv2 lets nobody add others
-            spec.size = len(table.entries)
         spec.profile = self._profile(table, spec, frame)
 
     def size_of(self, table: tree.Table, frame: Frame) -> int:

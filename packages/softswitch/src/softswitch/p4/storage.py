@@ -33,9 +33,11 @@ class Storage:
         self.stacks: list[ir.Stack] = []
         self.unions: list[tuple[int, ...]] = []
         self.union_names: list[tuple[str, str]] = []
+        self.union_members: list[tuple[str, ...]] = []
         self.union_stacks: list[tuple[str, str, tuple[int, ...]]] = []
         """Name, union type, and the positions in `unions`, of stacks of unions."""
         self._names: set[str] = set()
+        self._group_names: set[str] = set()  # of stacks and unions
         self._field_names: dict[int, set[str]] = {}
         self._scalars: int | None = None
 
@@ -144,7 +146,8 @@ class Storage:
             for key, each in fields_of(given, self._facts).items()
         }
         self.unions.append(tuple(index for m in members.values() if isinstance(index := m.reference, int)))
-        self.union_names.append((name, str(given)))
+        self.union_names.append((self._unique_in(name, self._group_names), str(given)))
+        self.union_members.append(tuple(members))
         return operands.Union(members, given, len(self.unions) - 1)
 
     def _stack(self, given: types.Stack, name: str, node: tree.Node) -> operands.Stack:
@@ -153,6 +156,7 @@ class Storage:
         if not elements or isinstance(elements[0], operands.Struct | operands.Scalar):
             return operands.Stack(elements, (), given)
         cursor = len({each.cursor for each in self.stacks})
+        name = self._unique_in(name, self._group_names)
         if isinstance(elements[0], operands.Header):
             headers = tuple(e.reference for e in elements if isinstance(e, operands.Header))
             self.stacks.append(ir.Stack(name, tuple(h for h in headers if isinstance(h, int)), cursor))
