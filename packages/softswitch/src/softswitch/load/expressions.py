@@ -90,7 +90,10 @@ class Expressions:
             raise ProgramError(
                 f"{self.location}: expected one of {len(stacks)} members of a union, got {member}"
             )
-        return ir.Element(stacks[member], self.value(union["right"]))
+        index = self.value(union["right"])
+        if index == ir.LastIndex(stacks[0]):  # that of all stacks for members of the same unions
+            index = ir.LastIndex(stacks[member])
+        return ir.Element(stacks[member], index)
 
     def _union_stacks(self, item: Json) -> tuple[int, ...]:
         operand = _unwrap(item)

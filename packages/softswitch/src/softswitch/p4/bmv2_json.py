@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable
 
 from softswitch import ir
-from softswitch.p4 import tree
 from softswitch.p4.bmv2_expressions import ExpressionWriter
 from softswitch.p4.bmv2_names import Json, ProgramNames, numbered
 from softswitch.p4.bmv2_parser import ParserWriter

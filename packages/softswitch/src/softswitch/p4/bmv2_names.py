@@ -80,7 +80,7 @@ class ProgramNames:
 
 
 def hexstr(value: int, width: int = 1) -> str:
-    """Return a hexadecimal number with digits for whole bytes of a width in bits, or more if it needs more."""
+    """Return a hexadecimal number with digits for whole bytes of a width in bits."""
     bits = max(width, abs(value).bit_length(), 1)
     digits = -(-bits // 8) * 2
     return f"{'-' if value < 0 else ''}0x{abs(value):0{digits}x}"

@@ -80,6 +80,12 @@ class ExpressionLowering:
         if not isinstance(operand, Scalar):
             found = frame.type_of(expression)
             raise SourceError(expression.position, f"expected a number or a bool here, got a value of type {found}")
+        return self.stored(operand, frame, expression)
+
+    def stored(self, operand: Scalar, frame: Frame, node: tree.Node) -> ir.Expression:
+        """Return the expression of a scalar; bits of the packet are stored, as BMv2's expressions have none."""
+        if isinstance(operand.expression, ir.Lookahead):
+            return self.saved(operand, frame, node)
         return operand.expression
 
     def lower(self, expression: tree.Expression, frame: Frame, wanted: types.Type | None = None) -> Operand:
@@ -191,7 +197,7 @@ class ExpressionLowering:
             return operands.Header(ir.Element(stack.stacks[0], index), stack.type.element)
         if isinstance(first, operands.Union):
             members = {
-                name: operands.Header(ir.Element(position, index), member.type)
+                name: operands.Header(ir.Element(position, _index_in(position, index)), member.type)
                 for (name, member), position in zip(first.members.items(), stack.stacks, strict=True)
             }
             return operands.Union(members, stack.type.element, -1)
@@ -256,6 +262,10 @@ class ExpressionLowering:
         if operator in ("==", "!="):
             left_operand = self.ordered_operand(expression.left, expression.right, frame, operand_type)
             right_operand = self.lower(expression.right, frame, operand_type)
+            if isinstance(left_operand, Scalar):
+                left_operand = Scalar(self.stored(left_operand, frame, expression), left_operand.type)
+            if isinstance(right_operand, Scalar):
+                right_operand = Scalar(self.stored(right_operand, frame, expression), right_operand.type)
             equal = self.equal(left_operand, right_operand, expression)
             return Scalar(equal if operator == "==" else arithmetic.negation(equal), types.BOOL)
         left = self.ordered(expression.left, expression.right, frame, operand_type)
@@ -328,7 +338,7 @@ class ExpressionLowering:
         operand = self.lower(inner, frame, wanted if found == types.INT else None)
         if not isinstance(operand, Scalar):
             raise SourceError(inner.position, f"expected a number or a bool, got {found}")
-        return Scalar(arithmetic.converted(operand.expression, operand.type, wanted), wanted)
+        return Scalar(arithmetic.converted(self.stored(operand, frame, inner), operand.type, wanted), wanted)
 
     # -- structures
 
@@ -431,6 +441,11 @@ class ExpressionLowering:
     def assign(self, target: Operand, value: Operand, frame: Frame, node: tree.Node) -> None:
         """Emit the assignment of a value to a variable of its type."""
         raise NotImplementedError
+
+
+def _index_in(stack: int, index: ir.Expression) -> ir.Expression:
+    """Return an index in another of the stacks of a stack of unions; all have the same last index."""
+    return ir.LastIndex(stack) if isinstance(index, ir.LastIndex) else index
 
 
 _PURE = ("isValid", "minSizeInBits", "maxSizeInBits", "minSizeInBytes", "maxSizeInBytes")

@@ -182,7 +182,7 @@ class ParserLowering(TableLowering):
         for value in state.next.values:
             for part in self.flat(self.lower(value, frame), value):
                 expression = part.expression
-                if not isinstance(expression, ir.FieldRef | ir.ElementField | ir.Lookahead):
+                if not _is_key_part(expression):
                     expression = self.saved(Scalar(expression, part.type), frame, value)
                 parts.append(expression)
                 kinds.append(part.type)
@@ -193,7 +193,8 @@ class ParserLowering(TableLowering):
         cases: list[ir.Case] = []
         for case in state.next.cases:
             cases += self._cases(case, kinds, widths, targets[case.state], frame)
-            if all(isinstance(key, tree.Default) for key in case.keys):
+            if (always := next((i for i, each in enumerate(cases) if _matches_always(each)), None)) is not None:
+                del cases[always + 1 :]
                 break
         return Ending(tuple(parts), tuple(cases))
 
@@ -256,7 +257,7 @@ class ParserLowering(TableLowering):
             case "lookahead":
                 [variable] = target.substitution
                 given = types.substitute(target.substitution[variable], frame.substitution)
-                return self._ahead(given, 0, call)[0]
+                return self._ahead(given, 0, frame, call)[0]
             case "advance":
                 frame.emit(ir.Advance(self.number(target, "sizeInBits", frame)), call.position)
                 return None
@@ -296,7 +297,7 @@ class ParserLowering(TableLowering):
                     return None, stack
         raise SourceError(call.position, "expected a header, or the next element of a stack, to extract")
 
-    def _ahead(self, given: types.Type, offset: int, call: tree.Call) -> tuple[Operand, int]:
+    def _ahead(self, given: types.Type, offset: int, frame: Frame, call: tree.Call) -> tuple[Operand, int]:
         """Return a value whose parts follow in the packet, `offset` bits after its position, and where it ends."""
         base = types.base_of(given)
         if not isinstance(base, types.Struct | types.Tuple | types.Stack):
@@ -304,11 +305,11 @@ class ParserLowering(TableLowering):
             value: ir.Expression = ir.Lookahead(offset, width)
             bits = types.representation(given)
             if isinstance(bits, types.Bits) and bits.signed:
-                value = arithmetic.wrapped(value, bits)
+                value = arithmetic.wrapped(self.saved(Scalar(value, types.Bits(width)), frame, call), bits)
             return Scalar(value, given), offset + width
         parts: dict[str, Operand] = {}
         for name, kind in self.element_types(base, getattr(base, "size", 0), call):
-            parts[name], offset = self._ahead(kind, offset, call)
+            parts[name], offset = self._ahead(kind, offset, frame, call)
         made = operands.HeaderValue(parts, given) if types.is_header(base) else operands.Struct(parts, given)
         return made, offset
 
@@ -316,6 +317,20 @@ class ParserLowering(TableLowering):
         return Frame(
             self.facts, "parser", found, ChainMap(bindings, found.bindings), found.substitution, [], Label("parser"),  # type: ignore[arg-type]  # values of both kinds
         )  # fmt: skip
+
+
+def _is_key_part(expression: ir.Expression) -> bool:
+    """Return whether BMv2 can select on an expression: a field, also of the last element of a stack."""
+    match expression:
+        case ir.FieldRef() | ir.Lookahead():
+            return True
+        case ir.ElementField(ir.Element(stack, index)):
+            return index == ir.LastIndex(stack)
+    return False
+
+
+def _matches_always(case: ir.Case) -> bool:
+    return case.mask == 0 and case.value_set is None
 
 
 def is_next(expression: tree.Expression | None) -> bool:

@@ -277,18 +277,24 @@ class TableLowering(CallLowering):
                 return ir.Invocation(index, ()), False
         index = self.no_action()
         spec.actions = (*spec.actions, index)
-        spec.action_declarations[index] = self.action_names[index][0]
+        spec.action_declarations[index] = self._no_action_declaration()
         return ir.Invocation(index, ()), False
 
     def no_action(self) -> int:
         """Return the index of `NoAction` of the core library."""
-        [declaration] = [each for each in self.facts.globals.names["NoAction"] if isinstance(each, tree.Action)]
+        declaration = self._no_action_declaration()
         key = (None, declaration)
         if key not in self._shared_actions:
             self.actions.append(ir.Action("NoAction", (), (), (), ()))
             self.action_names[len(self.actions) - 1] = declaration, "NoAction"
             self._shared_actions[key] = len(self.actions) - 1
         return self._shared_actions[key]
+
+    def _no_action_declaration(self) -> tree.Action:
+        [declaration] = [
+            each for each in self.facts.globals.names["NoAction"] if isinstance(each, tree.Action)
+        ]
+        return declaration
 
     def _invocation(self, value: tree.Expression, spec: TableSpec, frame: Frame) -> ir.Invocation:
         target = frame.facts.calls[value]

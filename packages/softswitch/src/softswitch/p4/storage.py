@@ -11,6 +11,7 @@ from softswitch.p4.scopes import Facts
 from softswitch.p4.unify import fields_of
 
 SCALARS = "scalars"
+STANDARD_METADATA_TYPE = "standard_metadata_t"
 MAX_FIELDS = 1 << 16
 
 
@@ -64,6 +65,8 @@ class Storage:
                 return self.header(base, name, node)
             case types.Struct(kind="header_union"):
                 return self._union(base, name, node)
+            case types.Struct() if str(base) == STANDARD_METADATA_TYPE:
+                return self._standard_metadata(base, name, node)
             case types.Struct() | types.StructValue():
                 fields = fields_of(base, self._facts)
                 made = {key: self.make(each, f"{name}.{key}" if name else key, node) for key, each in fields.items()}
@@ -139,6 +142,14 @@ class Storage:
     def metadata(self, name: str, type_name: str) -> int:
         """Return the index of a new instance of metadata without fields."""
         return self._add(HeaderLayout(self.unique(name), type_name, metadata=True))
+
+    def _standard_metadata(self, given: types.Struct, name: str, node: tree.Node) -> operands.Struct:
+        """Return an instance of metadata of its own, which BMv2's `mark_to_drop` needs."""
+        index = self.metadata(name, STANDARD_METADATA_TYPE)
+        made: dict[str, operands.Operand] = {}
+        for key, each in fields_of(given, self._facts).items():
+            made[key] = operands.Scalar(self.add_field(index, self.field_type(each, key, node)), each)
+        return operands.Struct(made, given)
 
     def _union(self, given: types.Type, name: str, node: tree.Node) -> operands.Union:
         members = {
