@@ -5,6 +5,7 @@ from __future__ import annotations
 from softswitch.p4 import tree, types
 from softswitch.p4.constants import Evaluator
 from softswitch.p4.diagnostics import SourceError
+from softswitch.p4.lexer import integer_base
 from softswitch.p4.scopes import Facts
 
 
@@ -35,8 +36,27 @@ def _text_of(expression: tree.Expression, facts: Facts) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int):
-        return str(value)
+        return _number_text(value, _base_of(expression, facts))
     raise SourceError(expression.position, "expected `@name(...)` after this key, whose expression is no name")
+
+
+def _base_of(expression: tree.Expression, facts: Facts) -> int:
+    """Return the base in which a constant is written where its value comes from."""
+    match expression:
+        case tree.Integer(text=text) if text:
+            return integer_base(text)
+        case tree.Name() if isinstance(found := facts.references.get(expression), tree.Constant):
+            return _base_of(found.value, facts)
+        case tree.Cast(operand=operand):
+            return _base_of(operand, facts)
+        case tree.Binary(left=left):
+            return _base_of(left, facts)
+    return 10
+
+
+def _number_text(value: int, base: int) -> str:
+    sign, digits = "-" if value < 0 else "", abs(value)
+    return sign + {2: f"0b{digits:b}", 8: f"0o{digits:o}", 16: f"0x{digits:x}"}.get(base, str(digits))
 
 
 def _member_name(expression: tree.Member, facts: Facts) -> str:

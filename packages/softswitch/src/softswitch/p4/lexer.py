@@ -68,7 +68,7 @@ def split_lines(text: str, file: str) -> list[list[Token]]:
         group, end = match.lastgroup, match.end()
         if group == "newline":
             lines.append(tokens)
-            tokens, line, line_start, spaced = [], line + 1, end, False
+            tokens, line, line_start, spaced = [], line + 1, end, True
         elif group in ("space", "comment"):
             spaced = True
             if count := match.group().count("\n"):
@@ -97,3 +97,9 @@ def parse_integer(text: str) -> tuple[int, int | None, bool]:
     base = _BASES[match["base"].lower()] if match["base"] else 10
     width = int(match["width"]) if match["width"] else None
     return int(match["digits"].replace("_", "") or "0", base), width, match["sign"] == "s"
+
+
+def integer_base(text: str) -> int:
+    match = _PARTS.match(text)
+    assert match is not None, text
+    return _BASES[match["base"].lower()] if match["base"] else 10

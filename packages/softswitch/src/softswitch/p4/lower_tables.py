@@ -11,6 +11,7 @@ from softswitch.p4.constants import MemberValue, wrap
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.flow import Apply, Item, Label, Part
 from softswitch.p4.frames import Frame
+from softswitch.p4.key_names import key_name
 from softswitch.p4.linear import action_body
 from softswitch.p4.lower_calls import CallLowering
 from softswitch.p4.objects import CallableObject, ExternObject, control_plane_name
@@ -97,7 +98,7 @@ class TableLowering(CallLowering):
     def _key_field(
         self, element: tree.KeyElement, operand: Scalar, kind: ir.MatchKind, frame: Frame
     ) -> ir.KeyField:
-        name = key_name(element)
+        name = key_name(element, frame.facts)
         expression, mask = operand.expression, None
         match expression:
             case ir.Binary(ir.Op.AND, ir.FieldRef() as masked, ir.Constant(value)) if is_mask(element.expression):
@@ -167,7 +168,7 @@ class TableLowering(CallLowering):
         key = (frame.owner, found)
         if key not in self._implementations:
             if isinstance(found.value, tree.Call):
-                path = self._path_of_property(found, table, frame)
+                path = property_path(found, table, frame.owner)
                 made = self.elaborator.construct_expression(found.value, path, frame.owner)
             else:
                 made = self.object_of(found.value, frame)  # type: ignore[assignment]  # checked next
@@ -175,12 +176,6 @@ class TableLowering(CallLowering):
                 raise SourceError(found.position, f"expected an instance of an extern as `{name}`")
             self._implementations[key] = made
         return self._implementations[key]
-
-    def _path_of_property(self, found: tree.Property, table: tree.Table, frame: Frame) -> str:
-        annotation = found.annotation("name")
-        if annotation is not None:
-            return annotation.text[1:] if annotation.text.startswith(".") else f"{frame.owner.path}.{annotation.text}"
-        return f"{control_plane_name(table, frame.owner.path)}.{found.name}"
 
     def _meter(self, table: tree.Table, frame: Frame) -> tuple[ExternObject, ir.DirectMeter] | None:
         found = self.implementation(table, "meters", frame)
@@ -401,32 +396,9 @@ def is_mask(expression: tree.Expression) -> bool:
     return isinstance(expression, tree.Binary) and expression.operator == "&"
 
 
-def key_name(element: tree.KeyElement) -> str:
-    """Return the control plane's name of a part of a key: its `@name`, or its expression as it is written."""
-    for annotation in element.annotations:
-        if annotation.name == "name":
-            return annotation.text
-    return _text_of(element.expression)
-
-
-def _text_of(expression: tree.Expression) -> str:
-    match expression:
-        case tree.Name(name=name):
-            return name
-        case tree.Member(base=base, name=name):
-            return f"{_text_of(base)}.{name}"
-        case tree.Index(base=base, index=index):
-            return f"{_text_of(base)}[{_text_of(index)}]"
-        case tree.Slice(base=base, high=high, low=low) if high is not None:
-            return f"{_text_of(base)}[{_text_of(high)}:{_text_of(low)}]"
-        case tree.Integer():
-            return expression.text
-        case tree.Binary(operator="&", left=left, right=right):
-            return f"{_text_of(left)} & {_text_of(right)}"
-        case tree.Call(function=tree.Member(base=base, name="isValid")):
-            return f"{_text_of(base)}.$valid$"
-        case tree.Cast(operand=operand):
-            return _text_of(operand)
-        case tree.Boolean(value=value):
-            return str(value).lower()
-    raise SourceError(expression.position, "expected `@name(...)` after this key, whose expression is no name")
+def property_path(found: tree.Property, table: tree.Table, owner: CallableObject) -> str:
+    """Return the name of the object that a property makes; as in p4c, `@name` gives all of it."""
+    annotation = found.annotation("name")
+    if annotation is not None:
+        return annotation.text.removeprefix(".")
+    return f"{control_plane_name(table, owner.path)}.{found.name}"

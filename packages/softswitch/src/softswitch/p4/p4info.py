@@ -11,6 +11,7 @@ from softswitch.p4.constants import Evaluator, MemberValue
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.key_names import key_name
 from softswitch.p4.lower_program import Lowered
+from softswitch.p4.lower_tables import property_path
 from softswitch.p4.objects import CallableObject, ExternObject, control_plane_name
 from softswitch.p4.p4info_annotations import fill_annotations, fill_documentation, key_values
 from softswitch.p4.p4info_ids import ObjectType, Symbols, given_id
@@ -210,6 +211,7 @@ class P4InfoBuilder:
 
     def _name_type(self, message: Any, given: types.Type) -> None:
         """Describe the type of a field, and give its name if `type` declares it."""
+        self.message.type_info.SetInParent()
         self._types.spec(given)
         if (name := self._types.named(given)) is not None:
             message.type_name.name = name
@@ -309,7 +311,7 @@ class P4InfoBuilder:
         key = (table.owner, found)
         if isinstance(found.value, tree.Call):
             if key not in self._in_place:
-                path = control_plane_name(found, table.owner.path)
+                path = property_path(found, table.declaration, table.owner)
                 made = self._lowering.elaborator.construct_expression(found.value, path, table.owner)
                 assert isinstance(made, ExternObject)
                 made.annotations = found.annotations

@@ -33,20 +33,21 @@ def fill_annotations(
 def fill_documentation(message: Any, annotations: tree.Annotations) -> None:
     for each in annotations:
         if each.name in _DOCUMENTATION and not each.is_structured:
-            setattr(message.doc, each.name, each.text)
+            setattr(message.doc, each.name, "".join(_spelled(token) for token in each.tokens))
 
 
 def annotation_text(annotation: tree.Annotation) -> str:
     if not annotation.tokens:
         return f"@{annotation.name}"
-    text = " ".join(map(_token_text, annotation.tokens))
+    text = " ".join(token.text for token in annotation.tokens)
     if annotation.name in _LISTS:
         text = text.replace(" ,", ",")
     return f"@{annotation.name}({text})"
 
 
-def _token_text(token: Token) -> str:
-    return f'"{tree.unquote(token.text)}"' if token.kind is Kind.STRING else token.text
+def _spelled(token: Token) -> str:
+    """Return a string without its quotes, and with the backslashes in it, as p4c has it."""
+    return token.text[1:-1] if token.kind is Kind.STRING else token.text
 
 
 def key_values(annotation: tree.Annotation, facts: Facts) -> dict[str, int | bool | str]:

@@ -71,7 +71,8 @@ class _Uses:
     """What the bodies of a block apply and call."""
 
     tables: set[tuple[CallableObject, tree.Table]] = field(default_factory=set)
-    actions: list[ActionKey] = field(default_factory=list)
+    actions: list[tuple[ActionKey, CallableObject]] = field(default_factory=list)
+    """Actions that bodies call, each with the control that does."""
     entered: dict[CallableObject, None] = field(default_factory=dict)
     direct: dict[CallableObject, list[CallableObject]] = field(default_factory=dict)
     """What each control calls without an instance."""
@@ -93,6 +94,8 @@ class ObjectFinder:
     def _block(self, found: CallableObject) -> Block:
         block, uses = Block(), _Uses()
         self._enter(found, uses, block.calls)
+        if isinstance(found.declaration, tree.Parser):
+            block.calls.clear()  # p4c looks for them in controls alone
         local = list(self._locals(found, uses))
         actions = self._actions(local, uses)
         for each in local:
@@ -135,20 +138,17 @@ class ObjectFinder:
                     seen.has_data = True
                 for key in used:
                     actions[key].users += 1
-        for key in uses.actions:
-            owner = key[0]
+        for key, owner in uses.actions:
             self._use(key, owner, actions).users += 1
         return actions
 
     def _use(
-        self, key: ActionKey, owner: CallableObject | None, actions: dict[ActionKey, SeenAction]
+        self, key: ActionKey, owner: CallableObject, actions: dict[ActionKey, SeenAction]
     ) -> SeenAction:
         if key not in actions:
             declaration = key[1]
             path = key[0].path if key[0] is not None else ""
-            place = key[0] or owner
-            assert place is not None
-            actions[key] = SeenAction(declaration, place, control_plane_name(declaration, path))
+            actions[key] = SeenAction(declaration, key[0] or owner, control_plane_name(declaration, path))
         return actions[key]
 
     def _key(self, action: tree.Action, owner: CallableObject) -> ActionKey:
@@ -207,11 +207,13 @@ class ObjectFinder:
         calls: list[FunctionCall],
     ) -> None:  # fmt: skip
         """Collect what a body that is not unreachable by a constant condition calls and applies."""
-        if isinstance(node, tree.Conditional):
+        if isinstance(node, tree.Conditional | tree.Ternary):
             holds = Evaluator(self._facts, owner.bindings, substitution).value(node.condition)
             if isinstance(holds, bool):
-                taken = node.then if holds else node.otherwise
-                self._walk(taken, owner, substitution, uses, calls)
+                branches = (
+                    (node.otherwise, node.then) if isinstance(node, tree.Conditional) else (node.right, node.left)
+                )
+                self._walk(branches[holds], owner, substitution, uses, calls)
                 return
         if isinstance(node, tree.Call) and node in self._facts.calls:
             self._call(node, self._facts.calls[node], owner, substitution, uses, calls)
@@ -226,9 +228,11 @@ class ObjectFinder:
         match target.kind:
             case "table" if uses is not None and isinstance(declaration, tree.Table):
                 uses.tables.add((owner, declaration))
+                for element in declaration.key:
+                    self._walk(element.expression, owner, substitution, uses, calls)
             case "action" if isinstance(declaration, tree.Action):
                 if uses is not None:
-                    uses.actions.append(self._key(declaration, owner))
+                    uses.actions.append((self._key(declaration, owner), owner))
                 else:
                     self._walk(declaration.body, owner, substitution, None, calls)
             case "apply" | "direct" if uses is not None:
@@ -236,9 +240,9 @@ class ObjectFinder:
                 if inner is not None:
                     self._enter(inner, uses, calls)
             case "function" if isinstance(declaration, tree.Function):
-                if declaration.body is None:
+                if declaration.body is None and target.name != "static_assert":
                     calls.append(FunctionCall(call, target, substitution))
-                else:
+                elif declaration.body is not None:
                     known = {v: types.substitute(t, substitution) for v, t in target.substitution.items()}
                     self._walk(declaration.body, owner, known, uses, calls)
 

@@ -306,9 +306,10 @@ class Preprocessor:
                 output += _spaced(expanded[parameter], token)
             i += 1
         hidden = use.hidden | {macro.name}
-        return [
-            Token(t.kind, t.text, use.position, t.follows_space, t.hidden | hidden) for t in output if t.text
-        ]
+        made = [Token(t.kind, t.text, use.position, t.follows_space, t.hidden | hidden) for t in output if t.text]
+        if made:
+            made[0].follows_space = use.follows_space
+        return made
 
 
 @dataclass(slots=True)
