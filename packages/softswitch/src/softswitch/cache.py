@@ -81,14 +81,19 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
+def store_folder() -> Path:
+    """Return the folder in which what is compiled now is stored."""
+    return _store_folder or user_cache()
+
+
 def cached_object(key_parts: Sequence[str], make: Callable[[], bytes]) -> bytes:
     digest = hashlib.sha256("\0".join(key_parts).encode()).hexdigest()[:32]
     name = f"{digest}.o"
-    for folder in (_store_folder or user_cache(), SET_UP_FOLDER):
+    for folder in (store_folder(), SET_UP_FOLDER):
         if (code := read_entry(folder / name)) is not None:
             return code
     code = make()
-    write_entry((_store_folder or user_cache()) / name, code)
+    write_entry(store_folder() / name, code)
     return code
 
 

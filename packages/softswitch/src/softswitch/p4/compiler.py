@@ -21,15 +21,16 @@ def compile_file(
     folders: Sequence[Path] = (),
     definitions: Iterable[tuple[str, str]] = (),
     sources: Sources | None = None,
+    base: Path | None = None,
 ) -> Lowered:
     """Return a compiled program; raise `CompileError` with all errors of the first stage that has some.
 
     `folders` are searched for included files before the switch's own, and `definitions` are macros with
-    their values. Warnings are left in `sources`.
+    their values. Warnings are left in `sources`. Files below `base` are named relative to it in positions.
     """
     sources = sources if sources is not None else Sources()
     with _errors_collected(sources), _deep_recursion():
-        tokens = Preprocessor(sources, folders, definitions).run(file)
+        tokens = Preprocessor(sources, folders, definitions, base).run(file)
         tree = parse_program(tokens, sources)
         sources.check()
         facts = check_program(tree, sources)

@@ -60,6 +60,9 @@ class Sources:
     def __init__(self) -> None:
         self.lines: dict[str, list[str]] = {}
         self.digests: dict[str, str] = {}
+        """SHA-256 of each file that was read, by its absolute path."""
+        self.absent: set[str] = set()
+        """Files that would have been read instead of others if they had been there."""
         self.diagnostics: list[Diagnostic] = []
         self._seen: set[tuple[Position, str]] = set()
 

@@ -38,10 +38,15 @@ class Preprocessor:
     """Reads a file and all that it includes, and returns the tokens of the program."""
 
     def __init__(
-        self, sources: Sources, folders: Sequence[Path] = (), definitions: Iterable[tuple[str, str]] = ()
+        self,
+        sources: Sources,
+        folders: Sequence[Path] = (),
+        definitions: Iterable[tuple[str, str]] = (),
+        base: Path | None = None,
     ) -> None:
         self._sources = sources
         self._folders = [*folders, INCLUDE_FOLDER]
+        self._base = base
         self._macros: dict[str, Macro] = {}
         self._output: list[Token] = []
         self._depth = 0
@@ -65,8 +70,12 @@ class Preprocessor:
         except UnicodeDecodeError as error:
             raise SourceError(position, f"expected text in UTF-8, got {file}: {error.reason}") from None
         name = str(file)
+        if self._base is not None and file.is_relative_to(self._base):
+            name = str(file.relative_to(self._base))
+        elif file.parent == INCLUDE_FOLDER:
+            name = file.name  # the same on every machine
         self._sources.lines[name] = text.split("\n")
-        self._sources.digests[name] = hashlib.sha256(data).hexdigest()
+        self._sources.digests[str(file.absolute())] = hashlib.sha256(data).hexdigest()
         self._depth += 1
         self._process(split_lines(text, name), file)
         self._depth -= 1
@@ -183,6 +192,7 @@ class Preprocessor:
             if (found := folder / name).is_file():
                 self._read(Path(os.path.normpath(found)), position)
                 return
+            self._sources.absent.add(str(found.absolute()))
         places = ", ".join(str(folder) or "." for folder in dict.fromkeys(folders))
         raise SourceError(position, f"expected a file to include, got {name}, which is in none of {places}")
 
