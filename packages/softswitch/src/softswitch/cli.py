@@ -20,6 +20,7 @@ from softswitch.p4runtime.access import make_policy
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports.impairment import parse_impairment
 from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_rate
+from softswitch.program_files import parse_definition
 from softswitch.settings import (
     HOOKS,
     TCX,
@@ -39,8 +40,8 @@ def run(settings: Settings) -> None:
 
 
 @click.command(
-    epilog="Subcommands: `softswitch cli` runs BMv2's CLI commands on a running switch, `softswitch explain` "
-    "shows what a program does to a packet, `softswitch install-as` writes scripts with BMv2's program "
+    epilog="Subcommands: `softswitch compile` writes BMv2's JSON and P4Info of P4 source, `softswitch cli` runs BMv2's "
+    "CLI commands on a running switch, `softswitch explain` shows what a program does to a packet, `softswitch install-as` writes scripts with BMv2's program "
     "names into a folder. Each has --help."
 )
 @click.version_option(__version__)
@@ -53,7 +54,18 @@ def run(settings: Settings) -> None:
     metavar="PORT@INTERFACE",
     help="A port and its interface; repeat the option for each port.",
 )
-@click.option("--p4info", type=click.Path(path_type=Path), help="P4Info of PROGRAM, for P4Runtime.")
+@click.option("--p4info", type=click.Path(path_type=Path), help="P4Info of PROGRAM as JSON, for P4Runtime.")
+@click.option(
+    "-I",
+    "include_folders",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Folder of files that P4 source includes; repeat the option.",
+)
+@click.option(
+    "-D", "definitions", multiple=True, metavar="NAME[=VALUE]", help="Macro of P4 source; repeat the option."
+)
 @click.option("--no-p4", is_flag=True, help="Start without PROGRAM and wait for one over P4Runtime.")
 @click.option("--device-id", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--grpc-server-addr", default="127.0.0.1:9559", show_default=True, metavar="HOST:PORT")
@@ -162,7 +174,7 @@ def run(settings: Settings) -> None:
     show_default=True,
 )
 def command(**values: Any) -> None:  # of click, by the fields of `Options`
-    """Run PROGRAM (BMv2 JSON, the output of p4c-bm2-ss) on ports, controlled over P4Runtime.
+    """Run PROGRAM (P4 source, or BMv2 JSON) on ports, controlled over P4Runtime.
 
     As with simple_switch_grpc, a `--` may stand before the options of the target. SIGUSR1 prints the counters
     of the ports, which are logged at the end too, at level `info`.
@@ -183,6 +195,8 @@ class Options:
     program: Path | None
     interfaces: Sequence[str]
     p4info: Path | None
+    include_folders: Sequence[Path]
+    definitions: Sequence[str]
     no_p4: bool
     device_id: int
     grpc_server_addr: str
@@ -237,6 +251,8 @@ def make_settings(options: Options) -> Settings:
     return Settings(
         program=options.program,
         p4info=options.p4info,
+        include_folders=tuple(options.include_folders),
+        definitions=tuple(map(parse_definition, options.definitions)),
         ports=ports,
         device_id=options.device_id,
         addresses=(options.grpc_server_addr,),

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from softswitch.cache import compile_lock
 from softswitch.datapath import LivePipeline, SwitchPorts
 from softswitch.errors import KernelError, ProgramError, SwitchError
-from softswitch.files import read_file
 from softswitch.frames.grpc_stream import GrpcStream
 from softswitch.frames.nanomsg import Nanomsg
 from softswitch.frames.pcap_files import PcapFiles
@@ -27,6 +26,7 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.p4runtime.status import Refusal
 from softswitch.ports.report import SwitchCounters
+from softswitch.program_files import ProgramFile, read_program
 from softswitch.runtime.device import SwitchRuntime
 from softswitch.settings import Datapath, FrameTransport, Settings
 from softswitch.warm import is_cold, warm
@@ -107,7 +107,7 @@ class Machine:
         filters = [parse_filter(text) for text in self._settings.trace_filters]
         if filters and program is not None:
             try:
-                loaded_program = load_program(read_file(program))
+                loaded_program = load_program(self._read_program(program).json)
             except ProgramError as error:
                 raise SwitchError(f"{program}: {error}") from error
             for packet_filter in filters:
@@ -128,8 +128,8 @@ class Machine:
             self._load_from_files(program, p4info)
 
     def _load_from_files(self, program: Path, p4info: Path | None) -> None:
-        program_data = read_file(program)
-        p4info_message = read_p4info(p4info) if p4info is not None else None
+        program_data, compiled_p4info = self._read_program(program)
+        p4info_message = read_p4info(p4info) if p4info is not None else compiled_p4info
         try:
             config = p4r.ForwardingPipelineConfig(p4info=p4info_message, p4_device_config=program_data)
             if p4info_message is not None:
@@ -140,6 +140,9 @@ class Machine:
             p4info_text = "" if p4info is None else f" with {p4info}"
             raise SwitchError(f"{program}{p4info_text}: {error}") from error
 
+    def _read_program(self, program: Path) -> ProgramFile:
+        return read_program(program, self._settings.include_folders, self._settings.definitions)
+
     def _resume_pinned(
         self, ports: SwitchPorts, folder: Path, program: Path | None, p4info: Path | None
     ) -> None:
@@ -147,7 +150,7 @@ class Machine:
         with closing(Journal(folder)) as journal:
             config = journal.config()
         unpin_hint = f"`--unpin {folder.parent}` removes the pinned datapath"
-        if program is not None and read_file(program) != config.p4_device_config:
+        if program is not None and self._read_program(program).json != config.p4_device_config:
             raise SwitchError(
                 f"{program}: expected the program pinned in {folder.parent}: "
                 f"`--no-p4` resumes it, {unpin_hint}"

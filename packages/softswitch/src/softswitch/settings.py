@@ -50,6 +50,9 @@ class Settings:
 
     program: Path | None = None
     p4info: Path | None = None
+    include_folders: tuple[Path, ...] = ()
+    """Folders of files that a program as P4 source includes, and its macros with their values."""
+    definitions: tuple[tuple[str, str], ...] = ()
     ports: Mapping[int, str] = field(default_factory=dict)  # interface of each port number
     device_id: int = 1
     addresses: tuple[str, ...] = ("127.0.0.1:9559",)

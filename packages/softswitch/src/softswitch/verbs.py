@@ -11,6 +11,8 @@ from importlib import import_module
 # Imported on demand, so that a switch starts without them.
 SUBCOMMANDS: dict[str, str] = {
     "cli": "softswitch.commands.cli",
+    "compile": "softswitch.p4.command",
+    "compile-as": "softswitch.p4.command",
     "conformance": "softswitch.conformance.cli",
     "explain": "softswitch.explain.cli",
     "install-as": "softswitch.bmv2.install",

@@ -13,7 +13,7 @@ import click
 
 from softswitch.commands.shell import PROMPT, FileError, Shell
 from softswitch.errors import SwitchError
-from softswitch.files import read_file
+from softswitch.program_files import read_program
 from softswitch.load.json_text import decode_text
 from softswitch.runtime.client import connect
 from softswitch.runtime.interface import Runtime
@@ -57,7 +57,7 @@ def command(
     with connect(_switch_address(grpc, thrift_ip, thrift_port)) as switch:
         shell = Shell(switch)
         if program is not None:
-            shell.set_program(decode_text(read_file(program)))
+            shell.set_program(decode_text(read_program(program).json))
         policy = _ErrorPolicy(keep_going)
         if files:
             for file in files:

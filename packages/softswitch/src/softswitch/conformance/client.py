@@ -18,6 +18,7 @@ from softswitch.errors import NESTED_TOO_DEEPLY
 from softswitch.p4runtime.batch_status import DETAILS_KEY
 from softswitch.p4runtime.codecs import values
 from softswitch.p4runtime.messages import client_methods, p4i, p4r, rpc_status
+from softswitch.program_files import SOURCE_SUFFIX, read_program
 from softswitch.processes import DEVICE_ID
 
 BATCH = 1_000
@@ -47,6 +48,9 @@ def read_p4info(program: Path) -> p4i.P4Info:
 
 def pipeline_config(program: Path) -> p4r.ForwardingPipelineConfig:
     path = program if program.suffix else program.with_suffix(".json")
+    if path.suffix == SOURCE_SUFFIX:
+        made = read_program(path, (path.parent,))
+        return p4r.ForwardingPipelineConfig(p4info=made.p4info, p4_device_config=made.json)
     try:
         return p4r.ForwardingPipelineConfig(p4info=read_p4info(program), p4_device_config=path.read_bytes())
     except OSError as error:

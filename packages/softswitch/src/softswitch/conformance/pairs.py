@@ -17,10 +17,11 @@ class Pair(NamedTuple):
 def pairs_in(programs: Iterable[Path], vectors: Iterable[Path]) -> tuple[list[Pair], list[Path]]:
     """Return the pairs, matched by name, and the STF files without a program.
 
-    `NAME.stf` and `NAME.CASE.stf` belong to `NAME.json`, or to `FOLDER-NAME.json` if programs of several
+    `NAME.stf` and `NAME.CASE.stf` belong to `NAME.json`, else to `NAME.p4`, or to `FOLDER-NAME.json` if programs of several
     folders were compiled into one folder. Raises ConformanceError if a folder does not exist.
     """
-    compiled = {path.stem: path for folder in programs for path in _list_files(folder, "*.json")}
+    files = [path for folder in programs for path in (*_list_files(folder, "*.p4"), *_list_files(folder, "*.json"))]
+    compiled = {path.stem: path for path in files}
     pairs, unmatched = [], []
     for path in (path for folder in vectors for path in _list_files(folder, "**/*.stf")):
         program = next((compiled[name] for name in _program_names(path) if name in compiled), None)

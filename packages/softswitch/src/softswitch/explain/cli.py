@@ -18,7 +18,7 @@ from softswitch.explain.frames import TimedFrame, parse_packet, read_pcap
 from softswitch.explain.record import Recorder
 from softswitch.explain.state import from_switch
 from softswitch.explain.tree import show
-from softswitch.files import read_file
+from softswitch.program_files import read_program
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.load import load_program
@@ -87,7 +87,7 @@ class ExplainOptions:
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
 @click.option("--all", "show_all", is_flag=True, help="Also show steps without effect.")
 def command(**values: Any) -> None:  # of click, by the fields of `ExplainOptions`
-    """Explain what PROGRAM (BMv2 JSON, as p4c-bm2-ss writes it) does to packets.
+    """Explain what PROGRAM (P4 source, or BMv2 JSON) does to packets.
 
     Packets go through the program one after another, and read what earlier ones have written to registers.
     No switch needs to run, and a running switch is not affected.
@@ -110,7 +110,7 @@ def command(**values: Any) -> None:  # of click, by the fields of `ExplainOption
         recorders.append(Recorder(loaded))
         return InterpretedPipeline(loaded, options.priority_queues, recorders[0])
 
-    program_data = None if program is None else read_file(program)
+    program_data = None if program is None else read_program(program).json
     if address is not None:
         pipeline = from_switch(address, options.device_id, make_pipeline, program_data)
     else:

@@ -14,11 +14,11 @@ from softswitch import ir
 from softswitch.commands.shell import Shell
 from softswitch.errors import NESTED_TOO_DEEPLY, SwitchError
 from softswitch.explain.tree import draw, make_tree
-from softswitch.files import read_file
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.loaded_config import read_p4info
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines
+from softswitch.program_files import read_program
 from softswitch.pipeline import Notice
 from softswitch.runtime.device import SwitchRuntime
 from softswitch.runtime.no_ports import NoPorts
@@ -32,19 +32,19 @@ _PACKET_GAP_US = 1000
 class Switch(AbstractContextManager["Switch"]):
     """A program with its entries, which processes frames one by one; refused calls raise `SwitchError`.
 
-    `program` is BMv2 JSON and `p4info` its P4Info, which only `write` needs. Times are in µs.
+    `program` is P4 source, or BMv2 JSON with its P4Info, which only `write` needs. Times are in µs.
     """
 
     def __init__(self, program: str | Path, p4info: str | Path | None = None) -> None:
         self._ports = NoPorts()
         # `Any`, since an interpreted pipeline cannot decode ports' notices; `NoPorts` has none.
         self._pipelines = Pipelines[Any](self._ports, self._make_pipeline, folder_of=lambda _: None)
-        data = read_file(Path(program))
+        data, compiled_p4info = read_program(Path(program))
         try:
-            if p4info is None:
+            info = read_p4info(Path(p4info)) if p4info is not None else compiled_p4info
+            if info is None:
                 self._pipelines.load_bare(data)
             else:
-                info = read_p4info(Path(p4info))
                 self._pipelines.load(p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=data))
         except SwitchError as error:
             self.close()

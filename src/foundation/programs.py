@@ -1,0 +1,129 @@
+"""The P4 programs of a checkout: their sources, and BMv2 JSON and P4Info in folders `compiled` beside them.
+
+softswitch's compiler makes the outputs from the sources, at set-up and wherever a source has changed since.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from foundation.checkout import ROOT
+from foundation.errors import HotlineError
+from nativekit.files import replace_file
+from softswitch.errors import ProgramError
+from softswitch.p4.cached import CompiledProgram, compile_cached
+
+COMPILED = "compiled"
+_DEFINITIONS = "definitions.json"
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+class P4Error(HotlineError):
+    """A P4 program that cannot be compiled, or whose outputs cannot be written."""
+
+
+class P4Program(NamedTuple):
+    source: Path
+    output: Path
+    """Path of the compiled program without `.json`."""
+
+    @property
+    def json(self) -> Path:
+        return self.output.with_suffix(".json")
+
+    @property
+    def p4info(self) -> Path:
+        return self.output.with_suffix(".p4info.txtpb")
+
+
+def trees(root: Path = ROOT) -> Iterator[Path]:
+    """Yield the folders of P4 sources whose programs this checkout compiles."""
+    yield root / "p4src"
+    yield from sorted(root.glob("packages/*/p4src"))
+    yield root / "tests" / "programs"
+    yield from sorted(root.glob("packages/tofino/tests/programs"))
+    yield root / "tests" / "designs" / "tutorial"
+
+
+def programs_of(tree: Path) -> list[P4Program]:
+    """Return a tree's programs: a design's has its folder's name, a test's is included by no other file."""
+    sources = sorted(tree.rglob("*.p4"))
+    if tree.name == "p4src":
+        sources = [source for source in sources if source.stem == source.parent.name]
+    else:
+        included = set().union(*(included_by(source) - {source} for source in sources))
+        sources = [source for source in sources if source not in included]
+    return [P4Program(source, tree / COMPILED / source.stem) for source in sources]
+
+
+@cache
+def included_by(source: Path) -> frozenset[Path]:
+    """Return a source and all files that it includes, but for those of the compiler."""
+    files = {source}
+    for name in _INCLUDE.findall(source.read_text()):
+        folders = (source.parent, *include_folders())
+        found = next((path for folder in folders if (path := (folder / name).resolve()).is_file()), None)
+        if found is not None:
+            files |= included_by(found)
+    return frozenset(files)
+
+
+@cache
+def include_folders() -> tuple[Path, ...]:
+    return ROOT / "p4src", *sorted(ROOT.glob("packages/*/p4src"))
+
+
+def definitions_of(program: P4Program) -> dict[str, str]:
+    """Return the macros with which the programs of a tree are compiled: those of `make p4 CALLERS=`."""
+    file = program.output.parent / _DEFINITIONS
+    return dict(json.loads(file.read_text())) if file.is_file() else {}
+
+
+def compiled(program: P4Program) -> CompiledProgram:
+    """Return a program's outputs, from the cache if no source has changed; raises `P4Error`."""
+    try:
+        return compile_cached(
+            program.source, include_folders(), sorted(definitions_of(program).items()), base=ROOT
+        )
+    except ProgramError as error:
+        raise P4Error(f"{program.source.name} cannot be compiled\n{error}") from error
+
+
+def refresh(program: P4Program) -> bool:
+    """Write a program's outputs where they differ from what its sources give; return whether some did."""
+    made = compiled(program)
+    has_changed = False
+    for file, content in ((program.json, made.json), (program.p4info, made.p4info.encode())):
+        if not file.is_file() or file.read_bytes() != content:
+            _write(file, content)
+            has_changed = True
+    return has_changed
+
+
+def _write(file: Path, content: bytes) -> None:
+    try:
+        file.parent.mkdir(exist_ok=True)
+        replace_file(file, content)
+    except OSError as error:
+        raise P4Error(f"{file} cannot be written: {error.strerror}") from error
+
+
+def refresh_output(json_file: Path) -> None:
+    """Refresh the program that is compiled to a file; a file from elsewhere, such as p4c's, stays as it is."""
+    tree = json_file.parent.parent
+    if json_file.parent.name != COMPILED or not tree.is_dir():
+        return
+    for source in (tree / json_file.stem / f"{json_file.stem}.p4", tree / f"{json_file.stem}.p4"):
+        if source.is_file():
+            refresh(P4Program(source, json_file.with_suffix("")))
+            return
+
+
+def refresh_all() -> int:
+    """Refresh all programs, and return how many have changed."""
+    return sum(refresh(program) for tree in trees() for program in programs_of(tree))
