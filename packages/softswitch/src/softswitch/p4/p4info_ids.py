@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from enum import IntEnum
 
 from softswitch.p4 import tree
@@ -41,7 +42,7 @@ def name_hash(name: str) -> int:
     return (total + (total << 15)) & _WORD
 
 
-def given_id(annotations: tree.Annotations) -> int | None:
+def given_id(annotations: Sequence[tree.Annotation]) -> int | None:
     """Return the number of `@id`, or None if there is no such annotation."""
     found = next((each for each in annotations if each.name == "id"), None)
     if found is None:
@@ -60,7 +61,7 @@ class Symbols:
         self._suffixes: Counter[tuple[str, ...]] = Counter()
         self._names: set[str] = set()
 
-    def add(self, kind: ObjectType, name: str, annotations: tree.Annotations = []) -> None:
+    def add(self, kind: ObjectType, name: str, annotations: Sequence[tree.Annotation] = ()) -> None:
         if name in self._ids[kind]:
             return
         self._ids[kind][name] = self._chosen(kind, annotations)
@@ -69,13 +70,15 @@ class Symbols:
             parts = tuple(name.split("."))
             self._suffixes.update(parts[i:] for i in range(len(parts)))
 
-    def _chosen(self, kind: ObjectType, annotations: tree.Annotations) -> int | None:
+    def _chosen(self, kind: ObjectType, annotations: Sequence[tree.Annotation]) -> int | None:
         number = given_id(annotations)
         if number is None:
             return None
         position = next(each.position for each in annotations if each.name == "id")
         if number > _WORD or number >> _TYPE_SHIFT not in (0, kind):
-            raise SourceError(position, f"expected an `@id` that begins with {kind.value:#04x}, got {number:#x}")
+            raise SourceError(
+                position, f"expected an `@id` that begins with {kind.value:#04x}, got {number:#x}"
+            )
         number |= kind << _TYPE_SHIFT
         if number in self._used:
             raise SourceError(position, f"expected an `@id` that no other object has, got {number:#x} again")

@@ -82,6 +82,7 @@ class ObjectFinder:
     def __init__(self, lowered: Lowered) -> None:
         self._lowering = lowered.lowering
         self._facts = lowered.lowering.facts
+        self._made: dict[tuple[tree.Call, CallableObject], CallableObject] = {}
 
     def blocks(self, lowered: Lowered) -> list[Block]:
         return [self._block(found) for found in lowered.blocks.values()]
@@ -109,7 +110,7 @@ class ObjectFinder:
         return block
 
     def _locals(self, found: CallableObject, uses: _Uses) -> Iterator[Seen]:
-        """Yield what a control declares, with what inlined controls declare in the place of their instances."""
+        """Yield what a control declares; what inlined controls declare is in the place of their instances."""
         for local in found.declaration.locals:
             match local:
                 case tree.Instance():
@@ -133,7 +134,9 @@ class ObjectFinder:
         for each in local:
             if isinstance(each, SeenTable):
                 used = {self._key(action, each.owner) for action in self.actions_of(each.declaration)}
-                for key in (self._key(action, each.owner) for action in self.ordered_actions(each.declaration)):
+                for key in (
+                    self._key(action, each.owner) for action in self.ordered_actions(each.declaration)
+                ):
                     seen = self._use(key, each.owner, actions)
                     seen.has_data = True
                 for key in used:
@@ -142,9 +145,7 @@ class ObjectFinder:
             self._use(key, owner, actions).users += 1
         return actions
 
-    def _use(
-        self, key: ActionKey, owner: CallableObject, actions: dict[ActionKey, SeenAction]
-    ) -> SeenAction:
+    def _use(self, key: ActionKey, owner: CallableObject, actions: dict[ActionKey, SeenAction]) -> SeenAction:
         if key not in actions:
             declaration = key[1]
             path = key[0].path if key[0] is not None else ""
@@ -211,7 +212,9 @@ class ObjectFinder:
             holds = Evaluator(self._facts, owner.bindings, substitution).value(node.condition)
             if isinstance(holds, bool):
                 branches = (
-                    (node.otherwise, node.then) if isinstance(node, tree.Conditional) else (node.right, node.left)
+                    (node.otherwise, node.then)
+                    if isinstance(node, tree.Conditional)
+                    else (node.right, node.left)
                 )
                 self._walk(branches[holds], owner, substitution, uses, calls)
                 return
@@ -253,12 +256,25 @@ class ObjectFinder:
             declaration = self._facts.references.get(target.receiver)
             made = owner.bindings.get(declaration) if declaration is not None else None
             return made if isinstance(made, CallableObject) else None
-        made = self._lowering.anonymous.get((call, owner))
-        if not isinstance(made, CallableObject):
+        if target.kind == "apply" or not isinstance(target.declaration, tree.Control | tree.Parser):
             return None
+        made = self._direct(call, target.declaration, target, owner)
         if made not in uses.entered:
             uses.direct.setdefault(owner, []).append(made)
         return made
+
+    def _direct(
+        self, call: tree.Call, declaration: tree.Control | tree.Parser, target: Target, owner: CallableObject
+    ) -> CallableObject:
+        """Return the instance that a call without one makes, which is lowered if the call can be reached."""
+        key = (call, owner)
+        lowered = self._lowering.anonymous.get(key, self._made.get(key))
+        if isinstance(lowered, CallableObject):
+            return lowered
+        known = {v: types.substitute(t, owner.substitution) for v, t in target.substitution.items()}
+        path = f"{owner.path}.{declaration.name}"
+        self._made[key] = self._lowering.elaborator.callable(declaration, path, known, {}, call)
+        return self._made[key]
 
 
 def lacks_no_action(table: tree.Table) -> bool:

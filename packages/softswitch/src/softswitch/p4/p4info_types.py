@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from softswitch.p4 import tree, types
@@ -16,7 +16,6 @@ from softswitch.p4.unify import fields_of
 from softswitch.p4runtime.messages import p4t
 
 _TRANSLATION = "p4runtime_translation"
-_KINDS = {"struct": "struct", "header": "header", "header_union": "header_union"}
 
 
 def bytes_of(value: int, width: int) -> bytes:
@@ -167,7 +166,7 @@ class TypeSpecs:
 
 
 def flat_fields(
-    given: types.Struct, facts: Facts, prefix: str = "", annotations: tree.Annotations = []
+    given: types.Struct, facts: Facts, prefix: str = "", annotations: Sequence[tree.Annotation] = ()
 ) -> Iterator[tuple[str, tree.Annotations, types.Type]]:
     """Yield the fields of a header, with those of structs in it in their place, as p4c names them."""
     kinds = fields_of(given, facts)
@@ -184,7 +183,9 @@ def flat_fields(
 def _controller_width(translation: tree.Annotation) -> int:
     """Return the bits of the type after the comma: `32` or `bit<32>`; 0 for `string`."""
     tokens = translation.tokens
-    comma = next((i for i, token in enumerate(tokens) if token.text == "," and token.kind is Kind.SYMBOL), None)
+    comma = next(
+        (i for i, token in enumerate(tokens) if token.text == "," and token.kind is Kind.SYMBOL), None
+    )
     if comma is None:
         raise SourceError(translation.position, f'expected `@{_TRANSLATION}("uri", type)`')
     if any(token.text == "string" for token in tokens[comma:]):
