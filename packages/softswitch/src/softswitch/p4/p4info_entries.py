@@ -36,8 +36,7 @@ class EntriesBuilder(P4InfoBuilder):
         declaration, owner = table.declaration, table.owner
         evaluator = Evaluator(self._facts, owner.bindings, owner.substitution)
         has_priority = any(element.kind in _PRIORITY_KINDS for element in declaration.key)
-        priorities = entry_priorities(declaration, evaluator)
-        for entry, priority in zip(declaration.entries, priorities, strict=True):
+        for entry, priority in entries_by_priority(declaration, evaluator):
             message = self.request.updates.add(type=p4r.Update.INSERT).entity.table_entry
             message.table_id = self.symbols.id(ObjectType.TABLE, table.name)
             self._add_match(message, table, entry, evaluator)
@@ -132,25 +131,27 @@ _KINDS = {
 }
 
 
-def entry_priorities(table: tree.Table, evaluator: Evaluator) -> list[int]:
-    """Return P4Runtime's priorities, the largest of which wins, as p4c gives them.
+def entries_by_priority(table: tree.Table, evaluator: Evaluator) -> list[tuple[tree.Entry, int]]:
+    """Return a table's entries with p4c's priorities for P4Runtime, in p4c's order.
 
-    The first of constant entries wins; others have the priorities that the program gives or implies.
+    The first of constant entries wins; others have the priorities that the program gives or implies. p4c
+    sorts entries once the program gives one, and leaves the numbers as they are if the smallest wins.
     """
     count = len(table.entries)
     if table.entries_are_const:
-        return list(range(count, 0, -1))
+        return list(zip(table.entries, range(count, 0, -1), strict=True))
     largest = table.properties.get("largest_priority_wins")
     largest_wins = largest is None or evaluator.value(largest.value) is not False
     step_property = table.properties.get("priority_delta")
     step = evaluator.integer(step_property.value) if step_property is not None else 1
     if all(each.priority is None for each in table.entries):
         numbers = range(1, 1 + step * count, step)
-        return list(reversed(numbers)) if largest_wins else list(numbers)
+        return list(zip(table.entries, reversed(numbers) if largest_wins else numbers, strict=True))
     priorities: list[int] = []
     following = 1
     for entry in table.entries:
         number = following if entry.priority is None else evaluator.integer(entry.priority)
         priorities.append(number)
         following = number - step if largest_wins else number + step
-    return priorities
+    pairs = zip(table.entries, priorities, strict=True)
+    return sorted(pairs, key=lambda pair: -pair[1] if largest_wins else pair[1])
