@@ -59,7 +59,10 @@ class _DocumentWriter:
             "counter_arrays": numbered(self._counters()),
             "register_arrays": numbered(self._registers()),
             "calculations": numbered(self._calculations()),
-            "learn_lists": [self._field_list(each) for each in program.digests],
+            "learn_lists": [
+                self._field_list(each, self._lowering.location(node))
+                for each, (_, node) in zip(program.digests, self._lowering.digest_types, strict=True)
+            ],
             "actions": self._actions(),
             "pipelines": self._pipelines(),
             "checksums": self._checksums(),
@@ -200,6 +203,7 @@ class _DocumentWriter:
         return numbered(
             {
                 "name": "cksum" if number == 0 else f"cksum_{number - 1}",
+                **self._names.source_info(self._program.calculations[each.calculation].location),
                 "target": self._names.field(each.target),
                 "type": "generic",
                 "calculation": self._program.calculations[each.calculation].name,
@@ -210,9 +214,10 @@ class _DocumentWriter:
             for number, (each, is_verified) in enumerate(checksums)
         )
 
-    def _field_list(self, values: ir.FieldList) -> Json:
+    def _field_list(self, values: ir.FieldList, location: str = "") -> Json:
         elements = [input_value(self._names, each) for each in values.values]
-        return {"id": values.id, "name": values.name, "elements": elements}
+        info = self._names.source_info(location)
+        return {"id": values.id, "name": values.name, **info, "elements": elements}
 
     # -- blocks
 
@@ -249,8 +254,7 @@ class _DocumentWriter:
         )
 
     def _pipelines(self) -> list[Json]:
-        meters = {table: found.path for table, found in self._lowering.direct_meters.items()}
-        writer = TableWriter(self._names, self._expressions, meters)
+        writer = TableWriter(self._names, self._expressions, self._lowering)
         return [
             writer.write_pipeline(control, number, self._block_info(self._blocks[block]))
             for number, (control, block) in enumerate(

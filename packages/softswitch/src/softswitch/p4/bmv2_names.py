@@ -60,7 +60,7 @@ class ProgramNames:
         lines, line = self._sources.lines.get(file, []), int(number)
         source_line = lines[line - 1].rstrip() if 1 <= line <= len(lines) else ""
         if text is None:
-            text = source_line.strip()
+            text = source_line.strip().rstrip(" {;")
         column = max(source_line.find(text), 0)
         info = {"filename": file, "line": line, "column": column, "source_fragment": text}
         return {"source_info": info}

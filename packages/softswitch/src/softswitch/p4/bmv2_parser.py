@@ -78,7 +78,7 @@ class ParserWriter:
             case ir.Advance(bits):
                 return {"parameters": [self._expressions.argument(bits)], "op": "advance"}
             case ir.Verify(condition, error):
-                arguments = [self._expressions.condition(condition), self._expressions.argument(error)]
+                arguments = [self._expressions.condition(condition), self._expressions.value(error)]
                 return {"parameters": arguments, "op": "verify"}
             case ir.Assign(target, value):
                 arguments = [self._expressions.target(target), self._expressions.argument(value)]

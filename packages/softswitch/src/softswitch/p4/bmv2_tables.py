@@ -9,16 +9,17 @@ from softswitch import ir
 from softswitch.load.tables import TOP_PRIORITY
 from softswitch.p4.bmv2_expressions import ExpressionWriter
 from softswitch.p4.bmv2_names import VALIDITY_FIELD, Json, ProgramNames, hexstr
+from softswitch.p4.lower_tables import TableLowering
 
 _KINDS = (ir.MatchKind.RANGE, ir.MatchKind.TERNARY, ir.MatchKind.LPM)
 """Kinds of matches, of which the first that a key has is the table's."""
 
 
 class TableWriter:
-    """Writes controls; `meters` has the name of each table's direct meter."""
+    """Writes controls; the IDs of their tables, conditionals and profiles continue from one to the next."""
 
-    def __init__(self, names: ProgramNames, expressions: ExpressionWriter, meters: dict[str, str]) -> None:
-        self._names, self._expressions, self._meters = names, expressions, meters
+    def __init__(self, names: ProgramNames, expressions: ExpressionWriter, lowering: TableLowering) -> None:
+        self._names, self._expressions, self._lowering = names, expressions, lowering
         self._program = names.program
         self._table_ids, self._conditional_ids, self._profile_ids = count(), count(), count()
         self._written_profiles: set[int] = set()
@@ -51,7 +52,12 @@ class TableWriter:
         for index in sorted(used - self._written_profiles):
             self._written_profiles.add(index)
             profile = self._program.profiles[index]
-            made: Json = {"name": profile.name, "id": next(self._profile_ids), "max_size": profile.size}
+            made: Json = {
+                "name": profile.name,
+                "id": next(self._profile_ids),
+                **self._names.source_info(self._lowering.location(self._lowering.profiles[index][0].node)),
+                "max_size": profile.size,
+            }
             if profile.selector is not None:
                 calculation = self._program.calculations[profile.selector]
                 made["selector"] = {
@@ -84,7 +90,9 @@ class TableWriter:
             "max_size": table.size,
             "with_counters": table.has_counter,
             "support_timeout": table.has_idle_timeout,
-            "direct_meters": self._meters[table.name] if table.meter is not None else None,
+            "direct_meters": self._lowering.direct_meters[table.name].path
+            if table.meter is not None
+            else None,
             "action_ids": list(table.actions),
             "actions": names,
             "base_default_next": None if table.branches_on_hit else table.next_without_action,
@@ -96,7 +104,7 @@ class TableWriter:
                 "action_entry_const": table.default_is_const,
             }
         if table.is_immutable:
-            made["entries"] = [self._entry(entry, table, i) for i, entry in enumerate(table.const_entries)]
+            made["entries"] = self._entries(table)
         return made
 
     def _next_tables(self, table: ir.Table, names: list[str]) -> Json:
@@ -117,6 +125,14 @@ class TableWriter:
         data = [hexstr(value, width) for value, width in zip(invocation.args, widths, strict=True)]
         constness = {key: is_const} if key else {}
         return {"action_id": invocation.action, **constness, "action_data": data}
+
+    def _entries(self, table: ir.Table) -> list[Json]:
+        nodes = self._lowering.tables[table.name].declaration.entries
+        entries: list[Json] = []
+        for position, (entry, node) in enumerate(zip(table.const_entries, nodes, strict=True)):
+            info = self._names.source_info(self._lowering.location(node))
+            entries.append({**info, **self._entry(entry, table, position)})
+        return entries
 
     def _entry(self, entry: ir.ConstEntry, table: ir.Table, position: int) -> Json:
         # Without a priority in its key, BMv2 ignores this number.

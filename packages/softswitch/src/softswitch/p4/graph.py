@@ -26,6 +26,9 @@ class Spec(Protocol):
     meter: ir.DirectMeter | None
     has_idle_timeout: bool
 
+    @property
+    def location(self) -> str: ...
+
 
 class GraphBuilder:
     """Builds a control from its end: each item knows the node that follows it."""
@@ -134,7 +137,7 @@ class GraphBuilder:
         spec = self._specs[item.table]
         is_by_hit = "hit" in item.branches or "miss" in item.branches
         on_hit = on_miss = None
-        next_nodes = dict.fromkeys(spec.actions, following)
+        next_nodes: dict[int, str | None] = dict.fromkeys(spec.actions, None if is_by_hit else following)
         if is_by_hit:
             on_hit = self._sequence(item.branches.get("hit", []), following)
             on_miss = self._sequence(item.branches.get("miss", []), following)
@@ -149,20 +152,19 @@ class GraphBuilder:
                 if id(items) not in built:
                     built[id(items)] = self._sequence(items, following)
                 next_nodes[index] = built[id(items)]
-        # BMv2 has no default action in tables with an action profile: a miss goes on as after `NoAction`.
-        default, without_action = spec.default, following
-        if spec.profile is not None and not default.args and not self._actions[default.action].body:
-            without_action = next_nodes[default.action]
+        default: ir.Invocation | None = spec.default
+        without_action = on_miss if is_by_hit else following
+        if spec.profile is not None and self._does_nothing(spec.default.action):
+            # BMv2 has no default entries of such tables; without one, a miss does nothing, too.
+            default = None
+            without_action = on_miss if is_by_hit else next_nodes[spec.default.action]
         table = ir.Table(
-            name=spec.name, key=spec.key, actions=spec.actions,
-            default=None if spec.profile is not None else default,
-            default_is_const=spec.default_is_const, const_entries=spec.entries,
-            size=len(spec.entries) or spec.size,  # BMv2 lets nobody add entries to these
-            has_counter=spec.has_counter, next_nodes=dict.fromkeys(spec.actions) if is_by_hit else next_nodes,
+            name=spec.name, key=spec.key, actions=spec.actions, default=default,
+            default_is_const=default is not None and spec.default_is_const, const_entries=spec.entries,
+            size=len(spec.entries) or spec.size, has_counter=spec.has_counter, next_nodes=next_nodes,
             next_on_hit=on_hit, next_on_miss=on_miss, branches_on_hit=is_by_hit,
-            next_without_action=on_miss if is_by_hit else without_action, profile=spec.profile, meter=spec.meter,
-            has_idle_timeout=spec.has_idle_timeout, is_immutable=bool(spec.entries),
-            location=f"{item.position.file}:{item.position.line}",
+            next_without_action=without_action, profile=spec.profile, meter=spec.meter,
+            has_idle_timeout=spec.has_idle_timeout, is_immutable=bool(spec.entries), location=spec.location,
         )  # fmt: skip
         known = self._nodes.get(spec.name)
         if known is not None and known != table:
@@ -174,6 +176,9 @@ class GraphBuilder:
         self._nodes.pop(spec.name, None)
         self._nodes[spec.name] = table
         return spec.name
+
+    def _does_nothing(self, action: int) -> bool:
+        return not self._actions[action].body
 
 
 def _reachable(items: list[Item]) -> list[Item]:

@@ -44,6 +44,10 @@ class TableSpec:
     has_idle_timeout: bool
     selector_inputs: list[ir.FieldRef] = field(default_factory=list)
 
+    @property
+    def location(self) -> str:
+        return f"{self.declaration.position.file}:{self.declaration.position.line}"
+
 
 class TableLowering(CallLowering):
     def __init__(self, *arguments: object) -> None:
