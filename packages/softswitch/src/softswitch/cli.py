@@ -16,11 +16,11 @@ import grpc
 from softswitch import __version__
 from softswitch.errors import SwitchError
 from softswitch.kernel.pins import unpin as remove_pins
+from softswitch.p4.compiler import parse_definition
 from softswitch.p4runtime.access import make_policy
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports.impairment import parse_impairment
 from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_rate
-from softswitch.program_files import parse_definition
 from softswitch.settings import (
     HOOKS,
     TCX,

@@ -41,11 +41,3 @@ def read_program(
     except ProgramError as error:
         raise SwitchError(f"{path} cannot be compiled\n{error}") from None
     return ProgramFile(made.json, text_format.Parse(made.p4info, p4i.P4Info()))
-
-
-def parse_definition(text: str) -> tuple[str, str]:
-    """Return a macro of the command line, `NAME` or `NAME=VALUE`, and its value."""
-    name, _, value = text.partition("=")
-    if not name.isidentifier():
-        raise SwitchError(f"-D {text}: expected NAME or NAME=VALUE")
-    return name, value if "=" in text else "1"

@@ -1,4 +1,4 @@
-"""The subcommand `install-as`: write scripts with BMv2's program names that run softswitch."""
+"""The subcommand `install-as`: write scripts with the program names of BMv2 and p4c that run softswitch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from softswitch.errors import SwitchError
 PROGRAMS: Mapping[str, tuple[str, ...]] = {  # program name -> arguments inserted before the user's
     **{name: ("run-as", name) for name in ("simple_switch_grpc", "simple_switch")},
     "simple_switch_CLI": ("cli", "--keep-going"),
+    **{name: ("compile-as", name) for name in ("p4c", "p4c-bm2-ss", "p4test")},
 }
-_DESCRIPTION = "Write scripts with BMv2's program names into DIR, which run softswitch."
+_DESCRIPTION = "Write scripts with the program names of BMv2 and p4c into DIR, which run softswitch."
 _MARKER = "runs softswitch"
 _MAX_SHEBANG_BYTES = 120  # every kernel reads at least this much of a `#!` line
 

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from softswitch.errors import SwitchError
 from softswitch.p4.checker import check_program
 from softswitch.p4.diagnostics import NOWHERE, Position, SourceError, Sources
 from softswitch.p4.lower_program import Lowered, ProgramLowering
 from softswitch.p4.parser import parse_program
 from softswitch.p4.preprocessor import Preprocessor
+from softswitch.p4.tree import Program
 
 _RECURSION_LIMIT = 20_000
 
@@ -36,6 +38,43 @@ def compile_file(
         facts = check_program(tree, sources)
         sources.check()
         return ProgramLowering(facts, sources).lower_program(tree)
+
+
+def preprocess_file(
+    file: Path, folders: Sequence[Path], definitions: Iterable[tuple[str, str]], sources: Sources
+) -> str:
+    """Return the program after the preprocessor, with a `#line` wherever the lines of a file do not go on."""
+    with _errors_collected(sources):
+        tokens = Preprocessor(sources, folders, definitions).run(file)
+    lines: list[str] = []
+    here: tuple[str, int] = ("", 0)
+    for token in tokens:
+        file_name, line, _ = token.position
+        if (file_name, line) != here:
+            if (file_name, line) != (here[0], here[1] + 1):
+                lines.append(f'#line {line} "{file_name}"')
+            lines.append("")
+            here = file_name, line
+        lines[-1] += " " * (token.follows_space or bool(lines[-1])) + token.text
+    return "\n".join([*lines, ""])
+
+
+def parse_file(
+    file: Path, folders: Sequence[Path], definitions: Iterable[tuple[str, str]], sources: Sources
+) -> Program:
+    """Return the syntax tree of a program; raise `CompileError` if it is not one."""
+    with _errors_collected(sources), _deep_recursion():
+        parsed = parse_program(Preprocessor(sources, folders, definitions).run(file), sources)
+        sources.check()
+        return parsed
+
+
+def parse_definition(text: str) -> tuple[str, str]:
+    """Return a macro of the command line, `NAME` or `NAME=VALUE`, and its value."""
+    name, _, value = text.partition("=")
+    if not name.isidentifier():
+        raise SwitchError(f"-D {text}: expected NAME or NAME=VALUE")
+    return name, value if "=" in text else "1"
 
 
 @contextmanager
