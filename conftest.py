@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from inspect import iscoroutinefunction, signature
 
 import pytest
 
+from foundation.programs import refresh_all
 from tests.harness import process_state
 
 pytest_plugins = ["switch_harness.plugin"]
+
+
+def pytest_configure() -> None:
+    """Compile the P4 programs of which a source has changed, once for all processes of a session."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        refresh_all()
 
 
 @pytest.hookimpl(tryfirst=True)

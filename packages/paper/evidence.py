@@ -101,7 +101,7 @@ CONNECTIONS = Stage(
         "hotline_paper.connections.server",
         *REAL_RUN,
     ),
-    files=("p4src/hotset/*.p4", "p4src/compiled/hotset.json"),
+    files=("p4src/hotset/*.p4", "p4src/common/*.p4"),
     seeds=(1,),
     needs="two quiet cores and root",
 )

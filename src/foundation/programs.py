@@ -5,7 +5,9 @@ softswitch's compiler makes the outputs from the sources, at set-up and wherever
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -13,13 +15,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from foundation.checkout import ROOT
+from foundation.designs.registry import COMPILED
 from foundation.errors import HotlineError
 from nativekit.files import replace_file
 from softswitch.errors import ProgramError
 from softswitch.p4.cached import CompiledProgram, compile_cached
 
-COMPILED = "compiled"
-_DEFINITIONS = "definitions.json"
+DEFINITIONS = "definitions.json"
+"""File beside compiled programs with the macros that they are compiled with."""
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -80,7 +83,7 @@ def include_folders() -> tuple[Path, ...]:
 
 def definitions_of(program: P4Program) -> dict[str, str]:
     """Return the macros with which the programs of a tree are compiled: those of `make p4 CALLERS=`."""
-    file = program.output.parent / _DEFINITIONS
+    file = program.output.parent / DEFINITIONS
     return dict(json.loads(file.read_text())) if file.is_file() else {}
 
 
@@ -114,13 +117,15 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def refresh_output(json_file: Path) -> None:
-    """Refresh the program that is compiled to a file; a file from elsewhere, such as p4c's, stays as it is."""
+    """Refresh the program that is compiled to a file; a file without a source beside it stays as it is."""
     tree = json_file.parent.parent
     if json_file.parent.name != COMPILED or not tree.is_dir():
         return
     for source in (tree / json_file.stem / f"{json_file.stem}.p4", tree / f"{json_file.stem}.p4"):
         if source.is_file():
             refresh(P4Program(source, json_file.with_suffix("")))
+            with contextlib.suppress(OSError):  # the next process sees that nothing is newer
+                os.utime(json_file)
             return
 
 

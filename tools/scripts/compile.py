@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 
+from foundation.programs import P4Error, refresh_all
+from foundation.text import pluralize
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
@@ -144,8 +146,9 @@ def _compile(part: Part, progress: Progress, task: TaskID) -> float:
 def main(arguments: Sequence[str]) -> int:
     console = Console(stderr=True, highlight=False)
     try:
+        console.print(f"  {pluralize(refresh_all(), 'P4 program')} compiled")
         compile_all(parts_of_tests() if "test" in arguments else PARTS, console)
-    except CompileError as error:
+    except (CompileError, P4Error) as error:
         console.print(f"setup: cannot compile {error}", markup=False)
         return 1
     except KeyboardInterrupt:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from foundation.checkout import ROOT
 from foundation.designs.interface import Design
 from foundation.errors import HotlineError
 from foundation.packages import install_hint
@@ -19,8 +23,11 @@ DEFAULT_OPTIMISING_DESIGN = "collect"
 _ENTRY_POINTS = {each.name: each.value for each in entry_points(group="hotline.designs")}
 NAMES = tuple(sorted(_ENTRY_POINTS, key=lambda name: (name != DEFAULT, name)))
 """Names of the installed designs, the default one first."""
-HOW_TO_COMPILE = "`make p4` makes it or, outside of the checkout, p4c-bm2-ss with -o and --p4runtime-files"
+HOW_TO_COMPILE = "`make p4` makes it or, outside of the checkout, `softswitch compile` with --p4runtime-files"
 """Text of errors about a program or P4Info that is missing."""
+COMPILED = "compiled"
+"""Name of the folders of compiled programs, beside their sources."""
+_COMPILER = ROOT / "packages" / "softswitch" / "src" / "softswitch" / "p4"
 _external_designs: dict[str, Design] = {}  # by the dotted name of the module
 
 
@@ -43,7 +50,22 @@ def design(name: str) -> Design:
         raise DesignError(f"{name!r} is no design: expected a `Design`, got {type(loaded_design).__name__}")
     if "." in name:
         _external_designs[name] = loaded_design
+    _compile_if_changed(loaded_design.program)
     return loaded_design
+
+
+@cache  # once in each process
+def _compile_if_changed(program: Path) -> None:
+    """Compile a design's program if its P4 source, or the compiler, is newer; raises `P4Error`."""
+    if program.parent.name != COMPILED:
+        return
+    sources = [*program.parents[1].rglob("*.p4"), *(ROOT / "p4src").rglob("*.p4"), *_COMPILER.rglob("*.p*")]
+    newest = max((source.stat().st_mtime for source in sources if source.is_file()), default=0.0)
+    if program.is_file() and program.stat().st_mtime >= newest:
+        return
+    if find_spec("softswitch") is not None:  # without which a program is compiled by p4c
+        refresh_output: Callable[[Path], None] = import_module("foundation.programs").refresh_output
+        refresh_output(program)
 
 
 def _installed(name: str) -> Any:  # of any type

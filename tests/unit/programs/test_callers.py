@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from controller.sizes import CALLERS
 from controller.tables import WorkerRow
 from foundation.designs.registry import DesignError
 from foundation.designs.registry import design as find_design
+from foundation.programs import ROOT, P4Program, compiled, included_by, programs_of, trees
 from foundation.protocol.header import WINDOW_BITS, Op
 from softswitch.compiled import CompiledPipeline
 from softswitch.pipeline import Change
@@ -22,11 +24,7 @@ SMALL = testnet.FOR_TESTS / "hotline_16.json"
 LANES, SMALL_CALLERS = 16, 1024
 KEY, SLOT = 1, 3
 OF_DESIGNS = {"hotset", "collect"}
-
-
-@pytest.fixture
-def programs() -> list[p4.P4Program]:
-    return [program for tree in p4.trees() for program in p4.programs_of(tree)]
+CELLS = ROOT / "p4src" / "hotset" / "exactly_once.p4"
 
 
 def test_a_program_has_cells_for_its_callers() -> None:
@@ -53,37 +51,32 @@ def test_a_program_has_cells_for_its_callers() -> None:
     assert last == testnet.EPOCH << 32 + LANES | 1 << LANES | 1
 
 
-def test_callers_are_for_the_designs_that_have_their_cells(
-    programs: list[p4.P4Program], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commands: dict[str, list[str]] = {}
-
-    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        commands[command[-1]] = command
-        return subprocess.CompletedProcess(command, 0, stderr="")
-
-    monkeypatch.setattr(subprocess, "run", run)
-    for program in programs:
-        p4.compile_program(program, p4.Compiler(("p4c-bm2-ss",), is_driver=False), 256)
-    assert len(commands) == len(programs) > len(OF_DESIGNS)
-    chosen = {source for source, command in commands.items() if "-DCALLERS=256" in command}
-    assert chosen == {f"p4src/{name}/{name}.p4" for name in OF_DESIGNS}
+def test_fewer_callers_are_kept_until_the_next_call_without_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The designs' programs get fewer cells, and no other one changes."""
+    monkeypatch.setattr(p4, "ROOT", tmp_path)
+    (tmp_path / "p4src").mkdir()
+    p4.write_definitions(256)
+    assert json.loads((tmp_path / "p4src" / "compiled" / "definitions.json").read_text()) == {"CALLERS": "256"}
+    programs = [program for tree in trees() for program in programs_of(tree)]
+    moved = {each: P4Program(each.source, tmp_path / "p4src" / "compiled" / each.source.stem) for each in programs}
+    chosen = [each for each in programs if each.source.is_relative_to(ROOT / "p4src")]
+    changed = {each.source.stem for each in chosen if compiled(moved[each]).p4info != compiled(each).p4info}
+    assert changed == OF_DESIGNS == {each.source.stem for each in programs if has_cells(each)}
+    p4.write_definitions(CALLERS)
+    assert not (tmp_path / "p4src" / "compiled" / "definitions.json").exists()
 
 
-def test_a_different_number_of_callers_compiles_the_programs_of_designs_again(
-    programs: list[p4.P4Program],
-) -> None:
-    assert {each.source.stem for each in programs if p4.needs_compiling(each, set(), 256)} == OF_DESIGNS
-    assert not any(p4.needs_compiling(each, set(), CALLERS) for each in programs)
+def has_cells(program: P4Program) -> bool:
+    return program.source.is_relative_to(ROOT / "p4src") and CELLS in included_by(program.source)
 
 
 @pytest.mark.parametrize("arguments", [["1"], ["8193"], ["-4"], ["many"], ["256", "512"]])
 def test_other_numbers_of_callers_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert p4.main(arguments) == 2
+    assert p4.main(arguments) == 1
     message = capsys.readouterr()
-    assert message.out == "" and message.err.count("\n") == 1
+    assert message.out == "" and message.err.strip().count("\n") == 0
     assert "from 2 to 8192" in message.err and repr(" ".join(arguments)) in message.err
 
 

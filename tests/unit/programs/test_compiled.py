@@ -1,41 +1,100 @@
-"""The compiled programs are those of the sources, and the compiler prefetches what it should."""
+"""Compiled programs follow their sources, and what softswitch compiles them to prefetches the lanes."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from foundation import programs
+from foundation.designs import registry
+from foundation.programs import P4Error, P4Program, compiled, programs_of, refresh, trees
 from softswitch import ir
 from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.prefetch_plan import plan_prefetches
 from softswitch.memory.layout import make_layout
+from switch_harness.wording import says
 from tests.harness import testnet
-from tools.scripts import p4
+
+SMALL = """
+#include <core.p4>
+#include <v1model.p4>
+#include "port.p4"
+struct none_t {}
+parser P(packet_in p, out none_t h, inout none_t m, inout standard_metadata_t s) {
+    state start { transition accept; }
+}
+control V(inout none_t h, inout none_t m) { apply {} }
+control I(inout none_t h, inout none_t m, inout standard_metadata_t s) { apply { s.egress_spec = PORT; } }
+control E(inout none_t h, inout none_t m, inout standard_metadata_t s) { apply {} }
+control D(packet_out p, in none_t h) { apply {} }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+"""
 
 
-@pytest.mark.parametrize("tree", [*p4.trees()], ids=lambda tree: str(tree.relative_to(p4.ROOT)))
-def test_the_compiled_programs_match_the_digests_of_their_sources(tree: Path) -> None:
-    """`make p4` compiles what has changed, and writes the digests of the sources."""
-    assert p4.sources_of(tree) == p4.recorded_sources(tree) != {}
-    for program in p4.programs_of(tree):
-        assert program.output.with_suffix(".json").is_file(), program
-        assert program.output.with_suffix(".p4info.txtpb").is_file(), program
+@pytest.fixture
+def small(tmp_path: Path) -> P4Program:
+    """Return a program with an included file, as a design has it."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    (folder / "small.p4").write_text(SMALL)
+    (folder / "port.p4").write_text("#define PORT 3\n")
+    return P4Program(folder / "small.p4", tmp_path / "compiled" / "small")
 
 
-def test_a_change_compiles_only_the_programs_that_include_the_changed_file() -> None:
-    programs = [program for tree in p4.trees() for program in p4.programs_of(tree)]
-    changed = p4.changed_sources()
-    assert not any(p4.needs_compiling(program, changed) for program in programs)
+@pytest.mark.parametrize("program", [each for tree in trees() for each in programs_of(tree)], ids=str)
+def test_the_compiled_programs_are_those_of_the_sources(program: P4Program) -> None:
+    made = compiled(program)
+    assert program.json.read_bytes() == made.json
+    assert program.p4info.read_text() == made.p4info
 
-    def compiled_after(source: str) -> set[str]:
-        return {each.source.stem for each in programs if p4.needs_compiling(each, {p4.ROOT / source})}
 
-    everywhere = compiled_after("p4src/common/headers.p4")
-    assert everywhere >= {"hotset", "collect", "none", "atp", "exact", "switchml", "hotline_16", "tofino_32"}
-    assert compiled_after("packages/allreduce/p4src/atp/claim.p4") == {"atp"}
-    assert compiled_after("p4src/hotset/lane_lookup.p4") == {"hotset", "collect", "hotline_16", "hotline_64"}
-    assert compiled_after("packages/softswitch/tests/programs/l3.p4") == {"l3"}
+def test_an_edit_of_an_included_file_changes_the_outputs_at_the_next_refresh(small: P4Program) -> None:
+    assert refresh(small) and not refresh(small)
+    before = small.json.read_bytes()
+    (small.source.parent / "port.p4").write_text("#define PORT 4\n")
+    assert refresh(small) and not refresh(small)
+    assert b'"0x0003"' in before and b'"0x0004"' in small.json.read_bytes()
+
+
+def test_a_design_whose_source_is_newer_is_compiled_when_the_design_is_found(
+    small: P4Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refreshed: list[Path] = []
+    monkeypatch.setattr(programs, "refresh_output", refreshed.append)
+    registry._compile_if_changed.cache_clear()
+    monkeypatch.setattr(registry, "_COMPILER", small.source.parent)
+    monkeypatch.setattr(registry, "ROOT", small.source.parent)
+    refresh(small)
+    for age, expected in ((10, []), (-10, [small.json])):
+        newest = max(file.stat().st_mtime for file in small.source.parent.iterdir())
+        os.utime(small.json, (newest + age, newest + age))
+        registry._compile_if_changed.cache_clear()
+        registry._compile_if_changed(small.json)
+        assert refreshed == expected
+    registry._compile_if_changed.cache_clear()
+
+
+def test_an_error_of_a_program_names_its_place_and_keeps_the_outputs(small: P4Program) -> None:
+    refresh(small)
+    before = small.json.read_bytes()
+    (small.source.parent / "port.p4").write_text("#define PORT 3 +\n")
+    with pytest.raises(P4Error) as error:
+        refresh(small)
+    assert says(str(error.value), "small.p4:11")
+    assert small.json.read_bytes() == before
+
+
+def test_an_edit_of_a_source_reaches_the_next_command_in_another_process(small: P4Program) -> None:
+    """A design in a folder of its own, as DESIGN= takes it."""
+    refresh(small)
+    (small.source.parent / "port.p4").write_text("#define PORT 5\n")
+    code = f"from foundation.designs import registry; from pathlib import Path; registry._compile_if_changed(Path({str(small.json)!r}))"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert b'"0x0005"' in small.json.read_bytes()
 
 
 def test_all_lanes_of_the_hotset_program_are_prefetched_at_the_first_lane() -> None:

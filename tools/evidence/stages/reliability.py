@@ -97,7 +97,7 @@ RECOVERY = Stage(
     steps=(_RECOVERY,),
     tables=recovery_tables,
     modules=("tools.bench.recovery", *REAL_RUN),
-    files=("p4src/hotset/*.p4", "p4src/compiled/hotset.json"),
+    files=("p4src/hotset/*.p4", "p4src/common/*.p4"),
     seeds=tuple(range(1, 9)),
     needs="two quiet cores and root",
 )
