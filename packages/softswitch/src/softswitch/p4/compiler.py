@@ -31,7 +31,7 @@ def compile_file(
     their values. Warnings are left in `sources`. Files below `base` are named relative to it in positions.
     """
     sources = sources if sources is not None else Sources()
-    with _errors_collected(sources), _deep_recursion():
+    with errors_collected(sources), deep_recursion():
         tokens = Preprocessor(sources, folders, definitions, base).run(file)
         tree = parse_program(tokens, sources)
         sources.check()
@@ -44,7 +44,7 @@ def preprocess_file(
     file: Path, folders: Sequence[Path], definitions: Iterable[tuple[str, str]], sources: Sources
 ) -> str:
     """Return the program after the preprocessor, with a `#line` wherever the lines of a file do not go on."""
-    with _errors_collected(sources):
+    with errors_collected(sources):
         tokens = Preprocessor(sources, folders, definitions).run(file)
     lines: list[str] = []
     here: tuple[str, int] = ("", 0)
@@ -63,7 +63,7 @@ def parse_file(
     file: Path, folders: Sequence[Path], definitions: Iterable[tuple[str, str]], sources: Sources
 ) -> Program:
     """Return the syntax tree of a program; raise `CompileError` if it is not one."""
-    with _errors_collected(sources), _deep_recursion():
+    with errors_collected(sources), deep_recursion():
         parsed = parse_program(Preprocessor(sources, folders, definitions).run(file), sources)
         sources.check()
         return parsed
@@ -78,7 +78,8 @@ def parse_definition(text: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _errors_collected(sources: Sources) -> Iterator[None]:
+def errors_collected(sources: Sources) -> Iterator[None]:
+    """Raise `CompileError` instead of an error of one place, or of Python's stack."""
     try:
         yield
     except SourceError as error:
@@ -90,7 +91,7 @@ def _errors_collected(sources: Sources) -> Iterator[None]:
 
 
 @contextmanager
-def _deep_recursion() -> Iterator[None]:
+def deep_recursion() -> Iterator[None]:
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, _RECURSION_LIMIT))
     try:

@@ -7,6 +7,8 @@ from typing import Any
 from google.protobuf import text_format
 
 from softswitch.p4 import tree, types
+from softswitch.p4.compiler import deep_recursion, errors_collected
+from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.lower_program import Lowered
 from softswitch.p4.objects import ExternObject, control_plane_name
 from softswitch.p4.p4info_annotations import fill_annotations, fill_documentation, key_values
@@ -26,7 +28,9 @@ _PLATFORM_FIELDS = (
 
 
 def p4info(lowered: Lowered) -> p4i.P4Info:
-    return P4InfoBuilder(lowered).build()
+    """Return P4Info; raise `CompileError` where an annotation or a size cannot be in it."""
+    with errors_collected(lowered.lowering.sources), deep_recursion():
+        return P4InfoBuilder(lowered).build()
 
 
 def message_text(message: Any) -> str:
@@ -98,6 +102,10 @@ class P4InfoBuilder(ExternMessages):
         if (platform := main.annotation("platform_property")) is not None:
             for key, value in key_values(platform, self._facts).items():
                 if key in _PLATFORM_FIELDS:
+                    if not isinstance(value, int) or not 0 <= value < 1 << 31:
+                        raise SourceError(
+                            platform.position, f"expected a number below 2^31 as `{key}`, got {value}"
+                        )
                     setattr(message.platform_properties, key, value)
         fill_annotations(message, main.annotations, self._facts, ("pkginfo", "platform_property"))
         fill_documentation(message, main.annotations)

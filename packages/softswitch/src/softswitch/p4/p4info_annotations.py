@@ -50,17 +50,28 @@ def _spelled(token: Token) -> str:
     return token.text[1:-1] if token.kind is Kind.STRING else token.text
 
 
+def one_integer(annotation: tree.Annotation) -> int:
+    """Return the number of an annotation such as `@id(5)`."""
+    if len(annotation.tokens) != 1 or len(annotation.integers) != 1:
+        raise SourceError(annotation.position, f"expected one number in `@{annotation.name}`")
+    return annotation.integers[0]
+
+
 def key_values(annotation: tree.Annotation, facts: Facts) -> dict[str, int | bool | str]:
     """Return what an annotation such as `@pkginfo(name="x", version="1")` has."""
     parser = ExpressionParser(annotation.tokens)
     values: dict[str, int | bool | str] = {}
-    while parser.token.kind is not Kind.END:
+    while not _is_at_end(parser):
         key = parser.name("a key")
         parser.expect("=")
         values[key.text] = _value(parser.expression(), facts)
-        if parser.token.kind is not Kind.END:
+        if not _is_at_end(parser):
             parser.expect(",")
     return values
+
+
+def _is_at_end(parser: ExpressionParser) -> bool:
+    return parser.token.kind is Kind.END
 
 
 def _add_structured(message: Any, annotation: tree.Annotation, facts: Facts) -> None:
@@ -71,22 +82,27 @@ def _add_structured(message: Any, annotation: tree.Annotation, facts: Facts) -> 
     if len(tokens) > 1 and tokens[0].kind is Kind.NAME and tokens[1].text == "=":
         for key, value in key_values(annotation, facts).items():
             pair = message.kv_pair_list.kv_pairs.add(key=key)
-            _set_value(pair.value, value)
+            _set_value(pair.value, value, annotation)
         return
     parser = ExpressionParser(tokens)
-    while parser.token.kind is not Kind.END:
-        _set_value(message.expression_list.expressions.add(), _value(parser.expression(), facts))
-        if parser.token.kind is not Kind.END:
+    while not _is_at_end(parser):
+        value = _value(parser.expression(), facts)
+        _set_value(message.expression_list.expressions.add(), value, annotation)
+        if not _is_at_end(parser):
             parser.expect(",")
 
 
-def _set_value(message: Any, value: int | bool | str) -> None:
+def _set_value(message: Any, value: int | bool | str, annotation: tree.Annotation) -> None:
     if isinstance(value, bool):
         message.bool_value = value
     elif isinstance(value, str):
         message.string_value = value
-    else:
+    elif -(1 << 63) <= value < 1 << 63:
         message.int64_value = value
+    else:
+        raise SourceError(
+            annotation.position, f"expected a number of 64 bits in `@{annotation.name}`, got {value}"
+        )
 
 
 def _value(expression: tree.Expression, facts: Facts) -> int | bool | str:

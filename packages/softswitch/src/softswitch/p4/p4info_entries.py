@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from softswitch.p4 import tree, types
+from softswitch.p4.compiler import deep_recursion, errors_collected
 from softswitch.p4.constants import Evaluator
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.lower_program import Lowered
@@ -17,10 +18,12 @@ _PRIORITY_KINDS = ("ternary", "range", "optional")
 
 
 def entries(lowered: Lowered) -> p4r.WriteRequest:
-    builder = EntriesBuilder(lowered)
-    for table in builder.tables:
-        builder.add_table(table)
-    return builder.request
+    """Return the entries; raise `CompileError` where P4Runtime cannot express one."""
+    with errors_collected(lowered.lowering.sources), deep_recursion():
+        builder = EntriesBuilder(lowered)
+        for table in builder.tables:
+            builder.add_table(table)
+        return builder.request
 
 
 def entries_text(request: p4r.WriteRequest) -> str:

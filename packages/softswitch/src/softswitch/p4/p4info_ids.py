@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from softswitch.p4 import tree
 from softswitch.p4.diagnostics import SourceError
+from softswitch.p4.p4info_annotations import one_integer
 
 _TYPE_SHIFT = 24
 _NAME_BITS = (1 << _TYPE_SHIFT) - 1
@@ -45,11 +46,7 @@ def name_hash(name: str) -> int:
 def given_id(annotations: Sequence[tree.Annotation]) -> int | None:
     """Return the number of `@id`, or None if there is no such annotation."""
     found = next((each for each in annotations if each.name == "id"), None)
-    if found is None:
-        return None
-    if len(found.integers) != 1:
-        raise SourceError(found.position, "expected one number in `@id`")
-    return found.integers[0]
+    return one_integer(found) if found is not None else None
 
 
 class Symbols:

@@ -44,6 +44,8 @@ class NamedObjects:
         self._digest_names: dict[int, str] = {}
         self._in_place: dict[tuple[CallableObject, tree.Property], ExternObject] = {}
         self._profile_tables: dict[str, set[str]] = {}
+        self._added: set[int] = set()
+        """IDs of actions and digests that are in the message."""
         self._globals = self._finder.globals()
         self.blocks = self._finder.blocks(lowered)
         self._calls = {
@@ -69,6 +71,11 @@ class NamedObjects:
         message.alias = self.symbols.alias(name)
         fill_annotations(message, annotations, self._facts, ignored)
         fill_documentation(message, annotations)
+
+    def _is_new(self, number: int) -> bool:
+        is_new = number not in self._added
+        self._added.add(number)
+        return is_new
 
     def _name_type(self, message: Any, given: types.Type) -> None:
         """Describe the type of a field, and give its name if `type` declares it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from softswitch.p4 import tree, types
 from softswitch.p4.constants import Evaluator
@@ -207,21 +208,19 @@ class ObjectFinder:
         self, node: object, owner: CallableObject, substitution: types.Substitution, uses: _Uses | None,
         calls: list[FunctionCall],
     ) -> None:  # fmt: skip
-        """Collect what a body that is not unreachable by a constant condition calls and applies."""
-        if isinstance(node, tree.Conditional | tree.Ternary):
-            holds = Evaluator(self._facts, owner.bindings, substitution).value(node.condition)
-            if isinstance(holds, bool):
-                branches = (
-                    (node.otherwise, node.then)
-                    if isinstance(node, tree.Conditional)
-                    else (node.right, node.left)
-                )
-                self._walk(branches[holds], owner, substitution, uses, calls)
-                return
-        if isinstance(node, tree.Call) and node in self._facts.calls:
-            self._call(node, self._facts.calls[node], owner, substitution, uses, calls)
-        for part in _parts(node):
-            self._walk(part, owner, substitution, uses, calls)
+        """Collect what a body calls and applies, but for branches that a constant condition excludes."""
+        evaluator = Evaluator(self._facts, owner.bindings, substitution)
+        stack = [node]
+        while stack:
+            each = stack.pop()
+            if isinstance(each, tree.Conditional | tree.Ternary):
+                holds = evaluator.value(each.condition)
+                if isinstance(holds, bool):
+                    stack.append(_branch(each, holds=holds))
+                    continue
+            if isinstance(each, tree.Call) and each in self._facts.calls:
+                self._call(each, self._facts.calls[each], owner, substitution, uses, calls)
+            stack += reversed(_parts(each))
 
     def _call(
         self, call: tree.Call, target: Target, owner: CallableObject, substitution: types.Substitution,
@@ -282,10 +281,19 @@ def lacks_no_action(table: tree.Table) -> bool:
     return "default_action" not in table.properties and all(each.name != NO_ACTION for each in table.actions)
 
 
+def _branch(node: tree.Conditional | tree.Ternary, *, holds: bool) -> object:
+    if isinstance(node, tree.Conditional):
+        return node.then if holds else node.otherwise
+    return node.left if holds else node.right
+
+
 def _parts(node: object) -> list[object]:
     if isinstance(node, list):
         return node
-    if not isinstance(node, tree.Node):
-        return []
-    names = [name for kind in type(node).__mro__ for name in getattr(kind, "__slots__", ())]
-    return [getattr(node, name) for name in names if name not in ("position", "annotations")]
+    return [getattr(node, name) for name in _part_names(type(node))] if isinstance(node, tree.Node) else []
+
+
+@cache
+def _part_names(kind: type) -> tuple[str, ...]:
+    names = [name for parent in reversed(kind.__mro__) for name in getattr(parent, "__slots__", ())]
+    return tuple(name for name in names if name not in ("position", "annotations"))

@@ -30,8 +30,7 @@ class TableMessages(NamedObjects):
     def _add_action(self, action: SeenAction) -> None:
         declaration = action.declaration
         number = self.symbols.id(ObjectType.ACTION, action.name)
-        known = any(each.preamble.id == number for each in self.message.actions)
-        if declaration.annotation("hidden") is not None or known:
+        if declaration.annotation("hidden") is not None or not self._is_new(number):
             return
         message = self.message.actions.add()
         self._fill_preamble(message.preamble, ObjectType.ACTION, action.name, declaration.annotations)
@@ -58,7 +57,9 @@ class TableMessages(NamedObjects):
         self._fill_preamble(message.preamble, ObjectType.TABLE, table.name, declaration.annotations)
         evaluator = Evaluator(self._facts, owner.bindings, owner.substitution)
         size = declaration.properties.get("size")
-        message.size = (evaluator.integer(size.value) if size is not None else 0) or DEFAULT_SIZE
+        message.size = DEFAULT_SIZE
+        if size is not None and (number := evaluator.integer(size.value)):
+            message.size = checked_size(number, size)
         self._add_match_fields(message, table)
         self._add_action_references(message, table)
         self._add_default(message, table, evaluator)
@@ -136,6 +137,12 @@ class TableMessages(NamedObjects):
 
     def _add_properties(self, message: p4i.Table, table: SeenTable) -> None:
         raise NotImplementedError
+
+
+def checked_size(size: int, node: tree.Node) -> int:
+    if not 0 <= size < 1 << 31:
+        raise SourceError(node.position, f"expected a size below 2^31, got {size}")
+    return size
 
 
 def field_ids(fields: list[Any]) -> list[int]:
