@@ -409,3 +409,59 @@ def test_a_key_without_a_name_is_refused(tmp_path: Path) -> None:
     body = "table t { key = { hdr.word.a + 1: exact; } actions = { plain; } } apply { t.apply(); }"
     with pytest.raises(CompileError, match="after this key, whose expression is no name"):
         compiled(tmp_path, body)
+
+
+# -- what P4Info cannot have
+
+
+@pytest.mark.parametrize(
+    ("body", "package", "message"),
+    [
+        ("@id(1, 2) table t { actions = { plain; } } apply { t.apply(); }", "", "one number in `@id`"),
+        (
+            "table t { actions = { plain; } size = 0x80000000; } apply { t.apply(); }", "",
+            "expected a size below 2^31, got 2147483648",
+        ),
+        ("register<bit<8>>(0x80000000) r; apply {}", "", "expected a size below 2^31, got 2147483648"),
+        (
+            '@selector_size_semantics("sum") action_selector(HashAlgorithm.crc16, 2, 2) s; apply {}', "",
+            'expected "sum_of_weights" or "sum_of_members", got sum',
+        ),
+        (
+            "@max_group_size(many) action_selector(HashAlgorithm.crc16, 2, 2) s; apply {}", "",
+            "expected one number in `@max_group_size`",
+        ),
+        (
+            "@big[0x8000000000000000] table t { actions = { plain; } } apply { t.apply(); }", "",
+            "expected a number of 64 bits in `@big`, got 9223372036854775808",
+        ),
+        (
+            "apply {}", '@platform_property(multicast_group_table_size="x")',
+            "expected a number below 2^31 as `multicast_group_table_size`, got x",
+        ),
+        ("apply {}", "@pkginfo(version=plain)", "expected a number, a bool or a string in an annotation"),
+    ],
+)  # fmt: skip
+def test_what_p4info_cannot_have_is_refused(body: str, package: str, message: str, tmp_path: Path) -> None:
+    lowered = compiled(tmp_path, body, package=package)
+    with pytest.raises(CompileError, match=re.escape(message)):
+        p4info(lowered)
+
+
+def test_names_that_macros_make_have_the_white_space_of_the_source(tmp_path: Path) -> None:
+    macros = """
+#define STRING_OF(text) #text
+#define STRING(text) STRING_OF(text)
+#define PLACE left.right
+#define WITHIN(outer, inner) STRING(outer.inner)"""
+    body = """
+        @name(STRING(x.PLACE.y)) register<bit<8>>(1) a;
+        @name(WITHIN( one ,  two )) register<bit<8>>(1) b;
+        @name(STRING(p
+q)) register<bit<8>>(1) c;
+        apply {}"""
+    assert names(info_of(tmp_path, body, types=macros).registers) == [
+        "I.x.left.right.y",
+        "I.one.two",
+        "I.p q",
+    ]
