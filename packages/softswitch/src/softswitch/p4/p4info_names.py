@@ -43,7 +43,7 @@ class NamedObjects:
         self.symbols = Symbols()
         self._digest_names: dict[int, str] = {}
         self._in_place: dict[tuple[CallableObject, tree.Property], ExternObject] = {}
-        self._profile_tables: dict[str, set[str]] = {}
+        self._profile_tables: dict[str, list[str]] = {}
         self._added: set[int] = set()
         """IDs of actions and digests that are in the message."""
         self._globals = self._finder.globals()
@@ -120,7 +120,7 @@ class NamedObjects:
             if found is not None and (kind := EXTERN_TYPES.get(found.kind)) is not None:
                 self.symbols.add(kind, found.path)
                 if name == "implementation":
-                    self._profile_tables.setdefault(found.path, set()).add(table.name)
+                    self._profile_tables.setdefault(found.path, []).append(table.name)
 
     def _collect_digests(self, calls: list[FunctionCall]) -> None:
         for each in calls:

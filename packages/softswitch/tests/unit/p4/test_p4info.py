@@ -148,10 +148,16 @@ def test_unused_tables_and_actions_are_left_out_but_instances_stay(tmp_path: Pat
         table unused { actions = { set; } }
         table applied { actions = { outer; plain; } default_action = plain; }
         table never { actions = { set; } }
+        table first { actions = { plain; } default_action = plain; }
+        table second {
+            key = { first.apply().hit: exact @name("hit"); }
+            actions = { plain; }
+            default_action = plain;
+        }
         counter(8, CounterType.packets) idle;
-        apply { applied.apply(); called(3); if (false) { never.apply(); } }"""
+        apply { applied.apply(); second.apply(); called(3); if (false) { never.apply(); } }"""
     info = info_of(tmp_path, body)
-    assert names(info.tables) == ["I.applied"]
+    assert names(info.tables) == ["I.applied", "I.first", "I.second"]
     assert names(info.actions) == ["I.plain", "I.called", "I.outer"]
     assert [len(each.params) for each in info.actions] == [0, 0, 0]
     assert names(info.counters) == ["I.idle"]
@@ -160,11 +166,11 @@ def test_unused_tables_and_actions_are_left_out_but_instances_stay(tmp_path: Pat
 def test_global_actions_come_first_in_order_of_their_use(tmp_path: Path) -> None:
     outer = 'action a(bit<8> v) {}\naction b() {}\n@name("renamed") action c() {}'
     body = """
-        table t { actions = { plain; c; b; } default_action = b; }
-        table u { default_action = a(1); actions = { b; a; } }
+        table t { default_action = b; actions = { plain; c; b; } }
+        table u { actions = { b; a; } default_action = a(1); }
         apply { t.apply(); u.apply(); }"""
     info = info_of(tmp_path, body, before=outer)
-    assert names(info.actions) == ["renamed", "b", "a", "I.plain"]
+    assert names(info.actions) == ["b", "renamed", "a", "I.plain"]
 
 
 def test_a_default_action_has_its_data_and_no_action_is_for_misses_alone(tmp_path: Path) -> None:
@@ -182,6 +188,11 @@ def test_a_default_action_has_its_data_and_no_action_is_for_misses_alone(tmp_pat
     assert [each.scope for each in first.action_refs] == [
         p4i.ActionRef.TABLE_ONLY,
         p4i.ActionRef.TABLE_AND_DEFAULT,
+    ]
+    [pair] = [each for each in info.actions if each.preamble.name == "I.pair"]
+    assert [(each.id, each.name, each.bitwidth) for each in pair.params] == [
+        (7, "first", 12),
+        (2, "second", 1),
     ]
     assert first.size == 1024
     refs = [(each.id, each.scope, list(each.annotations)) for each in second.action_refs]
@@ -220,8 +231,8 @@ def test_keys_have_the_names_and_ids_of_p4c(tmp_path: Path) -> None:
 
 def test_annotations_are_kept_as_text_as_structures_or_as_documentation(tmp_path: Path) -> None:
     body = """
-        @brief("short") @description("a long one") @name("renamed") @mark @list(1, "two", a.b)
-        @noWarn("unused")
+        @brief("\\"short\\"") @field_list(1, 2) @description("a long one") @name("renamed")
+        @mark @list(1, "two", a.b) @noWarn("unused")
         @pairs[size=2*3, is_on=true, text="x"] @values[1, "y", 1 == 2]
         table t { actions = { plain; } }
         apply { t.apply(); }"""
@@ -232,10 +243,15 @@ def test_annotations_are_kept_as_text_as_structures_or_as_documentation(tmp_path
     preamble = info.tables[0].preamble
     assert (preamble.name, preamble.doc.brief, preamble.doc.description) == (
         "I.renamed",
-        "short",
+        '\\"short\\"',
         "a long one",
     )
-    assert list(preamble.annotations) == ["@mark", '@list(1 , "two" , a . b)', '@noWarn("unused")']
+    assert list(preamble.annotations) == [
+        "@field_list(1, 2)",
+        "@mark",
+        '@list(1 , "two" , a . b)',
+        '@noWarn("unused")',
+    ]
     pairs, values = preamble.structured_annotations
     assert [each.key for each in pairs.kv_pair_list.kv_pairs] == ["size", "is_on", "text"]
     assert pairs.kv_pair_list.kv_pairs[0].value.int64_value == 6
@@ -347,10 +363,14 @@ def test_digests_without_a_named_type_are_numbered(tmp_path: Path) -> None:
 
 
 def test_type_info_is_there_once_p4c_looked_for_types(tmp_path: Path) -> None:
-    empty = p4info_text(info_of(tmp_path, "apply { plain(); }"))
-    dropping = p4info_text(info_of(tmp_path, "apply { mark_to_drop(standard); }"))
-    assert "type_info" not in empty
-    assert dropping.endswith("type_info {\n}\n")
+    verifying = START.replace("transition", "verify(hdr.word.c == 1, error.NoMatch); transition")
+    for body in ("apply { plain(); }", "apply { plain(); static_assert(true); }"):
+        assert "type_info" not in p4info_text(info_of(tmp_path, body, parser=verifying))
+    for body in (
+        "apply { mark_to_drop(standard); }",
+        "table t { actions = { plain; } } apply { t.apply(); }",
+    ):
+        assert p4info_text(info_of(tmp_path, body)).endswith("type_info {\n}\n")
 
 
 # -- entries
