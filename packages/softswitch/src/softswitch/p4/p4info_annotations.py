@@ -13,7 +13,7 @@ from softswitch.p4.lexer import Kind, Token
 from softswitch.p4.scopes import Facts
 
 _DOCUMENTATION = ("brief", "description")
-_ELSEWHERE = ("name", "id", *_DOCUMENTATION)
+_NAMES_WITH_FIELDS = ("name", "id", *_DOCUMENTATION)
 """Annotations that have fields of their own."""
 _LISTS = ("field_list", "synchronous", "command_line")
 """Annotations that p4c prints as lists of expressions, without a space before each comma."""
@@ -26,7 +26,7 @@ def fill_annotations(
     for each in annotations:
         if each.is_structured:
             _add_structured(message.structured_annotations.add(), each, facts)
-        elif each.name not in _ELSEWHERE and each.name not in ignored:
+        elif each.name not in _NAMES_WITH_FIELDS and each.name not in ignored:
             message.annotations.append(annotation_text(each))
 
 

@@ -1,4 +1,4 @@
-"""What of a program its control plane sees, in the order in which p4c has it once controls are inlined.
+"""Finds what the control plane sees of a program, in the order that p4c has once controls are inlined.
 
 Tables that are not applied, actions that no table has and no control calls, and controls that are not called
 are not part of it; instances of externs are, even unused.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 
 from softswitch.p4 import tree, types
 from softswitch.p4.constants import Evaluator
@@ -69,14 +68,14 @@ class Block:
 
 @dataclass(slots=True)
 class _Uses:
-    """What the bodies of a block apply and call."""
+    """Uses of tables, actions and instances in the bodies of a block."""
 
     tables: set[tuple[CallableObject, tree.Table]] = field(default_factory=set)
     actions: list[tuple[ActionKey, CallableObject]] = field(default_factory=list)
     """Actions that bodies call, each with the control that does."""
     entered: dict[CallableObject, None] = field(default_factory=dict)
     direct: dict[CallableObject, list[CallableObject]] = field(default_factory=dict)
-    """What each control calls without an instance."""
+    """Instances that calls of types make, by the control that calls."""
 
 
 class ObjectFinder:
@@ -290,10 +289,7 @@ def _branch(node: tree.Conditional | tree.Ternary, *, holds: bool) -> object:
 def _parts(node: object) -> list[object]:
     if isinstance(node, list):
         return node
-    return [getattr(node, name) for name in _part_names(type(node))] if isinstance(node, tree.Node) else []
-
-
-@cache
-def _part_names(kind: type) -> tuple[str, ...]:
-    names = [name for parent in reversed(kind.__mro__) for name in getattr(parent, "__slots__", ())]
-    return tuple(name for name in names if name not in ("position", "annotations"))
+    if not isinstance(node, tree.Node):
+        return []
+    names = [name for kind in reversed(type(node).__mro__) for name in getattr(kind, "__slots__", ())]
+    return [getattr(node, name) for name in names if name not in ("position", "annotations")]

@@ -130,7 +130,8 @@ def test_an_alias_is_the_shortest_end_that_no_other_name_has(tmp_path: Path) -> 
         table t { actions = { plain; set; } }
         apply { one.apply(meta); two.apply(meta); t.apply(); }"""
     info = info_of(tmp_path, body, before=inner)
-    aliases = {each.preamble.name: each.preamble.alias for each in (*info.tables, *info.actions)}
+    objects: list[Any] = [*info.tables, *info.actions]
+    aliases = {each.preamble.name: each.preamble.alias for each in objects}
     assert aliases == {
         "I.one.t": "one.t", "I.two.t": "two.t", "I.t": "I.t", "NoAction": "NoAction", "I.plain": "I.plain",
         "I.set": "set", "I.one.plain": "one.plain", "I.two.plain": "two.plain",
