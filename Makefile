@@ -4,29 +4,60 @@ PYTHON := .venv/bin/python
 AS_ROOT := tools/scripts/as-root
 # The benchmarks and the harnesses of the switch's tests, which are no packages.
 WITH_BENCH = env PYTHONPATH=$(CURDIR)/packages/softswitch/bench:$(CURDIR)/packages/softswitch/tests
-VARIABLES := DESIGN TARGET WORKERS PS TOP_K DIM TABLES RULE ROUNDS PRECISE DATA COLUMNS BATCH OPTIMISER SCRIPT CODEC DATAPATH PCAP \
-	CLI SEED MACHINES CONFIG
 # What the command line of make sets, and nothing from the environment; `hotline run` refuses names it does not know.
 GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',$(name)=$($(name)))')
 SOAK := -m 'soak or hypothesis' --hypothesis-profile soak
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test test-changed durations coverage paper map simulate sweeps allreduce faults soak fuzz mutants check bench evidence costs repeat fresh-root lock newest p4 shell clean
+.PHONY: help help-dev setup run-topo shell p4 test check clean test-changed durations coverage soak fuzz \
+	mutants fresh-root paper map bench evidence costs repeat lock newest
 
-help: ## list the targets
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
-	@echo "  variables of run-topo: $(VARIABLES)"
+help: ## these targets
+	@awk -v mark=@ -f tools/scripts/help.awk Makefile
+	@printf '\nmake run-topo WORKERS=8 sets a variable; ./hotline run --help explains them all.\n'
+	@printf './hotline --help lists the commands, and make help-dev the other targets.\n'
 
-setup: ## install what is missing: packages of the distribution, then .venv
+help-dev: ## the targets for who changes the project
+	@awk -v mark=! -f tools/scripts/help.awk Makefile
+
+##@ Run
+
+setup: ## install what is missing: Debian's packages, then .venv
 	@tools/scripts/setup
 
-run-topo: setup ## run the experiment; the report lands in runs/latest
+run-topo: setup ## run the experiment; the report is runs/latest/report.html
 	@$(AS_ROOT) ./hotline run $(SETTINGS)
 
-test: ## what one runs after every change, or the tests that ARGS names (root: some build a network)
+##@ Look and change
+
+shell: ## p4runtime-shell on the running switch
+	@tools/scripts/shell $(ARGS)
+
+p4: ## compile the changed P4 programs (P4C= names the compiler)
+	@$(PYTHON) tools/scripts/p4.py $(CALLERS)
+
+##@ Check
+
+test: ## run all tests but long ones, or those that ARGS names (root)
 	@tools/scripts/setup test
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 $(ARGS)
+
+check: ## check style and types
+	@tools/scripts/setup test
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check --quiet .
+	@$(PYTHON) -m mypy
+	@cd packages/softswitch && ../../$(PYTHON) -m mypy
+
+##@ Clean up
+
+clean: ## remove what a killed run left, and caches
+	@if [ -x $(PYTHON) ]; then $(AS_ROOT) $(PYTHON) -m topologies.cleanup; fi
+	@$(AS_ROOT) find . -name __pycache__ -not -path './.venv/*' -not -path './.*-venv/*' -prune -exec rm -rf {} +
+	@$(AS_ROOT) rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build packages/softswitch/build
+
+##! Tests
 
 test-changed: ## the tests that uncommitted changes can affect, or those since a commit (ARGS="--since main")
 	@tools/scripts/setup test
@@ -41,24 +72,6 @@ coverage: ## the tests of the testbed and its packages with their branch coverag
 	@$(PYTHON) tools/scripts/pip_install.py $(PYTHON) --constraint requirements.lock pytest-cov
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 --cov --cov-report= $(or $(ARGS),tests $(filter-out packages/softswitch,$(wildcard packages/*)))
 
-paper: setup ## all runs behind the paper's figures and ours, and their report: half an hour, 5 minutes with QUICK=1
-	@$(AS_ROOT) $(PYTHON) -m hotline_paper all $(if $(QUICK),--quick) $(ARGS)
-
-map: setup ## when does offload pay? a map over skew and keys a step, with DATA= your own log on it
-	@$(AS_ROOT) $(PYTHON) -m hotline_paper map $(if $(QUICK),--quick) $(if $(DATA),--data '$(DATA)') $(ARGS)
-
-simulate: setup ## the experiment, simulated, on the paper's cluster or CONFIG=: no network, no root
-	@./hotline simulate $(CONFIG) $(ARGS)
-
-sweeps: setup ## simulations side by side: the paper's S1 to S6 and Fig. 1, top-k, skew, bandwidth, incast, connections
-	@./hotline answer sweep $(ARGS)
-
-allreduce: setup ## SwitchML, ATP, servers, a ring and the hot set side by side, simulated; QUICK=1 does fewer points
-	@./hotline allreduce $(if $(QUICK),--quick) $(ARGS)
-
-faults: setup ## schedules of faults in virtual time: is anything lost? (ARGS="--schedules 10000"; no root)
-	@./hotline faults $(ARGS)
-
 soak: ## tests that take long: whole experiments, sustained traffic, 100,000 schedules of faults, many random cases
 	@tools/scripts/setup test
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 $(SOAK) $(ARGS)
@@ -69,12 +82,16 @@ fuzz: setup ## fuzz the parsers of external input, 10 s each (ARGS="ps --seconds
 mutants: setup ## break the code in 200 places a package and count what the tests miss (ARGS="--seed 2 analysis logs")
 	@tools/scripts/mutants $(ARGS)
 
-check: ## style and types
-	@tools/scripts/setup test
-	@$(PYTHON) -m ruff check .
-	@$(PYTHON) -m ruff format --check --quiet .
-	@$(PYTHON) -m mypy
-	@cd packages/softswitch && ../../$(PYTHON) -m mypy
+fresh-root: ## run-topo and test in a fresh root of Debian 13 (ARGS="bookworm 'make run-topo'"; needs debootstrap)
+	@$(AS_ROOT) /usr/bin/python3 tools/scripts/fresh_root.py $(ARGS)
+
+##! Measurements
+
+paper: setup ## all runs behind the paper's figures and ours, and their report: half an hour, 5 minutes with QUICK=1
+	@$(AS_ROOT) $(PYTHON) -m hotline_paper all $(if $(QUICK),--quick) $(ARGS)
+
+map: setup ## when does offload pay? a map over skew and keys a step, with DATA= your own log on it
+	@$(AS_ROOT) $(PYTHON) -m hotline_paper map $(if $(QUICK),--quick) $(if $(DATA),--data '$(DATA)') $(ARGS)
 
 bench: setup ## speed of the switch, beside BMv2's where it is installed, and of the agents (ARGS="--quick soak")
 	@$(AS_ROOT) $(WITH_BENCH) $(PYTHON) -m tools.bench $(ARGS)
@@ -88,8 +105,7 @@ costs: setup ## fit the simulator's costs of hosts to results/performance.json, 
 repeat: setup ## whether runs repeat: 20 short null runs (ARGS=null, half an hour) or 5 default ones (ARGS=default)
 	@$(AS_ROOT) $(PYTHON) -m tools.bench.repeat $(ARGS)
 
-fresh-root: ## run-topo and test in a fresh root of Debian 13 (ARGS="bookworm 'make run-topo'"; needs debootstrap)
-	@$(AS_ROOT) /usr/bin/python3 tools/scripts/fresh_root.py $(ARGS)
+##! Dependencies
 
 lock: ## renew requirements.lock, the versions that set-up installs
 	@tools/scripts/lock
@@ -97,14 +113,3 @@ lock: ## renew requirements.lock, the versions that set-up installs
 newest: ## try the newest numba and llvmlite on softswitch, in an environment of its own (ARGS: tests)
 	@tools/scripts/setup test
 	@tools/scripts/newest $(ARGS)
-
-p4: ## rebuild the compiled programs (P4C= names the compiler, or it says where to get it); CALLERS=256 for fewer exactly-once cells
-	@$(PYTHON) tools/scripts/p4.py $(CALLERS)
-
-shell: ## p4runtime-shell on the running switch, in a dedicated environment
-	@tools/scripts/shell $(ARGS)
-
-clean: ## remove what a killed run left, and caches
-	@if [ -x $(PYTHON) ]; then $(AS_ROOT) $(PYTHON) -m topologies.cleanup; fi
-	@$(AS_ROOT) find . -name __pycache__ -not -path './.venv/*' -not -path './.*-venv/*' -prune -exec rm -rf {} +
-	@$(AS_ROOT) rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build packages/softswitch/build

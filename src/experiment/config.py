@@ -32,6 +32,7 @@ from controller.sizes import CALLERS, SLOTS
 from experiment.defaults import changed_settings, default_top_k, with_defaults
 from experiment.errors import ConfigError
 from experiment.faults import FRAME_FAULTS
+from experiment.variables import CONFIG, VARIABLE_NAMES, VARIABLES
 from foundation.checkout import ROOT
 from foundation.designs.arms import arms_of, measured_arms
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm
@@ -74,29 +75,6 @@ def max_top_k(jobs: int, dim: int = 1) -> int:
 
 
 MAX_TOP_K = max_top_k(1)
-VARIABLES = {
-    "DESIGN": "design",
-    "TARGET": "target",
-    "WORKERS": "workers",
-    "PS": "servers",
-    "TOP_K": "top_k",
-    "DIM": "dim",
-    "TABLES": "tables",
-    "RULE": "rule",
-    "ROUNDS": "rounds",
-    "PRECISE": "precise",
-    "DATA": "data",
-    "COLUMNS": "columns",
-    "BATCH": "samples_per_step",
-    "OPTIMISER": "optimiser",
-    "SCRIPT": "script",
-    "CODEC": "codec",
-    "DATAPATH": "datapath",
-    "PCAP": "pcap",
-    "CLI": "cli",
-    "SEED": "seed",
-    "MACHINES": "machines",
-}
 FAULT_RATES_ADVICE = "runs complete with up to 0.05 of each"
 _SCHEDULER = re.compile(r"(tcp|tls)://([\w.-]+|\[[0-9a-fA-F:]+\]):\d{1,5}", re.ASCII)
 _INPUT_REPR = Repr()
@@ -559,7 +537,7 @@ def load_config_as(
 ) -> AnyConfig:
     overrides = settings or {}
     variables = dict(_split_argument(argument) for argument in arguments)
-    file, source, values = variables.pop("CONFIG", None), "", dict[str, object]()
+    file, source, values = variables.pop(CONFIG, None), "", dict[str, object]()
     if file is not None:
         source = f"CONFIG={file}"
         values = read_toml(Path(file), source)
@@ -568,7 +546,7 @@ def load_config_as(
         if values := changed_settings(listed, model().model_dump(mode="json")):
             source = str(default_file)
             log.info("%s: %s", source, ", ".join(_assignments(values)))
-    given = {VARIABLES[name]: value for name, value in variables.items()}
+    given = {VARIABLES[name].setting: value for name, value in variables.items()}
     try:
         return model.model_validate({**values, **given, **overrides})
     except ValidationError as error:
@@ -596,10 +574,10 @@ def config_of(model: type[AnyModel], values: Mapping[str, object]) -> AnyModel:
 def _split_argument(argument: str) -> tuple[str, str]:
     name, equals, value = argument.partition("=")
     argument = one_line(argument)  # for messages
-    names = ", ".join((*VARIABLES, "CONFIG"))
+    names = ", ".join(VARIABLE_NAMES)
     if not equals:
         raise ConfigError(f"{argument}: expected NAME=value, where NAME is one of {names}")
-    if name not in (*VARIABLES, "CONFIG"):
+    if name not in VARIABLE_NAMES:
         similar = get_close_matches(name, VARIABLES, n=1)
         hint = f"; did you mean {similar[0]}?" if similar else ""
         raise ConfigError(f"{argument}: there is no variable {name}; there are {names}{hint}")
@@ -622,9 +600,9 @@ def _message_with_source(
     error: ErrorDetails, given: Mapping[str, str], source: str, model: type[Config]
 ) -> str:
     field = ".".join(map(str, error["loc"]))
-    for variable, name in VARIABLES.items():
-        if name == field and name in given:
-            return f"{variable}={one_line(given[name])}: {_message(error, model)}"
+    for name, variable in VARIABLES.items():
+        if variable.setting == field and field in given:
+            return f"{name}={one_line(given[field])}: {_message(error, model)}"
     return f"{f'{source}: ' if source else ''}{_message_of_setting(error, model)}"
 
 

@@ -42,6 +42,8 @@ ADDED = {
     "allreduce": ["--into", "/proc/none"],
     "faults": ["--replay", "none.json"],
     "optimisers": ["--into", "/proc/none"],
+    "simulate mine.toml": [],
+    "simulate": ["none.toml"],
 }
 """Options that make a command fail or end soon; the first entry with which a command begins counts."""
 

@@ -31,8 +31,9 @@ from controller.hotset.rules import (
 )
 from controller.sizes import SLOTS
 from controller.tables import HotParam, KeyState
-from experiment.config import VARIABLES, load_config
+from experiment.config import load_config
 from experiment.errors import ConfigError
+from experiment.variables import VARIABLES
 from foundation.designs.registry import NAMES
 from foundation.designs.registry import design as find_design
 from foundation.protocol.codec import Keys
@@ -231,7 +232,7 @@ def test_a_run_has_a_rule_only_if_its_design_prepares_a_hot_set(name: str) -> No
             load_config(asked)
     else:
         assert load_config(asked).rule == "window"
-    assert VARIABLES["RULE"] == "rule" and load_config([f"DESIGN={name}"]).rule == "top-k"
+    assert VARIABLES["RULE"].setting == "rule" and load_config([f"DESIGN={name}"]).rule == "top-k"
 
 
 def test_options_of_the_window_are_refused_with_another_rule() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from experiment.variables import CONFIG, CONFIG_HELP, VARIABLES
 from foundation.errors import HotlineError
 from foundation.settings import Strict
 from foundation.text import pluralize
@@ -16,16 +17,24 @@ from hotline.cli.fields import fills
 from hotline.cli.report import print_run
 
 
-@click.command("run")
+class _RunCommand(click.Command):
+    """A command whose help explains the variables that its arguments set."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Variables"):
+            helps = [(name, variable.help) for name, variable in VARIABLES.items()]
+            formatter.write_dl([*helps, (CONFIG, CONFIG_HELP)])
+        super().format_options(ctx, formatter)
+
+
+@click.command("run", cls=_RunCommand)
 @click.argument("settings", nargs=-1, metavar="[NAME=value]...")
 def run(settings: tuple[str, ...]) -> None:
     """Run the experiment on this machine (root), or on several.
 
     Hosts, links and a switch are built with Mininet. Workers train with and without offload, alternately; the
-    report is runs/latest/report.html. docs/guide.md says what each NAME sets: DESIGN, TARGET, WORKERS, PS,
-    TOP_K, DIM, TABLES, RULE, ROUNDS, PRECISE, DATA, COLUMNS, BATCH, OPTIMISER, SCRIPT, CODEC, DATAPATH,
-    PCAP, CLI, SEED, MACHINES (packages/machines), and CONFIG, a TOML file with the other settings. [default:
-    run.toml of this checkout]
+    report is runs/latest/report.html. run.toml of this checkout has all settings, with the values that they
+    can have and their defaults; variables of the command line win over it.
     """
     from topologies.signals import STOP
 

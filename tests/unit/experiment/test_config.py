@@ -13,9 +13,10 @@ import tomli
 from pydantic import BaseModel
 
 from controller.sizes import SLOTS
-from experiment.config import VARIABLES, Config, load_config, max_top_k
+from experiment.config import Config, load_config, max_top_k
 from experiment.defaults import CODEC_DEFAULTS, SCRIPT_DEFAULTS, TARGET_DEFAULTS
 from experiment.errors import ConfigError
+from experiment.variables import VARIABLES
 from foundation.protocol.hashing import lanes_of
 from switch_harness.wording import mentions
 
@@ -251,7 +252,7 @@ def test_run_toml_has_every_range(name: str, field: Any) -> None:
     for kind, text in words.items():
         for limit in [getattr(bound, kind) for bound in field.metadata if hasattr(bound, kind)]:
             assert re.search(text.format(limit, limit), paragraph), (name, kind, limit)
-    for variable in [variable for variable, of in VARIABLES.items() if of == name]:
+    for variable in [variable for variable, of in VARIABLES.items() if of.setting == name]:
         assert re.search(rf"\([A-Z_, ]*\b{variable}\b[A-Z_, ]*\)", paragraph), variable
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from experiment.config import VARIABLES, load_config
+from experiment.config import load_config
 from experiment.phases.workload import read_data
+from experiment.variables import VARIABLES
 from foundation.errors import HotlineError
 from switch_harness.wording import mentions
 from tests.harness.broken_files import BROKEN
@@ -49,7 +50,9 @@ def test_a_wrong_value_is_one_error_that_names_the_variable(name: str) -> None:
         except HotlineError as error:
             refused += 1
             message = str(error)
-            assert message.startswith(name) or f"{VARIABLES[name]} = " in message, f"{kind}: {message}"
+            assert message.startswith(name) or f"{VARIABLES[name].setting} = " in message, (
+                f"{kind}: {message}"
+            )
             assert "\n" not in message and len(message) < 25_000, kind
     # A text has no line break and no NUL; other values are of a type or among a few names.
     assert refused >= (2 if name in ANYTHING else len(WRONG_VALUES) - 3)

@@ -9,10 +9,12 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from click.testing import CliRunner
 
-from experiment.config import VARIABLES, Config
+from experiment.config import Config
+from experiment.variables import VARIABLE_NAMES
+from hotline.cli.commands import hotline
 from switch_harness.wording import says
-from tests.harness.cli import invoke
 from tests.harness.make import planned_commands
 from topologies import cleanup, lifecycle, mininet_testbed, preflight, run_lock
 
@@ -33,9 +35,13 @@ def test_the_help_of_cleanup_removes_nothing(capsys: pytest.CaptureFixture[str])
     assert says(capsys.readouterr().out, "remains", "Remove")
 
 
-def test_help_names_all_variables() -> None:
-    reported = invoke("run", "--help").stdout
-    assert all(name in reported for name in (*VARIABLES, "CONFIG"))
+def test_help_of_run_explains_each_variable_in_one_line() -> None:
+    lines = CliRunner().invoke(hotline, ["run", "--help"], terminal_width=80).stdout.splitlines()
+    variables = lines[lines.index("Variables:") + 1 : lines.index("Options:") - 1]
+    explained = dict(line.split(maxsplit=1) for line in variables)
+    assert tuple(explained) == VARIABLE_NAMES
+    assert all(text.endswith(".") for text in explained.values())
+    assert max(map(len, lines)) <= 80
 
 
 def test_bad_data_is_reported_before_the_set_up(

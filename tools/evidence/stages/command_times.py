@@ -72,7 +72,7 @@ COMMAND_TIMES = times_stage(
             {"make setup": "`make setup`", "make run-topo": "`make run-topo` then"},
             is_fresh=True,
         ),
-        Timed("simulate", {"make simulate": "`make simulate`"}),
+        Timed("simulate", {"./hotline simulate": "`./hotline simulate`"}),
     ),
     REAL_RUN,
     "two quiet cores, root, and a package index",

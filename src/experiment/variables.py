@@ -1,0 +1,41 @@
+"""The variables of `hotline run` and `make run-topo`: NAME=value sets one setting of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+
+class Variable(NamedTuple):
+    setting: str
+    """Name of the setting in run.toml."""
+    help: str
+    """What the variable sets, as a line of `hotline run --help`."""
+
+
+VARIABLES: Final[Mapping[str, Variable]] = {
+    "DESIGN": Variable("design", "Design of aggregation, such as hotset, collect or none."),
+    "TARGET": Variable("target", "The switch: softswitch, or bmv2 if that is installed."),
+    "WORKERS": Variable("workers", "Number of workers."),
+    "PS": Variable("servers", "Number of parameter servers."),
+    "TOP_K": Variable("top_k", "Size of the hot set, in keys."),
+    "DIM": Variable("dim", "Values in the row that a key names."),
+    "TABLES": Variable("tables", "Tables of the built-in workload: one, or criteo."),
+    "RULE": Variable("rule", "Rule that chooses the hot set."),
+    "ROUNDS": Variable("rounds", "Number of measured rounds; 6 or more give intervals."),
+    "PRECISE": Variable("precise", "1: go on until pulls and pushes are known to 3 %."),
+    "DATA": Variable("data", "Your training set (libsvm) or log of accesses."),
+    "COLUMNS": Variable("columns", "Columns of such a log by role: key=item_id."),
+    "BATCH": Variable("samples_per_step", "Samples or rows of DATA that are a mini-batch."),
+    "OPTIMISER": Variable("optimiser", "Optimiser at the servers: sgd, adagrad, ftrl or adam."),
+    "SCRIPT": Variable("script", "Your training script, in place of the workers."),
+    "CODEC": Variable("codec", "The agents: fast (compiled), scapy (plain Python), or mixed."),
+    "DATAPATH": Variable("datapath", "Where softswitch forwards: auto, kernel or sockets."),
+    "PCAP": Variable("pcap", "1: capture the packets at every port of the switch."),
+    "CLI": Variable("cli", "1: stay in Mininet's command line after the report."),
+    "SEED": Variable("seed", "Seed of the random numbers."),
+    "MACHINES": Variable("machines", "Address of a dask scheduler, for a run on several machines."),
+}
+CONFIG: Final = "CONFIG"
+CONFIG_HELP: Final = "TOML file with your settings, in place of run.toml."
+VARIABLE_NAMES: Final = (*VARIABLES, CONFIG)
