@@ -1,4 +1,4 @@
-"""A worker and a parameter server in plain Python with Scapy, to read and to debug (docs/agents.md)."""
+"""A worker and a parameter server in plain Python with Scapy, to read and to debug (docs/start.md)."""
 
 from __future__ import annotations
 

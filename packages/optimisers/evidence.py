@@ -1,4 +1,4 @@
-"""Optimisers at the servers: the trainings and the map of docs/optimisers.md."""
+"""Optimisers at the servers: the trainings and the map of packages/optimisers/README.md."""
 
 from __future__ import annotations
 

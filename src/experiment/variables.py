@@ -10,7 +10,7 @@ class Variable(NamedTuple):
     setting: str
     """Name of the setting in run.toml."""
     help: str
-    """What the variable sets, as a line of `hotline run --help`."""
+    """Line of `hotline run --help` about the variable."""
 
 
 VARIABLES: Final[Mapping[str, Variable]] = {

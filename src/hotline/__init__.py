@@ -7,7 +7,7 @@
     print(hotline.answer(workers=80, servers=20).headline)  # what a switch would do for your cluster
     hotline.curve("log.csv").plot()                         # a notebook displays results, too
 
-    kv = hotline.Worker(tables={"users": (1_000, 16)})      # in a script, with `./hotline up`: docs/kv.md
+    kv = hotline.Worker(tables={"users": (1_000, 16)})  # in a script, with `./hotline up`: docs/scripts.md
     hotline.torch.EmbeddingBag(1_000, 16, kv=kv, lr=0.1)    # the same in a PyTorch model
 
 Each name is imported at its first use: importing numba and Polars takes seconds.

@@ -77,9 +77,9 @@ def remove_killed_runs(settings: Sequence[str]) -> list[str]:
 def simulate(config: Path | None = None, reporter: Reporter | None = None, **settings: object) -> Run:
     """Simulate a run: the same P4 program, the same agents, the same report, without root.
 
-    `config` is a TOML file (docs/simulator.md), which `settings` override. Without a file the cluster is that
-    of Pan et al. (2020): 80 workers, 20 parameter servers, 10 Gbit/s. The run's folder is made in `runs`, and
-    removed after an error: `ConfigError`, `SimulationError` or `DataError`.
+    `config` is a TOML file (packages/simulator/README.md), which `settings` override. Without a file the
+    cluster is that of Pan et al. (2020): 80 workers, 20 parameter servers, 10 Gbit/s. The run's
+    folder is made in `runs`, and removed after an error: `ConfigError`, `SimulationError` or `DataError`.
     """
     reporter = reporter or quiet_reporter()
     if config is None:

@@ -16,7 +16,8 @@ def table(first: int, text: str | None, scale: float) -> TableOptimiser:
 class ModelParameter:
     """A parameter that begins with `value`; `bound` is the error that its gradients' rounding may have made.
 
-    `half_unit` is the largest error of a gradient. The bounds are those of docs/optimisers.md, for l1 = 0.
+    `half_unit` is the largest error of a gradient. The bounds are those of
+    packages/optimisers/README.md, for l1 = 0.
     """
 
     def __init__(self, text: str, value: float, half_unit: float = 0.0) -> None:

@@ -1,4 +1,4 @@
-"""The lines of README and of docs/ten-minutes.md, typed while a run keeps its network up."""
+"""The lines of README and of docs/start.md, typed while a run keeps its network up."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from tests.harness.cli import json_of
 from tests.harness.make import outer_environment
 from tests.harness.shell import install, open_shell, type_into
 from tests.mininet.run_topo import Run, run_topo
-from tests.unit.test_ten_minutes import PAGE
+from tests.unit.test_start_page import PAGE
 
 pytestmark = [pytest.mark.mininet, pytest.mark.soak]
+CHANGES = PAGE[: PAGE.index("## 5. ")]
 README = (ROOT / "README.md").read_text()
 PORT = 9_559  # of the commands, by default
 JOB, KEYS = 4, 10_000
@@ -106,8 +107,8 @@ def test_the_lines_of_the_readme_work_as_described(checkout: Path) -> None:
     assert "HotlineIngress.forward.forward" in tables
 
 
-def test_the_rule_of_ten_minutes_is_deleted_counted_and_inserted(up: Run, checkout: Path) -> None:
-    change, count, undo = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
+def test_the_rule_of_the_start_page_is_deleted_counted_and_inserted(up: Run, checkout: Path) -> None:
+    change, count, undo = re.findall(r"^```python\n(.*?)^```$", CHANGES, re.M | re.S)
     assert "\n    make shell\n" in PAGE and "\n    w1 ping -c 1 p1\n" in PAGE
 
     def ping(name: str) -> None:

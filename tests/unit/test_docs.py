@@ -51,3 +51,33 @@ def test_lines_of_prose_are_narrow(page: Path) -> None:
     lines = enumerate(page.read_text().splitlines(), start=1)
     wide = [number for number, line in lines if len(line) > WIDTH and not line.startswith(("|", "    "))]
     assert wide == []
+
+
+def pages_linked_from(page: Path) -> set[Path]:
+    links = re.findall(r"\]\(([^)\s#]+)[^)\s]*\)", page.read_text())
+    return {(page.parent / link).resolve() for link in links if "://" not in link}
+
+
+def test_the_index_lists_every_page() -> None:
+    """The index of decisions lists theirs, and README links the index."""
+    index, decisions = (ROOT / "docs" / folder / "README.md" for folder in ("", "decisions"))
+    assert index in pages_linked_from(ROOT / "README.md") and decisions in pages_linked_from(index)
+    assert set(PAGES) - {index} <= pages_linked_from(index) | pages_linked_from(decisions)
+
+
+def test_each_decision_keeps_its_number() -> None:
+    """A record has one heading with its number, to which the index of decisions leads."""
+    folder = ROOT / "docs" / "decisions"
+    pages = [page.read_text() for page in sorted(folder.glob("*.md"))]
+    headings = [int(number) for page in pages for number in re.findall(r"^## (\d+)\. ", page, re.MULTILINE)]
+    listed = re.findall(
+        r"^(\d+)\. \[[^\]]*\]\(\w+\.md#(\d+)-", (folder / "README.md").read_text(), re.MULTILINE
+    )
+    assert [int(number) for number, _ in listed] == sorted(headings) == list(range(1, len(headings) + 1))
+    assert all(number == of_anchor for number, of_anchor in listed)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+def test_pages_for_p4_programs_are_linked_from_the_front(page: str) -> None:
+    linked = {path.name for path in pages_linked_from(ROOT / page)}
+    assert {"packets-vanish.md", "explain.md", "testing.md"} <= linked

@@ -86,6 +86,7 @@ def test_hotline_has_the_command_and_options_of_a_sentence(command: ShownCommand
     assert verb is not hotline
     # A group's first command is meant where none is named.
     options = {name for each in (verb, *default_of(verb)) for param in each.params for name in param.opts}
+    options.add("--help")
     assert {word for word in rest if word.startswith("--")} <= options
 
 

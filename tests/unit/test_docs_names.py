@@ -58,6 +58,7 @@ FOREIGN: dict[str, set[str]] = {
         "MyIngress.ipv4_lpm", "runtime_CLI.py", "sswitch_CLI.py",
     },
     "packages/softswitch/docs/conformance.md": {  # tests and programs of other projects
+        "P4RUNTIME_COMPLIANCE.md",
         "SendAndReceiveCPUPacket", "ServerDetectsBadTableEntryOptionsTest", "backends/bmv2/bmv2stf.py",
         "duplicatekeys", "fabric_border_router", "gnmi", "issue1043", "issue1517", "issue2283_1",
         "lpmwidth20bits", "middleblock", "ngsdn", "pins_fabric",
@@ -65,7 +66,6 @@ FOREIGN: dict[str, set[str]] = {
     "packages/softswitch/docs/kernel.md": {  # of Linux, and of p4c
         "CONFIG_IRQ_TIME_ACCOUNTING", "switch_p4_16",
     },
-    "packages/softswitch/docs/p4runtime-requirements.md": {"P4RUNTIME_COMPLIANCE.md"},  # of another project
     "packages/softswitch/docs/packets-vanish.md": {"InCsumErrors"},  # of Linux
 }  # fmt: skip
 """Names that pages take from other projects."""

@@ -1,4 +1,4 @@
-"""`python -m tools.evidence.lost_answers FOLDER SETTING...`: run the changed program of docs/ten-minutes.md.
+"""`python -m tools.evidence.lost_answers FOLDER SETTING...`: run the changed program of docs/start.md.
 
 The change is applied to a copy of the checkout's last commit in FOLDER, compiled by `p4c-bm2-ss`, and run
 with the settings; the run is written where FOLDER/run.toml says.
@@ -16,7 +16,7 @@ from foundation.checkout import ROOT, source_folders
 from tools.evidence.command_times import clone_checkout
 from tools.evidence.result import EvidenceError
 
-PAGE = ROOT / "docs" / "ten-minutes.md"
+PAGE = ROOT / "docs" / "start.md"
 
 
 def patch_of(page: str) -> str:

@@ -200,7 +200,8 @@ def _differences(summary: Summary) -> str:
 
 def caveats(is_simulated: bool, has_machines: bool = False) -> list[str]:
     machine = (
-        "Agents and P4 program are the real ones; what hosts and cables take is a model (docs/simulator.md)."
+        "Agents and P4 program are the real ones; what hosts and cables take is a model "
+        "(packages/simulator/README.md)."
         if is_simulated
         else "The switch is software. Latencies are those of its machine and of the links, and where agents "
         "share its machine it costs them CPU time, which hardware would not."

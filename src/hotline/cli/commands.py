@@ -117,8 +117,8 @@ class _Commands(click.Group):
 def hotline(verbose: bool) -> None:
     """Find out what a programmable switch would do for parameter servers.
 
-    `hotline COMMAND --help` ends with an example. docs/guide.md has all tasks, and
-    docs/tutorial.md builds a design of your own.
+    `hotline COMMAND --help` ends with an example. docs/start.md is a first walk,
+    docs/guide.md has all tasks, and docs/tutorial.md builds a design of your own.
     """
     logging.basicConfig(
         format="%(levelname)s: %(message)s", level=logging.DEBUG if verbose else logging.WARNING

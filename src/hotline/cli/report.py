@@ -97,7 +97,7 @@ def _make_cluster_report(folder: Path, page: Path, as_json: bool) -> None:
 def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """Write the figures of one or more runs: PDF, PNG and CSV.
 
-    Several runs are drawn into one figure. NAME.csv is the data behind NAME.pdf. docs/figures.md says what
+    Several runs are drawn into one figure. NAME.csv is the data behind NAME.pdf. docs/guide.md says what
     each figure shows; fig-04 and so on are numbered as in Pan et al. (2020).
     """
     from analysis.figures.all import figures as all_figures

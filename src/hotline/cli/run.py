@@ -83,10 +83,10 @@ def simulate(config: Path | None, settings: SimulateSettings, as_json: bool) -> 
 def up(file: Path | None, machines: str | None, as_json: bool) -> None:
     """Start switch and servers for scripts of your own (root).
 
-    Scripts call `hotline.Worker`; they need neither root nor a namespace (docs/kv.md). FILE has the design,
-    workers, servers, placement and so on. [default: run.toml of this checkout] Switch and servers keep
-    running in the background, on this machine or on those of a dask scheduler, where scripts are started then
-    (packages/machines).
+    Scripts call `hotline.Worker`; they need neither root nor a namespace (docs/scripts.md). FILE has the
+    design, workers, servers, placement and so on. [default: run.toml of this checkout] Switch and servers
+    keep running in the background, on this machine or on those of a dask scheduler, where scripts are started
+    then (packages/machines).
     """
     from hotline.kv.launch import up as start_up
 

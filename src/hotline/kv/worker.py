@@ -63,8 +63,8 @@ class Worker:
     `tables` is name -> (rows, dim). Values are fixed point in units of 1 / `scale`, which is a number, or
     a dict with a number for each table. With an `optimiser`, a text such as "adagrad(lr=0.1)" or a dict with
     a text for each table, servers apply it: values are float32, and pushes are gradients in units of
-    1 / `scale` (docs/optimisers.md). All workers declare the same tables. `connect` is the socket that
-    `hotline up` has printed. A run sets both `connect` and `rank` for the scripts that it starts.
+    1 / `scale` (packages/optimisers/README.md). All workers declare the same tables. `connect` is the
+    socket that `hotline up` has printed. A run sets both `connect` and `rank` for the scripts that it starts.
 
     Calls return the number of an operation at once, and operations are executed in their order. Keys are
     integers [n], each once, in any order; values are float32 [n, dim], or [n] if dim is 1. Pushed arrays are

@@ -1,4 +1,4 @@
-"""docs/agents.md shows the push that its example makes."""
+"""docs/start.md shows the push that its example makes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from tests.unit.test_rooms import ROOT
 
-PAGE = ROOT / "docs" / "agents.md"
+PAGE = ROOT / "docs" / "start.md"
 
 
 def run_example() -> tuple[str, dict[str, Any]]:
     """Run the page's example; return what it prints, and its names."""
-    [code] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    [code] = re.findall(r"```python\n(from hosts\.scapy.*?)```", PAGE.read_text(), re.DOTALL)
     names: dict[str, Any] = {}
     with redirect_stdout(StringIO()) as printed:
         exec(code, names)

@@ -1,4 +1,4 @@
-"""The bench: the tables of docs/performance.md and of docs/optimisers.md."""
+"""The bench: the tables of docs/performance.md and of packages/optimisers/README.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Offload by the CPU of the switch, and lost answers.
 
-Their pages are packages/softswitch/docs/kernel.md and docs/ten-minutes.md.
+Their pages are packages/softswitch/docs/kernel.md and docs/start.md.
 """
 
 from __future__ import annotations

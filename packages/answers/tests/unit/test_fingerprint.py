@@ -101,7 +101,7 @@ def test_a_change_of_a_file_that_a_point_uses_changes_its_fingerprint(
     "file",
     [
         "packages/answers/src/hotline_answers/cli/sweep.py", "hosts/new.py",
-        *soaked("packages/answers/src/hotline_answers/sweeps/page.py", "docs/simulator.md"),
+        *soaked("packages/answers/src/hotline_answers/sweeps/page.py", "packages/simulator/README.md"),
     ],
 )  # fmt: skip
 def test_a_change_of_an_unrelated_file_changes_no_fingerprint(

@@ -31,7 +31,7 @@ def figures_of(sweeps: Sequence[Sweep], results: Results) -> Iterator[Figure]:
     for sweep in sweeps:
         points = [results.of(point) for point in sweep.points]
         yield overview(sweep, points)
-        if sweep.name == "clusters":  # S1 to S6 of docs/simulator.md
+        if sweep.name == "clusters":  # S1 to S6 of packages/answers/README.md
             yield utilisation(sweep, points)
             yield callers(sweep, points)
             yield cost(sweep, points)

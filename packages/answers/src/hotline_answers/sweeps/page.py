@@ -15,7 +15,7 @@ from simulator.study import Results
 
 _HOW_TO_READ = (
     "The same P4 program and agents as in a real run, on a virtual clock, with cables, cores and CPU times "
-    "of agents as configured (docs/simulator.md).",
+    "of agents as configured (packages/simulator/README.md).",
     "Capacity is the step rate of all workers together when each begins a step as soon as it ends one.",
 )
 

@@ -1,4 +1,4 @@
-"""The changes of docs/ten-minutes.md: a setting is read; a program compiles, and loses or doubles no update.
+"""The changes of docs/start.md: a setting is read; a program compiles, and loses or doubles no update.
 
 `tests/mininet/test_typed_lines.py` types the change of a rule.
 """
@@ -26,7 +26,7 @@ from tests.unit.test_exactly_once import play
 from tests.unit.test_rooms import ROOT
 from tools.evidence.lost_answers import patch_of
 
-PAGE = (ROOT / "docs" / "ten-minutes.md").read_text()
+PAGE = (ROOT / "docs" / "start.md").read_text()
 LOST_ANSWER = 13
 
 
