@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-import numba
 import numpy as np
-from llvmlite import ir
 from numpy.typing import NDArray
 
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from nativekit.bits import swap16
 from nativekit.compile import compiled, int64, llvm_intrinsic
+from nativekit.installed import HAS_NUMBA
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
 from nativekit.records import Octets, Record, check_field_names
 
-_numba: Module = numba
+if HAS_NUMBA:  # generators of LLVM IR alone use these
+    import numba
+    from llvmlite import ir
+
+    _numba: Module = numba
 R = TypeVar("R")
 
 

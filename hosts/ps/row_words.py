@@ -9,18 +9,21 @@ import ctypes
 from collections.abc import Callable
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
 from numpy.typing import NDArray
 
 from nativekit.compile import int64, llvm_intrinsic
+from nativekit.installed import HAS_NUMBA
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
 
-_cgutils: Module = cgutils  # for type checkers, which do not know all names in it
-_types: Module = types
 _WORD_BYTES, _LANES = 4, 4
-_WORD, _ADDRESS = ir.IntType(32), ir.IntType(64)
-_VECTOR = ir.VectorType(_WORD, _LANES)
+if HAS_NUMBA:  # generators of LLVM IR alone use these
+    from llvmlite import ir
+    from numba.core import cgutils, types
+
+    _cgutils: Module = cgutils  # for type checkers, which do not know all names in it
+    _types: Module = types
+    _WORD, _ADDRESS = ir.IntType(32), ir.IntType(64)
+    _VECTOR = ir.VectorType(_WORD, _LANES)
 _SWAP = f"llvm.bswap.v{_LANES}i32"
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 from numpy.typing import NDArray
 
 from foundation.protocol.codec import MAX_U32
@@ -30,8 +28,15 @@ from foundation.protocol.header import (
     offset_of,
 )
 from nativekit.compile import compiled, int64, llvm_intrinsic
+from nativekit.installed import HAS_NUMBA
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
 from nativekit.records import Records, Words, check_field_names, records
+
+if HAS_NUMBA:  # generators of LLVM IR alone use these
+    from llvmlite import ir
+    from numba import types
+
+    _types: Module = types  # for type checkers, which do not know all names in it
 
 _WORD_BYTES = 4
 assert LANES <= 32, "a bitmap is a signed integer of 64 bits, and stays positive"
@@ -42,7 +47,6 @@ PULL, PUSH, EMPTY, CONTROL = int(Op.PULL), int(Op.PUSH), int(Op.EMPTY), int(Op.C
 NO_KEY_U64 = np.uint64(NO_KEY)
 ALL_LANES = 2**32 - 1  # bitmap; an RPC of the agents has at most 32 lanes
 BUFFER_BYTES = 2048  # more than the longest datagram
-_types: Module = types  # for type checkers, which do not know all names in it
 
 _BITS, _DTYPE = bits_of_fields(), dtype()
 _RECORD_FIELDS = [

@@ -6,19 +6,22 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 
 from nativekit.compile import int64, llvm_intrinsic
+from nativekit.installed import HAS_NUMBA
 from nativekit.llvm import Context, Generated, Kind, Signature, TypingContext, Value, Values
+
+if HAS_NUMBA:  # generators of LLVM IR alone use these
+    from llvmlite import ir
+    from numba import types
 
 T = TypeVar("T")
 
 
-def _make_swap(bits: int, result: Kind) -> Callable[[TypingContext, Kind], Generated]:
-    kind = getattr(types, f"uint{bits}")
-
+def _make_swap(bits: int, result_name: str) -> Callable[[TypingContext, Kind], Generated]:
     def generate(_typing: TypingContext, word: Kind) -> Generated:
+        kind, result = getattr(types, f"uint{bits}"), getattr(types, result_name)
+
         def code(context: Context, builder: ir.IRBuilder, signature: Signature, values: Values) -> Value:
             value = context.cast(builder, values[0], signature.args[0], kind)
             return context.cast(builder, builder.bswap(value), kind, result)
@@ -34,9 +37,9 @@ def _make_plain_swap(octets: int, convert: Callable[[int], T]) -> Callable[[int 
 
 
 # Reverse the bytes of a word of 2, 4 or 8 bytes; the result is an int64, or a uint64 for 8 bytes.
-swap16 = llvm_intrinsic(_make_plain_swap(2, int64))(_make_swap(16, types.int64))
-swap32 = llvm_intrinsic(_make_plain_swap(4, int64))(_make_swap(32, types.int64))
-swap64 = llvm_intrinsic(_make_plain_swap(8, np.uint64))(_make_swap(64, types.uint64))
+swap16 = llvm_intrinsic(_make_plain_swap(2, int64))(_make_swap(16, "int64"))
+swap32 = llvm_intrinsic(_make_plain_swap(4, int64))(_make_swap(32, "int64"))
+swap64 = llvm_intrinsic(_make_plain_swap(8, np.uint64))(_make_swap(64, "uint64"))
 
 
 def _popcount_plain(word: int) -> int:

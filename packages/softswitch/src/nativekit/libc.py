@@ -2,37 +2,58 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
+from collections.abc import Iterable
 
 import numpy as np
-from numba import types
 
-from nativekit.llvm import Compiled, Kind
+from nativekit.installed import HAS_NUMBA
+from nativekit.llvm import Compiled, Function
+
+if HAS_NUMBA:
+    from numba import types
 
 
-def _declare(name: str, result: Kind, *arguments: Kind) -> Compiled:
-    return types.ExternalFunction(name, result(*arguments))
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_C_TYPES = {"int64": ctypes.c_ssize_t, "int32": ctypes.c_int32, "uint32": ctypes.c_uint32}
+_INTP = "int64"  # numba's intp: of an address, or a size
 
 
-clock_gettime = _declare("clock_gettime", types.int32, types.int32, types.intp)
-epoll_wait = _declare("epoll_wait", types.int32, types.int32, types.intp, types.int32, types.int32)
-errno_location = _declare("__errno_location", types.intp)
-getsockopt = _declare(
-    "getsockopt", types.int32, types.int32, types.int32, types.int32, types.intp, types.intp
-)
-memcpy = _declare("memcpy", types.intp, types.intp, types.intp, types.intp)
-memmove = _declare("memmove", types.intp, types.intp, types.intp, types.intp)
-nanosleep = _declare("nanosleep", types.int32, types.intp, types.intp)
-ppoll = _declare("ppoll", types.int32, types.intp, types.intp, types.intp, types.intp)
-pthread_mutex_lock = _declare("pthread_mutex_lock", types.int32, types.intp)
-pthread_mutex_unlock = _declare("pthread_mutex_unlock", types.int32, types.intp)
-recv = _declare("recv", types.intp, types.int32, types.intp, types.intp, types.int32)
-recvmmsg = _declare("recvmmsg", types.int32, types.int32, types.intp, types.uint32, types.int32, types.intp)
-send = _declare("send", types.intp, types.int32, types.intp, types.intp, types.int32)
-sched_yield = _declare("sched_yield", types.int32)
-sendmmsg = _declare("sendmmsg", types.int32, types.int32, types.intp, types.uint32, types.int32)
-timerfd_settime = _declare("timerfd_settime", types.int32, types.int32, types.int32, types.intp, types.intp)
-writev = _declare("writev", types.intp, types.int32, types.intp, types.int32)
+def _declare(name: str, result: str, *arguments: str) -> Compiled:
+    """Return a function of the C library, by the names of numba's types."""
+    if HAS_NUMBA:
+        return types.ExternalFunction(
+            name, getattr(types, result)(*(getattr(types, each) for each in arguments))
+        )
+    return plain_function(name, result, arguments)
+
+
+def plain_function(name: str, result: str, arguments: Iterable[str]) -> Function:
+    """Return a function of the C library that Python calls."""
+    function = getattr(_LIBC, name)
+    function.argtypes = [_C_TYPES[kind] for kind in arguments]
+    function.restype = _C_TYPES[result]
+    return lambda *args: function(*map(int, args))
+
+
+clock_gettime = _declare("clock_gettime", "int32", "int32", _INTP)
+epoll_wait = _declare("epoll_wait", "int32", "int32", _INTP, "int32", "int32")
+errno_location = _declare("__errno_location", _INTP)
+getsockopt = _declare("getsockopt", "int32", "int32", "int32", "int32", _INTP, _INTP)
+memcpy = _declare("memcpy", _INTP, _INTP, _INTP, _INTP)
+memmove = _declare("memmove", _INTP, _INTP, _INTP, _INTP)
+nanosleep = _declare("nanosleep", "int32", _INTP, _INTP)
+ppoll = _declare("ppoll", "int32", _INTP, _INTP, _INTP, _INTP)
+pthread_mutex_lock = _declare("pthread_mutex_lock", "int32", _INTP)
+pthread_mutex_unlock = _declare("pthread_mutex_unlock", "int32", _INTP)
+recv = _declare("recv", _INTP, "int32", _INTP, _INTP, "int32")
+recvmmsg = _declare("recvmmsg", "int32", "int32", _INTP, "uint32", "int32", _INTP)
+send = _declare("send", _INTP, "int32", _INTP, _INTP, "int32")
+sched_yield = _declare("sched_yield", "int32")
+sendmmsg = _declare("sendmmsg", "int32", "int32", _INTP, "uint32", "int32")
+timerfd_settime = _declare("timerfd_settime", "int32", "int32", "int32", _INTP, _INTP)
+writev = _declare("writev", _INTP, "int32", _INTP, "int32")
 
 MMSGHDR = np.dtype(
     [

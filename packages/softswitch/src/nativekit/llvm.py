@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llvmlite import ir
+if TYPE_CHECKING:  # without llvmlite, these aliases are the same
+    from llvmlite import ir
 
 TypingContext: TypeAlias = Any
 """Numba's typing context, or an attribute template."""
@@ -19,5 +20,5 @@ Values: TypeAlias = Sequence[Value]
 Function: TypeAlias = Callable[..., Any]
 Compiled: TypeAlias = Any  # a dispatcher, external function or other object of numba that is callable
 Module: TypeAlias = Any
-Generated: TypeAlias = tuple[Kind, Callable[[Context, ir.IRBuilder, Signature, Values], Value]]
+Generated: TypeAlias = tuple[Kind, Callable[[Context, "ir.IRBuilder", Signature, Values], Value]]
 """Result of a generator of LLVM IR: the signature, and the function that emits the code."""

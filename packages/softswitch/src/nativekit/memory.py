@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils as _cgutils
-from numba.np.arrayobj import make_array as _make_array
 from numpy.typing import NDArray
 
 from nativekit.compile import intrinsic, llvm_intrinsic
+from nativekit.installed import HAS_NUMBA
 from nativekit.llvm import (
     Compiled,
     Context,
@@ -23,8 +20,14 @@ from nativekit.llvm import (
     Values,
 )
 
-cgutils: Module = _cgutils
-make_array: Compiled = _make_array
+if HAS_NUMBA:  # generators of LLVM IR alone use these
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils as _cgutils
+    from numba.np.arrayobj import make_array as _make_array
+
+    cgutils: Module = _cgutils
+    make_array: Compiled = _make_array
 
 
 @intrinsic

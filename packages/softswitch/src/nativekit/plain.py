@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import types as python_types
 from collections.abc import Mapping
 from typing import TypeVar, cast
 
 import numpy as np
-from numba import types
-from numba.core.dispatcher import Dispatcher
 
 from nativekit.generic import Generic
+from nativekit.installed import HAS_NUMBA
+from nativekit.libc import plain_function
 from nativekit.llvm import Compiled, Function
 from nativekit.reference import unwrap_ref
 
-F = TypeVar("F", bound=Function)
+if HAS_NUMBA:
+    from numba import types
+    from numba.core.dispatcher import Dispatcher
 
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_C_TYPES = {"int64": ctypes.c_ssize_t, "int32": ctypes.c_int32, "uint32": ctypes.c_uint32}
+F = TypeVar("F", bound=Function)
 
 
 def plain(function: F, replacements: Mapping[Compiled, Function] | None = None) -> F:
     """Return a compiled function, and all compiled functions that it calls, as plain Python.
 
     Integers wrap as in compiled code. `replacements` maps compiled functions to Python functions that replace
-    them.
+    them. Without numba, all functions are plain already, and none can be replaced.
     """
+    if not HAS_NUMBA:
+        assert not replacements, "nothing takes the place of functions that are plain already"
+        return function
     body = _Namespaces(replacements or {}).plain_function(function)
 
     @functools.wraps(body)
@@ -67,7 +70,8 @@ class _Namespaces:
         if hasattr(value, "plain"):  # an `llvm_intrinsic` has its plain form with it
             return cast(Function, value.plain)
         if isinstance(value, types.ExternalFunction):
-            return _libc_function(value)
+            kinds = [str(kind) for kind in value.sig.args]
+            return plain_function(value.symbol, str(value.sig.return_type), kinds)
         if isinstance(value, Generic):
             return self._dispatching_function(value)
         return self._lazy_function(value) if isinstance(value, Dispatcher) else None
@@ -82,10 +86,3 @@ class _Namespaces:
         """Return a function that is built at its first call, since modules may refer to each other."""
         form = functools.cache(lambda: self.plain_function(compiled))
         return lambda *args: form()(*args)
-
-
-def _libc_function(external: Compiled) -> Function:
-    function = getattr(_LIBC, external.symbol)
-    function.argtypes = [_C_TYPES[str(kind)] for kind in external.sig.args]
-    function.restype = _C_TYPES[str(external.sig.return_type)]
-    return lambda *args: function(*map(int, args))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-from numba import types
-
 from nativekit.compile import compiled, llvm_intrinsic
+from nativekit.installed import HAS_NUMBA
 from nativekit.llvm import Context, Generated, Kind, Signature, TypingContext, Value, Values
 from nativekit.records import CACHE_LINE_BYTES
+
+if HAS_NUMBA:  # generators of LLVM IR alone use these
+    from llvmlite import ir
+    from numba import types
 
 _READ, _ALL_LEVELS, _DATA = 0, 3, 1
 """Arguments of LLVM's `prefetch`: for a read, into all levels of the cache, of data."""

@@ -16,6 +16,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from nativekit.installed import require_numba
 from softswitch.errors import SwitchError
 from softswitch.messages import pluralize
 from softswitch.p4runtime.service import P4RuntimeServer
@@ -44,6 +45,7 @@ class RunningMachine(Protocol):  # `softswitch.machine.Machine`, which is import
 
 
 def run(settings: Settings) -> None:
+    require_numba("softswitch")  # before it listens: without them it could not load any program
     _raise_limit_of_open_files(_OPEN_FILES + _OPEN_FILES_PER_PORT * len(settings.ports))
     logging.getLogger(GRPC_LOGGER).addFilter(is_not_cancellation)
     server: P4RuntimeServer[LivePipeline] = P4RuntimeServer(

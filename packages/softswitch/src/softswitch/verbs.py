@@ -8,6 +8,8 @@ import signal
 import sys
 from importlib import import_module
 
+from nativekit.installed import absence_message, is_absence
+
 # Imported on demand, so that a switch starts without them.
 SUBCOMMANDS: dict[str, str] = {
     "cli": "softswitch.commands.cli",
@@ -37,10 +39,15 @@ def main() -> None:
 
 def _run(arguments: list[str]) -> None:
     module = SUBCOMMANDS.get(arguments[0]) if arguments else None
-    if module is None:
-        import_module("softswitch.cli").main()
-    else:
-        import_module(module).main(arguments[1:])
+    try:
+        if module is None:
+            import_module("softswitch.cli").main()
+        else:
+            import_module(module).main(arguments[1:])
+    except ImportError as error:
+        if not is_absence(error):
+            raise
+        sys.exit(f"softswitch: error: {absence_message('softswitch')}")
 
 
 def select_fast_protobuf() -> None:

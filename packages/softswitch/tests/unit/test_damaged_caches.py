@@ -75,4 +75,4 @@ def test_cached_files_are_read_only_by_functions_that_verify_their_content() -> 
     }
     names = ("user_cache", "cache_of", "cache=True")
     users = {name for name, text in sources.items() if any(each in text for each in names)}
-    assert users == {"nativekit/cache.py", "nativekit/compile.py", "softswitch/cache.py"}
+    assert users == {"nativekit/cache.py", "nativekit/machine_code.py", "softswitch/cache.py"}

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nativekit import compile as compiling
+from nativekit import machine_code as compiling
 from nativekit.compile import cached_entry_point
 
 MODULE = """

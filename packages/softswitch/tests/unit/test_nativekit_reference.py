@@ -11,9 +11,10 @@ import pytest
 from numba.core.errors import TypingError
 
 from nativekit.compile import compiled, inlined, int64
+from nativekit.machine_references import typeof
 from nativekit.plain import plain
 from nativekit.records import record, records
-from nativekit.reference import as_ref, pinned_ref, typeof, write_words
+from nativekit.reference import as_ref, pinned_ref, write_words
 from switch_harness.native import uncached
 from switch_harness.wording import mentions
 

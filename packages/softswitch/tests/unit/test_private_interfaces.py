@@ -27,7 +27,7 @@ from numba.core.typed_passes import NativeLowering
 from numba.core.typing import templates
 from packaging.requirements import Requirement
 
-from nativekit import callees, compile, generic, reference
+from nativekit import callees, machine_code, machine_generics, machine_references
 from nativekit.compile import cached_entry_point, compiled
 from softswitch.jit import MachineCode
 from softswitch.kernel import compiler
@@ -140,15 +140,15 @@ def test_all_private_names_of_numba_and_llvmlite_exist() -> None:
 
 
 OVERRIDDEN: list[tuple[type, type, tuple[str, ...]]] = [
-    (compile._CodeCache, FunctionCache, ("load_overload",)),
+    (machine_code._CodeCache, FunctionCache, ("load_overload",)),
     (callees._CalleeLibrary, JITCodeLibrary, ("_optimize_final_module", "_finalize_final_module")),
     (callees._CalleeLowering, NativeLowering, ("run_pass",)),
     (callees.CalleeCompiler, CompilerBase, ("define_pipelines",)),
-    (generic._GenericType, types.Callable, ("get_call_type", "get_call_signatures", "get_impl_key")),
-    (generic._GenericType, types.Type, ("key",)),
-    (reference.Reference, types.Type, ("key",)),
-    (reference._Pointer, models.PrimitiveModel, ("__init__",)),
-    (reference._FieldTypes, templates.AttributeTemplate, ("key", "generic_resolve")),
+    (machine_generics.GenericType, types.Callable, ("get_call_type", "get_call_signatures", "get_impl_key")),
+    (machine_generics.GenericType, types.Type, ("key",)),
+    (machine_references.Reference, types.Type, ("key",)),
+    (machine_references._Pointer, models.PrimitiveModel, ("__init__",)),
+    (machine_references._FieldTypes, templates.AttributeTemplate, ("key", "generic_resolve")),
 ]
 
 
@@ -174,7 +174,7 @@ def test_overridden_methods_take_the_same_arguments() -> None:
                 assert [*signature(getattr(ours, name)).parameters] == expected, f"{base}.{name}: {VERSIONS}"
 
 
-# ---- machine code that is loaded without what compiles (nativekit/compile.py)
+# ---- machine code that is loaded without what compiles (nativekit/machine_code.py)
 
 
 def test_numbas_cache_has_the_attributes_that_loading_uses() -> None:

@@ -128,7 +128,7 @@ def test_no_other_project_is_imported() -> None:
 
 
 def test_one_module_calls_the_c_library_from_python() -> None:
-    """That is, besides `nativekit.plain`, which does what compiled code does, and is imported by tests."""
+    """That is, besides `nativekit.libc`, whose functions compiled code calls, or its plain form."""
     found = {
         str(file.relative_to(SOURCES))
         for file in SOURCES.rglob("*.py")
@@ -137,7 +137,7 @@ def test_one_module_calls_the_c_library_from_python() -> None:
             for node in ast.walk(parsed(file))
         )
     }
-    assert found == {"softswitch/libc.py", "nativekit/plain.py"}
+    assert found == {"softswitch/libc.py", "nativekit/libc.py"}
 
 
 def test_pipelines_forward_no_calls() -> None:
