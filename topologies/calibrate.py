@@ -9,8 +9,9 @@ from experiment.phases.measure import record_capacity
 from experiment.session import START_AHEAD_NS, PlannedBlock, Session
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
-from hosts.rpc_cost import measure_rpc_cost
+from hosts.rpc_cost import RpcCost, measure_rpc_cost
 from hosts.warm import warm
+from nativekit.installed import HAS_NUMBA
 
 log = logging.getLogger(__name__)
 
@@ -70,14 +71,21 @@ async def _measure_steps_per_s(session: Session, arm: Arm, first_step: int, step
 
 
 def measure_agent_costs(config: Config) -> dict[str, AgentCost]:
-    """Return codec -> cost of an RPC, of compiled agents and those of Scapy; {} if it is not measured."""
+    """Return codec -> cost of an RPC, of compiled agents and those of Scapy; {} if it is not measured.
+
+    Without numba no agents are compiled, and those of Scapy alone are measured.
+    """
     from hosts.scapy.cost import measure_scapy_cost  # here, since few runs need Scapy: 0.2 s
 
-    chosen_design = design(config.design)
-    warm(config.design)
-    compiled_cost = measure_rpc_cost(chosen_design, config.window, _COMPILED_STEPS)
-    if compiled_cost is None:
-        log.warning("agent costs are not measured: compiled agents of design %s got no answer", config.design)
-        return {}
-    costs = {COMPILED_CODEC: compiled_cost, config.codec: measure_scapy_cost(config.window, _SCAPY_RPCS)}
+    costs: dict[str, RpcCost] = {}
+    if HAS_NUMBA:
+        warm(config.design)
+        compiled_cost = measure_rpc_cost(design(config.design), config.window, _COMPILED_STEPS)
+        if compiled_cost is None:
+            log.warning(
+                "agent costs are not measured: compiled agents of design %s got no answer", config.design
+            )
+            return {}
+        costs[COMPILED_CODEC] = compiled_cost
+    costs[config.codec] = measure_scapy_cost(config.window, _SCAPY_RPCS)
     return {codec: AgentCost(**cost._asdict()) for codec, cost in costs.items()}

@@ -22,6 +22,7 @@ from foundation.logs.merge import merge_logs
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.warm import warm
 from hosts.workload.trace import Trace
+from nativekit.installed import HAS_NUMBA
 from topologies.accounting import account, preserve_unaccounted_updates
 from topologies.agents import CommandTarget, supervise
 from topologies.calibrate import measure_agent_costs
@@ -66,7 +67,7 @@ async def run_experiment(
     with _write_results_at_end(run, record, reporter) as write_results:
         workload = None if config.script else await _prepare_workload(config, data, run, record, reporter)
         # Set-up has compiled the default design; scripts would all compile at the same time.
-        if config.design != DEFAULT or config.script:
+        if HAS_NUMBA and (config.design != DEFAULT or config.script):
             with reporter.phase("compile"):
                 await in_thread(warm, config.design)
         # In lockstep designs a single worker gets no answer, and cannot be measured.

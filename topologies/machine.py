@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 from contextlib import suppress
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from softswitch.processes import find_bmv2
@@ -17,7 +17,9 @@ def describe_versions(target: str) -> dict[str, str]:
     from topologies.mininet_api import VERSION  # the rest of this module works without Mininet
 
     versions = {"python": platform.python_version(), "hotline": version("hotline-testbed")}
-    versions |= {package: version(package) for package in _PACKAGES}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):  # a run on BMv2 with agents of Scapy does without some
+            versions[package] = version(package)
     versions["mininet"] = str(VERSION)
     if target == "bmv2":
         completed = subprocess.run([find_bmv2(), "--version"], capture_output=True, text=True, check=False)

@@ -16,6 +16,7 @@ from experiment.requirements import RunKind
 from foundation.logs.collector import COLLECTOR, run_collector
 from foundation.protocol.addressing import switch_interfaces
 from foundation.text import pluralize
+from nativekit.installed import HAS_NUMBA
 from topologies import preflight, routes
 from topologies.agent_launcher import AGENTS_LOG, agent_launcher
 from topologies.capture import capture
@@ -66,7 +67,12 @@ class MininetTestbed(TestbedKind):
         async with AsyncExitStack() as stack:
             with reporter.phase("network"):
                 logs = run / "logs"
-                launcher = await stack.enter_async_context(agent_launcher(config.design, logs / AGENTS_LOG))
+                # A fork server compiles; without one, each agent imports its modules itself.
+                launcher = (
+                    await stack.enter_async_context(agent_launcher(config.design, logs / AGENTS_LOG))
+                    if HAS_NUMBA
+                    else None
+                )
                 testbed_network = stack.enter_context(network(config, placement, logs, launcher=launcher))
                 if config.pcap:
                     stack.enter_context(capture(_interfaces(config), run / "pcap"))

@@ -19,6 +19,7 @@ from foundation.errors import DataError
 from foundation.logs.access.registry import open_log
 from foundation.logs.access.source import expand
 from foundation.protocol.addressing import switch_interfaces
+from nativekit.installed import HAS_NUMBA, NUMBA_ABSENCE, absence_message
 from softswitch.errors import Bmv2NotFound
 from softswitch.processes import find_bmv2
 from topologies.run_lock import interface_exists
@@ -39,8 +40,9 @@ _INSTALL_HINT = "tools/scripts/setup installs it"
 def check(config: Config, kind: RunKind | None = None) -> None:
     """Raise `PreflightError` or `DesignError` for what a run lacks; `kind` is by default that of `config`."""
     kind = kind or (RunKind.SCRIPT if config.script else RunKind.REAL)
+    _check_codec(config)
     check_design(config.design, kind, hosts_of(config))
-    if kind is RunKind.REAL and config.simulate_dedicated_switch:
+    if kind is RunKind.REAL and config.simulate_dedicated_switch and HAS_NUMBA:
         _report_missing_simulation(config)
     _check_privileges()
     _check_programs(config)
@@ -86,6 +88,23 @@ def _own_status() -> str:
     return Path("/proc/self/status").read_text()
 
 
+def _check_codec(config: Config) -> None:
+    """Raise `PreflightError` for compiled agents without numba; log what a run without it does not do."""
+    if HAS_NUMBA:
+        return
+    if config.codec != "scapy":
+        raise PreflightError(
+            f"CODEC={config.codec}: {absence_message('a compiled agent')}; CODEC=scapy has agents in plain "
+            "Python"
+        )
+    log.info(
+        "numba and llvmlite, which make machine code, cannot be imported (%s): no compiled agents are "
+        "measured beside those of Scapy, no fork server starts the agents, and no dedicated switch is "
+        "simulated after the run",
+        NUMBA_ABSENCE,
+    )
+
+
 def _check_privileges() -> None:
     if os.geteuid() != 0:
         raise PreflightError(
@@ -129,9 +148,16 @@ def _check_target(config: Config) -> None:
             find_bmv2()
         except Bmv2NotFound as error:
             raise PreflightError(
-                f"TARGET=bmv2: {error}; Vagrantfile makes a machine with it. Without it, leave TARGET out: "
-                "softswitch runs the same program, and everything else runs on it"
+                f"TARGET=bmv2: {error}; Vagrantfile makes a machine with it. {_instead_of_bmv2()}"
             ) from None
+    elif not HAS_NUMBA:
+        raise PreflightError(f"TARGET={config.target}: {absence_message('softswitch')}; TARGET=bmv2 does not")
+
+
+def _instead_of_bmv2() -> str:
+    if not HAS_NUMBA:
+        return f"softswitch runs the same program, and {absence_message('it')}"
+    return "Without it, leave TARGET out: softswitch runs the same program, and everything else runs on it"
 
 
 def _check_cpus(config: Config) -> None:

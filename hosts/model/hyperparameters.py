@@ -12,15 +12,13 @@ has no influence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hosts.model.logistic import GRADIENT_SCALE, SCALE
 from hosts.workload.trace import Samples, Trace
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 _SAMPLED_FEATURES = 300_000  # approximate number of features used to estimate the eigenvalue
 _POWER_ITERATIONS = 30
@@ -80,22 +78,35 @@ def _mean_square(samples: Samples) -> float:
 
 def _largest_eigenvalue(trace: Trace) -> float:
     features = _sample_features(trace)
-    n_samples, n_columns = features.shape
-    vector = np.random.default_rng(0).standard_normal(n_columns)
+    vector = np.random.default_rng(0).standard_normal(features.n_columns)
     eigenvalue = 0.0
     for _ in range(_POWER_ITERATIONS):
         length = float(np.linalg.norm(vector))
         if not length:
             break
-        projected = features @ (vector / length)
-        eigenvalue = float(projected @ projected) / n_samples
-        vector = features.T @ projected
+        projected = features.times(vector / length)
+        eigenvalue = float(projected @ projected) / features.n_samples
+        vector = features.transposed_times(projected)
     return eigenvalue
 
 
-def _sample_features(trace: Trace) -> csr_matrix:
-    from scipy.sparse import csr_matrix  # here, since the import takes 0.1 s, which few commands need
+class _Features(NamedTuple):
+    """A sparse matrix [n_samples, n_columns]; entries with equal rows and columns add up."""
 
+    values: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    n_samples: int
+    n_columns: int
+
+    def times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.bincount(self.rows, self.values * vector[self.columns], self.n_samples)
+
+    def transposed_times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.bincount(self.columns, self.values * vector[self.rows], self.n_columns)
+
+
+def _sample_features(trace: Trace) -> _Features:
     assert trace.samples is not None
     total_batches = trace.workers * trace.steps
     n_batches = np.ceil(total_batches * _SAMPLED_FEATURES / max(len(trace.samples.column), 1))
@@ -109,5 +120,4 @@ def _sample_features(trace: Trace) -> csr_matrix:
         values.append(np.ones(len(batch.column)) if batch.x is None else batch.x.astype(np.float64))
         n_samples += len(batch.label)
     distinct, columns = np.unique(np.concatenate(positions), return_inverse=True)
-    entries = (np.concatenate(values), (np.concatenate(rows), columns))
-    return csr_matrix(entries, shape=(n_samples, len(distinct)))
+    return _Features(np.concatenate(values), np.concatenate(rows), columns, n_samples, len(distinct))

@@ -25,10 +25,13 @@ P99_STEPS = 100
 class SlowAgents:
     codec: str
     cost: AgentCost
-    compiled: AgentCost  # cost of compiled agents, measured in the same run
+    compiled: AgentCost | None
+    """Cost of compiled agents, measured in the same run; None without numba, which compiles them."""
 
     @property
-    def slowdown(self) -> float:
+    def slowdown(self) -> float | None:
+        if self.compiled is None:
+            return None
         return (self.cost.worker_us + self.cost.server_us) / (
             self.compiled.worker_us + self.compiled.server_us
         )
@@ -95,7 +98,7 @@ def facts(summary: Summary) -> ReportFacts:
         slow_agents=[
             SlowAgents(codec, cost, compiled)
             for codec, cost in summary.agents.items()
-            if compiled is not None and codec != COMPILED_CODEC
+            if codec != COMPILED_CODEC
         ],
         operations=[
             operations for load in summary.loads for operations in _operations_at_load(summary, load)

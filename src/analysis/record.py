@@ -272,7 +272,10 @@ class RunRecord(_RecordModel):
     seeds: dict[str, int]
     jobs: dict[str, int]
     agents: dict[str, AgentCost] = Field(default_factory=dict)
-    """Codec -> cost of an RPC; of the run's codec and `COMPILED_CODEC` if these differ, else empty."""
+    """Codec -> cost of an RPC; of the run's codec and `COMPILED_CODEC` if these differ, else empty.
+
+    Without numba, of the run's codec alone.
+    """
     workload: Json = Field(default_factory=dict)
     phases_s: dict[str, float] = Field(default_factory=dict)
     capacity: dict[str, float] = Field(default_factory=dict)

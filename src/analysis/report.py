@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from analysis.figures.model import Figure
 from analysis.figures.source import Source, source_of_run
 from analysis.forest import Effect, ForestRow, forest
 from analysis.metrics import Tone, metrics_of_table
-from analysis.page.build import Page, Result, ResultColumns, build, drawings
+from analysis.page.build import ABSENCE, Page, Result, ResultColumns, build, drawings
 from analysis.page.plots import plot
 from analysis.paper import column_titles, findings
 from analysis.record import RunRecord
@@ -41,6 +42,11 @@ from analysis.wording import (
 from foundation.designs.arms import arms_by_reference, arms_in_order
 from foundation.designs.interface import Arm
 from foundation.logs.parts import write_text
+from foundation.optional import MissingPackage
+
+log = logging.getLogger(__name__)
+RESULTS = "summary.json"
+"""Name of the file with a run's results."""
 
 
 def answers(summary: Summary) -> list[AnswerText]:
@@ -143,10 +149,38 @@ def fact_sentences(summary: Summary) -> list[str]:
 
 
 def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progress = no_progress) -> Path:
-    answer_texts, source = answers(summary), source_of_run(run)
+    """Write a run's results and its page; return the page, or the results where no page can be made."""
+    answer_texts = answers(summary)
+    page = build(_page(run, record, summary, answer_texts, progress)) if ABSENCE is None else None
+    _write_results(run / RESULTS, summary, answer_texts)
+    if page is None:
+        log.warning(
+            "no report.html: it needs jinja2 and plotly, which cannot be imported (%s); with them, "
+            "`./hotline report %s` writes it",
+            ABSENCE,
+            run,
+        )
+        return run / RESULTS
+    report = run / "report.html"
+    write_text(report, page)
+    return report
+
+
+def _write_results(file: Path, summary: Summary, answer_texts: Sequence[AnswerText]) -> None:
+    answer_fields = [
+        answer_text.model_dump() | {"sentences": answer_text.texts()} for answer_text in answer_texts
+    ]
+    results = summary.model_dump(mode="json") | {"answers": answer_fields}
+    write_text(file, json.dumps(results, indent=2) + "\n")
+
+
+def _page(
+    run: Path, record: RunRecord, summary: Summary, answer_texts: Sequence[AnswerText], progress: Progress
+) -> Page:
+    source = source_of_run(run)
     drawn_figures = list(figures([source], progress))
     run_result, is_simulated = result(record, summary), record.simulation is not None
-    page = Page(
+    return Page(
         title=run_result.title,
         subtitle=page_sentences.page_title(run.name, record),
         first_screen=run_result,
@@ -165,17 +199,13 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         plots=[plot(figure) for figure in drawn_figures],
         record=record.model_dump_json(indent=2, exclude={"blocks", "repeated_blocks", "recorded_design"}),
     )
-    answer_fields = [
-        answer_text.model_dump() | {"sentences": answer_text.texts()} for answer_text in answer_texts
-    ]
-    results = summary.model_dump(mode="json") | {"answers": answer_fields}
-    write_text(run / "summary.json", json.dumps(results, indent=2) + "\n")
-    report = run / "report.html"
-    write_text(report, build(page))
-    return report
 
 
 def write_cluster_report(source: Source, report: Path, progress: Progress = no_progress) -> ReportTable:
+    if ABSENCE is not None:
+        raise MissingPackage(
+            f"{report}: a page needs jinja2 and plotly, which cannot be imported ({ABSENCE})"
+        )
     drawn_figures = list(figures([source], progress))
     comparison = paper_table(source, drawn_figures, None)
     page = Page(

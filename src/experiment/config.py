@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import re
 import shlex
+import sys
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from reprlib import Repr
 from typing import Annotated, Any, Literal, TypeVar
 
-import tomli
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -56,6 +56,11 @@ from hosts.config import Recovery, RunSettings
 from hosts.scapy import refusal
 from hosts.workload import criteo
 from hosts.workload.generator import R1, R2, Shape
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 log = logging.getLogger(__name__)
 
@@ -588,7 +593,7 @@ def _split_argument(argument: str) -> tuple[str, str]:
 
 def read_toml(file: Path, label: str) -> dict[str, object]:
     try:
-        return tomli.loads(file.read_text())
+        return tomllib.loads(file.read_text())
     except OSError as error:
         raise ConfigError(f"{label}: {error.strerror}") from None
     # Python refuses numbers with too many digits and tables with too many levels.

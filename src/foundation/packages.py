@@ -9,9 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import tomli
-
 from foundation.checkout import ROOT
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 _OWN_PREFIX = "hotline-"  # of the names of the distributions in packages/
 
@@ -35,7 +38,7 @@ def install_hint(group: str, name: str, root: Path = ROOT) -> str:
 def _projects(root: Path) -> dict[str, dict[str, Any]]:
     """Return the table `project` of each package's `pyproject.toml`, by the package's folder."""
     files = sorted(root.glob("packages/*/pyproject.toml"))
-    return {file.parent.name: tomli.loads(file.read_text())["project"] for file in files}
+    return {file.parent.name: tomllib.loads(file.read_text())["project"] for file in files}
 
 
 def _required(root: Path, package: str) -> Iterator[str]:

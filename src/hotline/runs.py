@@ -27,9 +27,7 @@ from foundation.concurrency import run_interruptibly
 from foundation.logs.cluster import open_cluster
 from foundation.logs.merge import finish_merge
 from foundation.logs.update_log import reading
-from simulator.config import DDL, SimulationConfig
-from simulator.experiment import quiet_reporter
-from simulator.experiment import simulate as run_simulation
+from foundation.optional import require_numba
 
 
 class Run(NamedTuple):
@@ -81,6 +79,12 @@ def simulate(config: Path | None = None, reporter: Reporter | None = None, **set
     cluster is that of Pan et al. (2020): 80 workers, 20 parameter servers, 10 Gbit/s. The run's
     folder is made in `runs`, and removed after an error: `ConfigError`, `SimulationError` or `DataError`.
     """
+    require_numba("a simulation")
+    # Not above, since `run` needs neither the simulator nor what it compiles code with.
+    from simulator.config import DDL, SimulationConfig
+    from simulator.experiment import quiet_reporter
+    from simulator.experiment import simulate as run_simulation
+
     reporter = reporter or quiet_reporter()
     if config is None:
         # `settings` may have another design, which determines the arms.

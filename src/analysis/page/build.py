@@ -7,10 +7,6 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-from plotly.offline import get_plotlyjs
-
 from analysis.forest import ForestRow, axis_limit
 from analysis.page.plots import Plot
 from analysis.record import RunRecord
@@ -21,6 +17,15 @@ from analysis.wording import AnswerText, ReportTable, Sentence, change_with_unit
 from foundation.designs.arms import arms_in_order
 from foundation.logs.columns import at_load
 from foundation.text import pluralize
+
+ABSENCE: str | None = None
+"""Why no page can be made; None if one can."""
+try:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
+except ImportError as error:
+    ABSENCE = str(error)
 
 
 class ResultColumns(NamedTuple):

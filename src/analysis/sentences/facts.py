@@ -76,10 +76,18 @@ def _slow_agents(slow: SlowAgents) -> str:
         if is_mixed
         else "All times and rates in this report are the slow agents'."
     )
+    cost = (
+        f"an RPC takes {slow.cost.worker_us:,.0f} µs of a worker's CPU and {slow.cost.server_us:,.0f} µs of "
+        "a server's"
+    )
+    if slow.compiled is None or slow.slowdown is None:
+        return (
+            f"{agents} of Scapy (codec {slow.codec}): {cost}. Compiled agents were not measured, because "
+            f"numba, which compiles them, was not installed. {times}"
+        )
     return (
         f"{agents} of Scapy (codec {slow.codec}), and {slow.slowdown:,.0f} times slower than compiled ones: "
-        f"an RPC takes {slow.cost.worker_us:,.0f} µs of a worker's CPU and {slow.cost.server_us:,.0f} µs of "
-        f"a server's; compiled agents, measured in the same run, take {slow.compiled.worker_us:,.1f} and "
+        f"{cost}; compiled agents, measured in the same run, take {slow.compiled.worker_us:,.1f} and "
         f"{slow.compiled.server_us:,.1f} µs. {times}"
     )
 

@@ -15,9 +15,14 @@ from os import PathLike
 from pathlib import Path
 from typing import BinaryIO, TypeAlias, cast
 
-import zstandard
-
 from foundation.errors import DataError
+
+try:
+    import zstandard
+except ImportError:  # logs that are not compressed by it can be read all the same
+    _ZSTANDARD_ERRORS: tuple[type[Exception], ...] = ()
+else:
+    _ZSTANDARD_ERRORS = (zstandard.ZstdError,)
 
 BLOCK_BYTES = 8 << 20
 HEAD_BYTES = 1 << 16
@@ -27,7 +32,7 @@ _MAGIC_BYTES = 6
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _XZ, _BZIP2 = b"\xfd7zXZ\x00", b"BZh"
 ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
-_READ_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError)
+_READ_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error, *_ZSTANDARD_ERRORS)
 _PATTERN = re.compile(r"[*?\[]")
 _METADATA_FILE = re.compile(r"[._].*|.*\.(json|md|yaml|yml)|.*file_list.*\.txt", re.IGNORECASE)
 
@@ -122,6 +127,11 @@ class Stream:
         elif magic.startswith(_BZIP2):
             self._decompressed = cast(BinaryIO, bz2.BZ2File(self._file))
         elif magic.startswith(ZSTD):
+            if not _ZSTANDARD_ERRORS:
+                self._file.close()
+                raise DataError(
+                    f"{path}: compressed by zstd, which the package zstandard reads, and it is not installed"
+                )
             self._decompressed = cast(
                 BinaryIO, io.BufferedReader(_ZstandardFile(self._file), _ZSTANDARD_BUFFER_BYTES)
             )
