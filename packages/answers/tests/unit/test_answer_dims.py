@@ -28,8 +28,9 @@ from hotline_answers.cluster_answer.sentences import rows_sentence
 from hotline_answers.result import Answer, answer
 from packages.answers.tests.harness.capacities import capacities_of
 from packages.answers.tests.harness.workloads import small_workload
-from simulator.config import SimulationConfig
+from simulator.config import SimulationConfig, SimulationError
 from simulator.devices import DEVICES
+from switch_harness.wording import says
 from tests.harness.cli import invoke
 from tests.harness.traces import trace_of
 
@@ -197,6 +198,26 @@ def test_rows_of_two_dims_fill_the_switch(tmp_path: Path) -> None:
     assert refused.exit_code == 1 and "expected --data with such tables" in refused.stderr
     without = invoke("answer", "--workers", 4, "--servers", 2, "--columns", "dim=n")
     assert without.exit_code == 1 and "--columns dim=n: expected --data" in without.stderr
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize(
+    ("dims", "smallest", "named"),
+    [
+        (("user=10", "item=64"), 10, ("10 values", "user", "64 values", "item")),
+        (("user=32", "item=32"), 32, ("32 values", "item")),
+        (("user=64",), 1, ("1 value", "--dims", "64 values", "user")),
+    ],
+)
+def test_a_hot_set_that_is_too_large_names_the_tables_of_the_log(
+    log: Path, dims: tuple[str, ...], smallest: int, named: tuple[str, ...]
+) -> None:
+    """Whether rows of one value exist is known when the log has been read."""
+    most = DEVICES["ideal"].hot_rows(smallest)
+    with pytest.raises(SimulationError) as refused:
+        answer(**of_log(log, dims=dims, top_k=200_000))
+    assert says(refused.value, "200,000", f"{most:,}", *named)
+    assert says(refused.value, "1 value") == (smallest == 1)
 
 
 @pytest.mark.parametrize("dim", [16, 128])

@@ -79,11 +79,13 @@ class StudySettings(RowLogSettings):
     @model_validator(mode="before")
     @classmethod
     def _leave_out_sizes(cls, given: Any) -> Any:  # the input of pydantic, of any type
-        """Leave out default sizes of which no more rows fit."""
+        """Leave out default sizes of which no more rows fit; `for_log` does so if a log has to be read first."""
         if not isinstance(given, dict) or given.get("sizes", DEFAULT_SIZES) != DEFAULT_SIZES:
             return given
         try:
             rows = RowSettings(dim=given.get("dim"), dims=given.get("dims", ()))
+            if not rows.are_dims_known:
+                return given
             return {**given, "sizes": tuple(size for size in DEFAULT_SIZES if size <= _max_rows(rows))}
         except (ValueError, DataError):  # which the checks of fields, and of the log, report
             return given
@@ -95,15 +97,15 @@ class StudySettings(RowLogSettings):
         return self
 
     def _size_problem(self) -> str | None:
-        if max(self.sizes) <= (max_rows := _max_rows(self)):
+        if not self.are_dims_known or max(self.sizes) <= (max_rows := _max_rows(self)):
             return None
         return (
-            f"sizes ({max(self.sizes)}): expected at most {max_rows:,}, as many rows of {self.min_dim} "
-            "values as the switch has slots for"
+            f"sizes ({max(self.sizes)}): expected at most {max_rows:,}, as many rows of "
+            f"{self.describe_dims(self.min_dim)} as the switch has slots for"
         )
 
     def for_log(self, dims: Sequence[int]) -> Self:
-        """Return the settings for a log of which a column has these dims, with sizes that fit.
+        """Return the settings for a log whose rows have these dims, with sizes that fit.
 
         Of the default sizes those that do not fit are left out; other sizes raise `DataError`.
         """

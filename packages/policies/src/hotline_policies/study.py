@@ -52,7 +52,7 @@ class _Cache:
         """Return the study, or None if a part of it is missing."""
         if self.facts is None:
             return None
-        if self.facts.has_dims:
+        if self.facts.has_dims or settings.dims:
             settings = settings.for_log(self.facts.dims)
         parts = [self.outcomes(*run) for run in _runs(settings)]
         if not all(parts):
@@ -111,7 +111,7 @@ def _complete(
     """Read the log, and replay it by the policies whose outcomes are not cached."""
     log = _read_log(files, log_spec, settings, scratch, progress)
     dims = settings.dims_of_keys(log)
-    if log.dim_of is not None:
+    if log.dim_of is not None or settings.dims:
         settings = settings.for_log(np.unique(dims).tolist())
     sample = sample_steps(log, dims)
     facts = cache.facts or _make_facts(log, log_spec, dims, sample, settings)

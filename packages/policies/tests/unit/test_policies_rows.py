@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from experiment.errors import ConfigError
+from foundation.errors import DataError
 from foundation.protocol.header import DIMS, LANES, lanes_of_dim
 from foundation.protocol.memory import memory_of
 from foundation.protocol.rows import banks_of_row
@@ -19,6 +20,7 @@ from hotline_policies.miss_ratio.result import miss_ratio
 from hotline_policies.packets import rpcs_without_offload, sample_steps
 from hotline_policies.result import study
 from hotline_policies.settings import DEFAULT_SIZES, StudySettings
+from switch_harness.wording import mentions
 from tests.harness.cli import invoke
 
 KEYS = 600
@@ -83,6 +85,28 @@ def test_sizes_are_of_rows_that_fit(dim: int) -> None:
     assert StudySettings(dim=dim, sizes=(most,)).sizes == (most,)
     with pytest.raises((ConfigError, ValueError)):
         StudySettings(dim=dim, sizes=(most + 1,))
+
+
+@pytest.mark.parametrize(
+    ("dims", "most", "named"),
+    [
+        (("user=10", "item=64"), 4_096 * lanes_of_dim(16), ("10 values", "user")),
+        (("user=128", "item=32"), 4_096 * lanes_of_dim(32), ("32 values", "item")),
+        (("user=128",), 4_096 * LANES, ("1 value", "--dims")),
+    ],
+)
+def test_sizes_are_those_of_the_smallest_rows_that_the_log_has(
+    log: Path, tmp_path: Path, dims: tuple[str, ...], most: int, named: tuple[str, str]
+) -> None:
+    options: dict[str, Any] = {
+        "columns": ("key=user,item,iteration=iteration",), "policies": ("top-k",), "dims": dims
+    }  # fmt: skip
+    found = study(log, into=tmp_path / "into", **options)
+    assert found.settings.sizes == tuple(size for size in DEFAULT_SIZES if size <= most)
+    if most < 4_096 * LANES:  # more are refused for all rows
+        for into in ("into", "second"):  # with the files of another study, and without
+            with pytest.raises(DataError, match=mentions(f"{most:,}", *named)):
+                study(log, into=tmp_path / into, sizes=(most + 1,), **options)
 
 
 def test_caches_have_slots_of_a_key_and_a_row(log: Path, tmp_path: Path) -> None:

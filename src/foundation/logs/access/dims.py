@@ -16,6 +16,7 @@ from foundation.logs.access.settings import LogFormatSettings
 from foundation.protocol.header import padded_dim
 from foundation.protocol.rows import MAX_DIM, check_dim, describe_long_row
 from foundation.settings import Strict
+from foundation.text import pluralize
 
 _PADDED = np.array([0, *(padded_dim(dim) for dim in range(1, MAX_DIM + 1))], np.int64)
 """Dim of RPCs for a row of each number of values."""
@@ -89,7 +90,7 @@ class RowSettings(Strict):
     dim: RowDim = None
     dims: TableDims = ()
     _dims_of_log: tuple[int, ...] = PrivateAttr(())
-    """Distinct dims that a column of the log has, after it was read."""
+    """Distinct dims of the log's rows, after it was read."""
 
     @property
     def has_dims(self) -> bool:
@@ -111,15 +112,34 @@ class RowSettings(Strict):
 
     @property
     def dims_of_log(self) -> tuple[int, ...]:
-        """Distinct dims that a column of the log has; () if none has them, or before the log was read."""
+        """Distinct dims of the log's rows; () before it was read, or if all have the dim `dim`."""
         return self._dims_of_log
+
+    @property
+    def are_dims_known(self) -> bool:
+        """Whether some row has `min_dim` values: before a log is read, `dims` may name all its tables."""
+        return not self.dims or bool(self._dims_of_log)
+
+    def describe_dims(self, *dims: int) -> str:
+        """Return these dims of rows in words, each with a table that `dims` gives it."""
+        return " and ".join(map(self._describe_dim, sorted({*dims})))
+
+    def _describe_dim(self, dim: int) -> str:
+        if not self.dims:
+            return pluralize(dim, "value")
+        named = parse_dims(self.dims, "TABLE").items()
+        tables = [(own, name) for name, own in named if padded_dim(own) == padded_dim(dim)]
+        if not tables:
+            return f"{pluralize(dim, 'value')} (tables that --dims does not name)"
+        own, name = min(tables)
+        return f"{pluralize(own, 'value')} (table {name})"
 
     @property
     def _named(self) -> tuple[int, ...]:
         return tuple(parse_dims(self.dims, "TABLE").values())
 
     def with_dims_of_log(self, dims: Sequence[int]) -> Self:
-        """Return the settings for a log of which a column has these dims."""
+        """Return the settings for a log whose rows have these dims, by a column or by table."""
         settings = self.model_copy()
         settings._dims_of_log = tuple(dims)
         return settings

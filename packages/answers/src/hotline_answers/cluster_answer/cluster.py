@@ -109,7 +109,8 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
     values: dict[str, object] = {
         "workers": part.workers,
         "servers": cluster.servers,
-        "top_k": cluster.requested_top_k,
+        # A size that does not fit has been refused, unless the log has to be read first.
+        "top_k": min(cluster.requested_top_k, DEVICES[cluster.switch].hot_rows(cluster.min_dim)),
         "dim": cluster.min_dim,
         "design": cluster.design,
         "optimiser": cluster.optimiser,
@@ -157,7 +158,8 @@ def _check_switch(cluster: Cluster) -> None:
             f"expected the ideal switch with rows of {cluster.max_dim} values, got {cluster.switch}: the "
             "program that was compiled for this chip serves rows of one value"
         )
-    check_fits(cluster, cluster.requested_top_k, switch.hot_rows(cluster.min_dim))
+    if cluster.are_dims_known:
+        check_fits(cluster, cluster.requested_top_k, switch.hot_rows(cluster.min_dim))
     if switch.lanes < LANES and cluster.optimiser is not None:
         raise SimulationError(
             f"expected the ideal switch with an optimiser, got {cluster.switch}: the program with which "
@@ -173,8 +175,8 @@ def _check_switch(cluster: Cluster) -> None:
 
 def check_fits(cluster: Cluster, top_k: int, max_rows: int) -> None:
     if top_k > max_rows:
-        dims = " and ".join(map(str, sorted({cluster.min_dim, cluster.max_dim})))
-        rows = "" if dims == "1" else f" of {dims} values"
+        dims = cluster.describe_dims(cluster.min_dim, cluster.max_dim)
+        rows = "" if cluster.max_dim == 1 else f" of {dims}"
         raise SimulationError(
             f"a hot set of {top_k:,} keys is too large: the switch's tables hold {max_rows:,} rows{rows}"
         )
@@ -227,8 +229,8 @@ def read_data(
 
 
 def with_dims_of_log(cluster: Cluster, config: SimulationConfig, data: Trace) -> Cluster:
-    """Return the cluster with the dims that a column of its log has, if there is one."""
-    if config.read_options.columns.dim is None:
+    """Return the cluster with the dims of its log's rows, if a column or --dims says them."""
+    if config.read_options.columns.dim is None and not cluster.dims:
         return cluster
     return cluster.with_dims_of_log(data.space.dims)
 
