@@ -79,7 +79,7 @@ class StudySettings(RowLogSettings):
     @model_validator(mode="before")
     @classmethod
     def _leave_out_sizes(cls, given: Any) -> Any:  # the input of pydantic, of any type
-        """Leave out default sizes of which no more rows fit; `for_log` does so if a log has to be read first."""
+        """Leave out default sizes of which no more rows fit; `for_log` does so after a log is read."""
         if not isinstance(given, dict) or given.get("sizes", DEFAULT_SIZES) != DEFAULT_SIZES:
             return given
         try:

@@ -224,8 +224,11 @@ class Rig:
 
 
 @asynccontextmanager
-async def rig(make: Any = InterpretedPipeline, refuses_unset_config: bool = False) -> AsyncIterator[Rig]:
-    ports = FakePorts()
+async def rig(
+    make: Any = InterpretedPipeline, refuses_unset_config: bool = False, ports: Any = None
+) -> AsyncIterator[Rig]:
+    """A server with ports that forward nothing, or with others; they are closed after it."""
+    ports = FakePorts() if ports is None else ports
     server = P4RuntimeServer[Any](DEVICE, ports, make, refuses_unset_config=refuses_unset_config)
     try:
         address = f"127.0.0.1:{await server.start('127.0.0.1:0')}"
