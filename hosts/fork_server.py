@@ -20,7 +20,7 @@ import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -97,10 +97,9 @@ class ForkServer:
     def _start(self, request: StartRequest, fds: list[int]) -> StartRequest | None:
         own_pid = os.getpid()
         try:
-            if (threads := _count_threads()) > self._threads_of_imports:
-                raise ForkServerError(
-                    f"fork server: expected at most {self._threads_of_imports} threads, found {threads}"
-                )
+            if len(threads := _thread_names()) > (limit := self._threads_of_imports):
+                found = f"{len(threads)}: {', '.join(threads)}"
+                raise ForkServerError(f"fork server: expected at most {limit} threads, found {found}")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # of a fork with several threads
                 pid = os.fork()
@@ -147,8 +146,12 @@ class ForkServer:
             self._connection.send(json.dumps(message).encode())
 
 
-def _count_threads() -> int:
-    return len(os.listdir("/proc/self/task"))
+def _thread_names() -> list[str]:
+    names = []
+    for task in sorted(Path("/proc/self/task").iterdir(), key=lambda task: int(task.name)):
+        with suppress(OSError):  # it has just ended
+            names.append((task / "comm").read_text().strip())
+    return names
 
 
 def _show_arguments(arguments: Sequence[str]) -> None:
@@ -160,7 +163,8 @@ def _show_arguments(arguments: Sequence[str]) -> None:
     ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
 
 
-def main(fd: int, design: str) -> None:
+def main(fd: int, design: str, not_inherited: Iterable[str] = ()) -> None:
+    """Start agents, which do not inherit the environment variables `not_inherited`."""
     _show_arguments([sys.executable, "-m", "hosts.fork_server", str(fd), design])
     gc.disable()
     # Not above, since those that start this process import this module.
@@ -170,8 +174,12 @@ def main(fd: int, design: str) -> None:
         import_module(module)
     gc.freeze()  # what was imported stays: never search it
     gc.enable()
-    threads_of_imports = _count_threads()
+    threads_of_imports = len(_thread_names())
     warm(design)
+    # Only now have libraries read the variables: compilation, which `warm` may need, imports SciPy, whose
+    # OpenBLAS starts threads unless OPENBLAS_NUM_THREADS forbids it.
+    for name in not_inherited:
+        del os.environ[name]
     # Agents share the memory of what exists now, unless they write to it as the collector would.
     gc.collect()
     gc.freeze()

@@ -222,9 +222,7 @@ def _serve(fd: int) -> None:
     schema_of(design(DEFAULT))  # as text, it takes as long as many modules
     # Polars starts one that waits; the fork server counts those that come later.
     assert len(os.listdir("/proc/self/task")) <= 2, "an import has started threads, which forks lack"
-    for name in _WITHOUT_THREADS:  # the libraries have read them
-        del os.environ[name]
-    fork_server.main(fd, DEFAULT)
+    fork_server.main(fd, DEFAULT, not_inherited=_WITHOUT_THREADS)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,10 +20,17 @@ import pytest
 from experiment.errors import AgentFailed
 from foundation.designs.registry import DEFAULT
 from hosts.fork_server import ForkServer, StartRequest
-from switch_harness.waiting import wait_for
+from switch_harness.waiting import PATIENCE_S, wait_for
+from switch_harness.wording import says
 from tests.harness.stopped import outlast_a_stop
 from topologies import agent_launcher as agent_launcher_module
-from topologies.agent_launcher import AgentLauncher, ForkedProcess, agent_launcher
+from topologies.agent_launcher import (
+    _PADDING,
+    _WITHOUT_THREADS,
+    AgentLauncher,
+    ForkedProcess,
+    agent_launcher,
+)
 from topologies.run_lock import is_alive
 
 # A module that the server has not imported; it says what it is, and does what lines tell it.
@@ -174,4 +182,43 @@ def test_a_server_with_threads_does_not_fork() -> None:
     with connection, server_end:
         message = json.dumps(StartRequest(7, "hosts.ps", [])._asdict()).encode()
         assert ForkServer(server_end, threads_of_imports=0)._execute(message, []) is None
-        assert "expected at most 0 threads, found " in json.loads(connection.recv(1_000))["error"]
+        names = [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
+        assert says(json.loads(connection.recv(1_000))["error"], 0, len(names), *names)
+
+
+COMPILING = """
+import os, sys
+import hosts.warm
+
+def compile_all(design):
+    import scipy.linalg
+
+hosts.warm.warm = compile_all
+from tests.harness import warm_processes
+warm_processes._serve(int(sys.argv[1]))
+"""
+
+
+def test_what_compilation_imports_starts_no_threads(module: str) -> None:
+    """The fork server of tests compiles when the sources of agents have changed since the last one."""
+    connection, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(PATIENCE_S)
+    python_path = os.pathsep.join([*sys.path, os.environ["PYTHONPATH"]])
+    with server_end:
+        server = subprocess.Popen(
+            [sys.executable, "-c", COMPILING, str(server_end.fileno()), _PADDING],
+            env={**os.environ, **_WITHOUT_THREADS, "PYTHONPATH": python_path},
+            pass_fds=[server_end.fileno()],
+        )
+    with server, connection:
+        output, agent_end = os.pipe()
+        with open(os.devnull) as nothing:
+            fds = [nothing.fileno(), agent_end, agent_end]
+            request = StartRequest(7, module, [])
+            socket.send_fds(connection, [json.dumps(request._asdict()).encode()], fds)
+        os.close(agent_end)
+        answer = json.loads(connection.recv(1_000))
+        assert "pid" in answer, answer
+        with open(output) as lines:
+            found = json.loads(lines.read().splitlines()[-1])
+        assert answer == {"number": 7, "pid": found["pid"]} and found["threads"] == 1

@@ -82,7 +82,8 @@ class TestClock(SteppedClock):
 class SteppedDatapath(Protocol):
     """Ports, and the pipelines that they run, whose clock is a `TestClock`."""
 
-    make: Callable[[Program], Any]
+    @property
+    def make(self) -> Callable[[Program], Any]: ...
 
     @property
     def ports(self) -> Any: ...
@@ -216,7 +217,7 @@ class LoopDatapath:
     make = staticmethod(CompiledPipeline)
 
     def __init__(self) -> None:
-        loop.PortSocket = StampedRing  # type: ignore[misc,assignment]  # in a process that tests nothing else
+        vars(loop)["PortSocket"] = StampedRing  # in a process that tests nothing else
         self.ports = loop.PortLoop({PORT: "stamped"}, PortOptions(cpu_port=CPU))
 
     def receive(self, frame: bytes) -> None:
@@ -314,7 +315,7 @@ class _Observer:
     async def _read(self, query: p4r.Entity) -> p4r.Entity:
         response = self._stub.Read(p4r.ReadRequest(device_id=DEVICE, entities=[query]))
         [found] = [found async for answer in response for found in answer.entities]
-        return cast(p4r.Entity, found)
+        return found
 
 
 def _source(entry: p4r.TableEntry) -> int:
