@@ -17,6 +17,7 @@ import polars as pl
 from analysis.disturbed_blocks import CLOSED_LOOP, ROUND, CostSources, DisturbedBlocks
 from analysis.metrics import Kind
 from analysis.record import Block, Contention, MachineUse, RunRecord
+from analysis.unexplained_waits import NORMAL_WAITING, unexplained_share
 from foundation.logs.columns import has_load
 
 MAX_STEAL_SHARE = 0.02
@@ -28,8 +29,6 @@ MAX_OTHERS_CPU_SHARE = 0.05
 RUN_QUEUE = "run queue"
 UNUSUAL_FACTOR = 3.0  # times the median of earlier blocks
 MIN_EARLIER_BLOCKS = 3  # to compute that median
-NORMAL_WAITING = 0.1
-"""Share of a block up to which waiting for a CPU is always normal."""
 NORMAL_RETRANSMISSIONS = 10
 """Number of retransmissions up to which they are always normal."""
 AFFECTED_BY: Mapping[Kind, frozenset[str] | None] = {
@@ -134,15 +133,23 @@ def cost_sources(record: RunRecord, arms: Iterable[str]) -> CostSources:
     if record.empty_rpcs_contention is not None:
         closed_loops.append(record.empty_rpcs_contention)
     cpus = record.machine.get("cpus", 1)
-    sources = [cost_source(of_load, cpus) for of_load in by_load]
+    sources = [
+        cost_source(of_load, cpus, unexplained=unexplained_share(of_load, record.placement))
+        for of_load in by_load
+    ]
     return (*sources, *([cost_source(closed_loops, cpus, CLOSED_LOOP)] if closed_loops else []))
 
 
-def cost_source(blocks: Sequence[Contention], cpus: int, kind: str = ROUND) -> DisturbedBlocks:
-    """Count the disturbed blocks of a kind, with the share of the CPUs' time that others took in all."""
+def cost_source(
+    blocks: Sequence[Contention], cpus: int, kind: str = ROUND, unexplained: float = 0.0
+) -> DisturbedBlocks:
+    """Count the disturbed blocks of a kind, with the share of the CPUs' time that others took in all.
+
+    `unexplained` is such a share by waits (`unexplained_waits`), of programs that may be among the others.
+    """
     total_ms = cpus * sum(block.duration_ms for block in blocks)
     taken_ms = sum(block.steal_ms + block.others_cpu_ms for block in blocks)
-    taken = min(1.0, taken_ms / total_ms) if total_ms else 0.0
+    taken = max(unexplained, min(1.0, taken_ms / total_ms) if total_ms else 0.0)
     return disturbed_blocks(blocks).model_copy(update={"kind": kind, "taken": taken})
 
 

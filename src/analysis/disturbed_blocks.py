@@ -26,7 +26,8 @@ class DisturbedBlocks(BaseModel):
     reasons: dict[str, int]  # reason -> number of blocks
     kind: str = ROUND
     taken: float = Field(default=0.0, ge=0, le=1)
-    """Share of the CPUs' time that the hypervisor and other programs took in all of these blocks."""
+    """Share of the CPUs' time that the hypervisor and other programs took in all of these blocks; or of one
+    CPU's, by waits, if that is larger (`unexplained_waits`)."""
 
     @property
     def are_too_many(self) -> bool:

@@ -13,13 +13,13 @@ import polars as pl
 
 from analysis.disturbance import (
     MAX_STEAL_SHARE,
-    NORMAL_WAITING,
     is_outside,
     key_of,
     reasons_of_machine,
     reasons_to_repeat,
 )
 from analysis.record import Block, Contention, ProgramUse, RunRecord, ServerUse, read_record
+from analysis.unexplained_waits import NORMAL_WAITING
 
 Kind = Literal["steal", "others' CPU", "waits"]
 """Who takes the CPU: the hypervisor, programs that /proc shows, or programs of which only waits are seen."""
@@ -30,10 +30,7 @@ _LEAST: Mapping[Kind, float] = {
     "others' CPU": MAX_STEAL_SHARE,
     "waits": NORMAL_WAITING,
 }
-"""Smallest share of the CPUs that is taken; less is normal, and no disturbance."""
-LEAST_LASTING_WAIT = 0.35
-"""The same of waits that are alike in all blocks. Only those beyond the CPU time of agents are seen, which is
-a quarter of a block in `tests.unit.simulator.test_disturbed_costs`, and a tenth of a block more."""
+"""Smallest share of the CPUs that is taken, or of a block that agents wait; less is normal."""
 _MOST = 0.9
 _SLICE_US = 3_000.0  # mean time of others that preempt an agent
 _OPERATION = ["worker", "job", "round", "load", "iteration"]
@@ -55,11 +52,10 @@ class Injection:
 def draw_injection(seed: int) -> Injection:
     rng = np.random.default_rng(seed)
     kind, spread = KINDS[rng.integers(len(KINDS))], _SPREAD[rng.integers(len(_SPREAD))]
-    least = LEAST_LASTING_WAIT if (kind, spread) == ("waits", "all blocks") else _LEAST[kind]
     return Injection(
         kind=kind,
         spread=spread,
-        share=float(np.exp(rng.uniform(np.log(least), np.log(_MOST)))),
+        share=float(np.exp(rng.uniform(np.log(_LEAST[kind]), np.log(_MOST)))),
         pollution=float(rng.uniform(0, 1)),
         seed=seed,
     )

@@ -72,7 +72,11 @@ def as_if_real(
     known = SimulationConfig.model_validate(record["config"])
     stored = {name: value for name, value in record["config"].items() if name in Config.model_fields}
     reported = {"config": stored, "simulation": None, "datapath": "kernel", "target": "softswitch"}
-    placed = {"workers": known.hosts.worker_cores, "servers": known.hosts.server_cores}
+    worker_cores, server_cores = known.hosts.worker_cores, known.hosts.server_cores
+    placed = {
+        "workers": list(range(worker_cores)),
+        "servers": list(range(worker_cores, worker_cores + server_cores)),
+    }
     (run / "run.json").write_text(json.dumps({**record, **reported, "placement": placed}))
     return run
 

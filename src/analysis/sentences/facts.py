@@ -12,6 +12,7 @@ from analysis.sentences.differences import amount, confidence, loss_noun, outcom
 from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS
 from analysis.summary import ProgramShare, Summary
+from analysis.unexplained_waits import NORMAL_WAITING
 from analysis.verdict import Claim
 from analysis.wording import change_with_interval, interval
 from foundation.designs.arms import arms_by_reference
@@ -167,7 +168,7 @@ def _disturbed_blocks(summary: Summary) -> Iterator[str]:
         f"{disturbance.MAX_STEAL_SHARE:.0%} of all CPU time, or other processes more than "
         f"{disturbance.MAX_OTHERS_CPU_SHARE:.0%}; or if one of these was above "
         f"{disturbance.UNUSUAL_FACTOR:.0f} times its median in the arm's earlier blocks: CPU pressure or a "
-        f"process's wait for a CPU (above {disturbance.NORMAL_WAITING:.0%} of the block), retransmissions "
+        f"process's wait for a CPU (above {NORMAL_WAITING:.0%} of the block), retransmissions "
         f"(above {disturbance.NORMAL_RETRANSMISSIONS}), how late the load generator was (above a period)."
     )
 

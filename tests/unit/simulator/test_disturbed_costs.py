@@ -34,7 +34,8 @@ SMALL = {
     "trace_steps": 100, "profile_lanes": 2_000,
     "workload": {"parameters": 2_000, "hot_parameters": 40, "keys_per_step": 50},
 }  # fmt: skip
-DRAWS, FAST_DRAWS = 200, 4
+DRAWS = range(200)
+FAST_DRAWS = (0, 1, 2, 3, 136)  # in all blocks of the last one agents wait for 12 %, and only waits are seen
 
 
 class QuietRun(NamedTuple):
@@ -93,7 +94,7 @@ def test_a_quiet_run_is_trusted_and_keeps_its_claims(
 
 @pytest.mark.parametrize(
     "seeds",
-    [range(FAST_DRAWS), pytest.param(range(FAST_DRAWS, DRAWS), marks=pytest.mark.soak)],
+    [FAST_DRAWS, pytest.param([*{*DRAWS} - {*FAST_DRAWS}], marks=pytest.mark.soak)],
     ids=["few", "many"],
 )
 def test_a_disturbed_run_claims_nothing_that_the_quiet_run_does_not_claim(

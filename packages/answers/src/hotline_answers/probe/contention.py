@@ -7,9 +7,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from analysis.disturbance import NORMAL_WAITING, RUN_QUEUE, cost_source, reasons_of_machine
+from analysis.disturbance import RUN_QUEUE, cost_source, reasons_of_machine
 from analysis.disturbed_blocks import SECOND, CostSources
 from analysis.record import Contention
+from analysis.unexplained_waits import NORMAL_WAITING
 from experiment.session import MachineCounters
 from hotline_answers.probe.processes import ServerProcesses
 from topologies.disturbance import read_contention
