@@ -72,7 +72,7 @@ def as_if_real(
     known = SimulationConfig.model_validate(record["config"])
     stored = {name: value for name, value in record["config"].items() if name in Config.model_fields}
     reported = {"config": stored, "simulation": None, "datapath": "kernel", "target": "softswitch"}
-    worker_cores, server_cores = known.hosts.worker_cores, known.hosts.server_cores
+    worker_cores, server_cores = known.hosts.worker_cores or 1, known.hosts.server_cores or 1
     placed = {
         "workers": list(range(worker_cores)),
         "servers": list(range(worker_cores, worker_cores + server_cores)),
