@@ -14,6 +14,7 @@ from foundation.protocol.header import padded_dim
 from hosts.keys import Indices, KeySpace, places_of_rows
 from hosts.workload.trace import MiniBatch
 from nativekit.compile import int64
+from nativekit.installed import HAS_NUMBA
 
 Floats: TypeAlias = NDArray[np.floating]
 Positions: TypeAlias = NDArray[np.integer]
@@ -96,6 +97,20 @@ def _heads(dims: Indices) -> NDArray[np.float64]:
     return heads
 
 
+def _add_terms_by_numpy(
+    logits: Floats, sample: Positions, column: Positions, x: Floats, weights: Floats
+) -> None:
+    terms = weights[column]
+    logits += np.bincount(sample, terms * x if len(x) else terms, len(logits))
+
+
+def _add_gradients_by_numpy(
+    gradient: Floats, sample: Positions, column: Positions, x: Floats, residual: Floats
+) -> None:
+    terms = residual[sample]
+    gradient += np.bincount(column, terms * x if len(x) else terms, len(gradient))
+
+
 @entry_point
 def _add_terms(logits: Floats, sample: Positions, column: Positions, x: Floats, weights: Floats) -> None:
     """Add weight times x (or 1, if x is empty) of each feature to its sample's logit."""
@@ -130,6 +145,13 @@ def to_fixed_point(numbers: Floats, scale: float) -> Values:
     return fixed_point.view(np.uint32)
 
 
+def _round_finite_by_numpy(numbers: Floats, scale: float, units: NDArray[np.int32]) -> int:
+    is_finite = np.isfinite(numbers)
+    n_finite = len(numbers) if is_finite.all() else int(np.argmin(is_finite))
+    units[:n_finite] = np.clip(np.rint(numbers[:n_finite] * scale), _INT32_MIN, _INT32_MAX)
+    return n_finite
+
+
 @entry_point
 def _round_finite(numbers: Floats, scale: float, units: NDArray[np.int32]) -> int:
     for i in range(len(numbers)):
@@ -137,3 +159,8 @@ def _round_finite(numbers: Floats, scale: float, units: NDArray[np.int32]) -> in
             return i
         units[i] = int64(min(max(np.rint(numbers[i] * scale), _INT32_MIN), _INT32_MAX))
     return len(numbers)
+
+
+if not HAS_NUMBA:  # the same in the same order, and 100 times faster than loops of plain Python
+    _add_terms, _add_gradients = _add_terms_by_numpy, _add_gradients_by_numpy
+    _round_finite = _round_finite_by_numpy

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.logs.access.block import Dims, Keys
-from foundation.logs.access.dictionary import Dictionary
+from foundation.logs.access.uncompiled import make_dictionary
 
 
 class DimsByKey:
     """The dim of each key so far (`block.KnownDims`); takes at most about 26 bytes of memory per key."""
 
     def __init__(self) -> None:
-        self._dictionary = Dictionary()
+        self._dictionary = make_dictionary()
         self._dims = np.zeros(0, np.uint8)
         """Dim of each key of the dictionary; 0 if it is not known."""
 

@@ -31,8 +31,10 @@ from foundation.logs.access.dims_by_key import DimsByKey
 from foundation.logs.access.registry import open_log
 from foundation.logs.access.rows import TableLog, text_columns_of
 from foundation.logs.access.source import expand
+from foundation.logs.access.uncompiled import count, make_dictionary, sort_steps
 from foundation.text import pluralize
 from nativekit.compile import cached_entry_point, int64
+from nativekit.installed import HAS_NUMBA
 from nativekit.records import Ints
 
 Accesses = NDArray[np.uint32]
@@ -201,7 +203,7 @@ class _LogReader:
         self, files: Sequence[Path], logs: Sequence[AccessLog], options: ReadOptions, progress: Progress
     ) -> None:
         self.bad = BadRows(options.skip_bad)
-        self.dictionary = Dictionary()
+        self.dictionary = make_dictionary()
         self.dims = DimsByKey()
         self.tables = AccessTables(self.dims)
         self.has_pulls = False
@@ -386,5 +388,8 @@ def _count_plain(accesses: Accesses, ignored_bits: int, counts: Ints) -> None:
             counts[index] += 1
 
 
-_count = cached_entry_point(_count_plain, Path(__file__).parent, SOURCES)
-_sort_steps = cached_entry_point(_sort_steps_plain, Path(__file__).parent, SOURCES)
+if HAS_NUMBA:
+    _count = cached_entry_point(_count_plain, Path(__file__).parent, SOURCES)
+    _sort_steps = cached_entry_point(_sort_steps_plain, Path(__file__).parent, SOURCES)
+else:
+    _count, _sort_steps = count, sort_steps
