@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import pytest
 
-from foundation.checkout import ROOT
+from foundation.checkout import ROOT, environment_with_checkout
 from foundation.protocol.header import HOTLINE_PORT, VERSION
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.warm_processes import WarmProcess, warm_process
@@ -69,7 +69,10 @@ def _write(module: str, config: Mapping[str, object], directory: Path) -> Path:
 
 
 class Agent:
-    """An agent's process: a fork of one that has imported it, as in a run; new if it `is_fresh`."""
+    """An agent's process: a fork of one that has imported it, as in a run; new if it `is_fresh`.
+
+    With `python` it is new, too, and that interpreter's.
+    """
 
     def __init__(
         self,
@@ -78,14 +81,16 @@ class Agent:
         directory: Path,
         errors: IO[str] | None = None,
         is_fresh: bool = False,
+        python: Path | None = None,
     ) -> None:
         arguments, pipe = ("--config", str(_write(module, config, directory))), subprocess.PIPE
         self.process: WarmProcess | subprocess.Popen[str]
-        if is_fresh:
-            command = [sys.executable, "-m", module, *arguments]
+        if is_fresh or python is not None:
+            command = [str(python or sys.executable), "-m", module, *arguments]
             self.process = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=errors, text=True, cwd=ROOT
-            )
+                command, stdin=pipe, stdout=pipe, stderr=errors, text=True, cwd=ROOT,
+                env=environment_with_checkout(),
+            )  # fmt: skip
         else:
             self.process = warm_process(module, *arguments, stdin=pipe, stdout=pipe, stderr=errors)
         self.first = self.read(if_ended="{}")

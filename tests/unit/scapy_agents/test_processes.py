@@ -19,6 +19,7 @@ from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
 from tests.harness import agents
 from tests.harness.agents import Agent, refusal
+from tests.harness.ground_floor import make_ground_floor
 
 SIZE = 3000
 JOBS = {1: "baseline", 2: "proxy"}
@@ -53,20 +54,28 @@ def worker_config(log_dir: Path, **changes: object) -> dict[str, object]:
 
 
 def values_after_training(
-    log_dir: Path, worker_module: str, server_modules: tuple[str, str], steps: int, dim: int = 1
+    log_dir: Path,
+    worker_module: str,
+    server_modules: tuple[str, str],
+    steps: int,
+    dim: int = 1,
+    python: Path | None = None,
 ) -> dict[str, object]:
     """Train in a closed loop on the trace's rows; return what the agents say and hold.
 
-    Rows of one dim may have padding behind `dim` values.
+    Rows of one dim may have padding behind `dim` values. `python` runs the agents.
     """
     space = Trace.load(log_dir.parent / "trace").space
     of_rows = {"row_ranges": [list(each) for each in space.ranges]}
     with ExitStack() as stack:
         servers = [
-            stack.enter_context(closing(Agent(module, server_config(log_dir, ps, **of_rows), log_dir)))
+            stack.enter_context(
+                closing(Agent(module, server_config(log_dir, ps, **of_rows), log_dir, python=python))
+            )
             for ps, module in enumerate(server_modules)
         ]
-        worker = stack.enter_context(closing(Agent(worker_module, worker_config(log_dir, dim=dim), log_dir)))
+        settings = worker_config(log_dir, dim=dim)
+        worker = stack.enter_context(closing(Agent(worker_module, settings, log_dir, python=python)))
         answer = worker.call(cmd="run", job=1, first_step=0, steps=steps, round=2)
         assert answer["ok"] and answer["malformed"] == 0 and answer["steps"] == steps
         assert worker.call(cmd="empty", job=1, count=4)["ok"]
@@ -116,6 +125,14 @@ def test_agents_of_scapy_train_rows(log_dir: Path, ranges: RowRanges, dim: int) 
     assert found["values"] == sent.tolist() and sent.any()
     expected = values_after_training(log_dir, COMPILED_WORKER, (COMPILED_SERVER,) * 2, steps=4, dim=dim)
     assert found == expected
+
+
+def test_agents_of_scapy_without_numba_train_the_model_of_compiled_ones(
+    log_dir: Path, tmp_path: Path
+) -> None:
+    python = make_ground_floor(tmp_path / "environment")
+    found = values_after_training(log_dir, WORKER, (SERVER, SERVER), steps=5, python=python)
+    assert found == values_after_training(log_dir, COMPILED_WORKER, (COMPILED_SERVER,) * 2, steps=5)
 
 
 def test_agents_of_scapy_write_logs_of_rpcs_operations_and_updates(log_dir: Path) -> None:

@@ -1,0 +1,78 @@
+"""What a run on BMv2 with agents of Scapy needs is imported, and computes the same, without numba."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foundation.checkout import ROOT, environment_with_checkout
+from switch_harness.wording import says_in_one_line
+from tests.harness.ground_floor import make_ground_floor
+from tests.harness.ground_floor_probe import computed
+
+TABLES = "iteration,table,key\n" + "".join(
+    f"{i // 7},{'users' if i % 3 else 'items'},{i * i % 101}\n" for i in range(700)
+)
+UNORDERED = "timestamp,key,op\n" + "".join(
+    f"{(i * 37) % 500},{i * 7919 % 211},{'read' if i % 2 else 'update'}\n" for i in range(2_000)
+)
+NEEDS_NUMBA = {"hotline.explain"}
+NEEDS_TORCH = {"hotline.torch", "hotline.torch.arguments", "hotline.torch.embedding"}
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with the packages of the ground floor."""
+    return make_ground_floor(tmp_path_factory.mktemp("ground-floor") / "environment")
+
+
+def run(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [python, "-m", *arguments], capture_output=True, text=True, cwd=ROOT, env=environment_with_checkout()
+    )
+
+
+def probe(python: Path, log: Path) -> dict[str, Any]:
+    done = run(python, "tests.harness.ground_floor_probe", str(log))
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("text", [TABLES, UNORDERED], ids=["tables", "unordered"])
+def test_the_ground_floor_computes_without_numba_what_compiled_code_computes(
+    python: Path, tmp_path: Path, text: str
+) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(text)
+    found, expected = probe(python, log), computed(log)
+    assert {name: found[name] for name in expected} == expected
+    assert {"numba", "llvmlite", "scipy", "plotly", "jinja2"}.isdisjoint(found["packages"])
+    assert found["failed"].keys() == NEEDS_NUMBA | NEEDS_TORCH
+    squares = [key * key for key in range(len(expected["scapy"]["rows"]))]
+    assert expected["machines"]["pulled"] == squares == [row for [row] in expected["scapy"]["rows"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "subject"),
+    [
+        (("hotline.cli", "run", "TARGET=bmv2"), "CODEC=fast"),
+        (("hotline.cli", "run", "TARGET=bmv2", "CODEC=mixed"), "CODEC=mixed"),
+        (("hotline.cli", "simulate"), "a simulation"),
+        (("hotline.cli", "faults"), "hotline faults"),
+        (("hotline.cli", "explain", "push"), "hotline explain"),
+        (("softswitch", "--no-p4"), "softswitch"),
+        (("softswitch", "explain"), "softswitch"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_a_command_that_needs_numba_names_numba_and_how_to_install_it(
+    python: Path, arguments: tuple[str, ...], subject: str
+) -> None:
+    done = run(python, *arguments)
+    assert done.returncode == 1 and not done.stdout
+    assert says_in_one_line(done.stderr, subject, "numba", "llvmlite", "pip install")
