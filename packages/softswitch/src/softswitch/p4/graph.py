@@ -152,19 +152,21 @@ class GraphBuilder:
                 if id(items) not in built:
                     built[id(items)] = self._sequence(items, following)
                 next_nodes[index] = built[id(items)]
+        # BMv2 has no default action in tables with an action profile: a miss goes on as after `NoAction`.
         default: ir.Invocation | None = spec.default
         without_action = on_miss if is_by_hit else following
-        if spec.profile is not None and self._does_nothing(spec.default.action):
-            # BMv2 has no default entries of such tables; without one, a miss does nothing, too.
+        if spec.profile is not None:
             default = None
-            without_action = on_miss if is_by_hit else next_nodes[spec.default.action]
+            if not is_by_hit and self._does_nothing(spec.default):
+                without_action = next_nodes[spec.default.action]
         table = ir.Table(
             name=spec.name, key=spec.key, actions=spec.actions, default=default,
             default_is_const=default is not None and spec.default_is_const, const_entries=spec.entries,
-            size=len(spec.entries) or spec.size, has_counter=spec.has_counter, next_nodes=next_nodes,
-            next_on_hit=on_hit, next_on_miss=on_miss, branches_on_hit=is_by_hit,
-            next_without_action=without_action, profile=spec.profile, meter=spec.meter,
-            has_idle_timeout=spec.has_idle_timeout, is_immutable=bool(spec.entries), location=spec.location,
+            size=len(spec.entries) or spec.size,  # BMv2 lets nobody add entries to these
+            has_counter=spec.has_counter, next_nodes=next_nodes, next_on_hit=on_hit, next_on_miss=on_miss,
+            branches_on_hit=is_by_hit, next_without_action=without_action, profile=spec.profile,
+            meter=spec.meter, has_idle_timeout=spec.has_idle_timeout, is_immutable=bool(spec.entries),
+            location=spec.location,
         )  # fmt: skip
         known = self._nodes.get(spec.name)
         if known is not None and known != table:
@@ -177,8 +179,8 @@ class GraphBuilder:
         self._nodes[spec.name] = table
         return spec.name
 
-    def _does_nothing(self, action: int) -> bool:
-        return not self._actions[action].body
+    def _does_nothing(self, invocation: ir.Invocation) -> bool:
+        return not self._actions[invocation.action].body
 
 
 def _reachable(items: list[Item]) -> list[Item]:
