@@ -17,7 +17,7 @@ _FRAME = """\
 #include <core.p4>
 #include <v1model.p4>
 header first_t { bit<8> kind; bit<8> count; int<8> signed; bit<16> value; bit<1> flag; bit<7> rest; }
-header second_t { bit<16> value; }
+header second_t { bit<16> value; bool is_on; bit<7> rest; }
 header list_t { bit<8> length; varbit<64> data; bit<8> tail; }
 header_union either_t { first_t first; second_t second; }
 struct headers_t {

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from softswitch import ir
+from softswitch.load import load_program
 from softswitch.p4.compiler import compile_file
 from switch_harness import PROGRAMS
 from switch_harness.small_programs import compile_small, primitives, written_json
@@ -98,6 +100,8 @@ VALUES = {
     "hdr.many[meta.position].second.setValid();": "access_union_header",
     "hdr.first.value = hdr.many[meta.position].second.value;": "dereference_union_stack",
     "meta.is_set = hdr.first == hdr.other;": "and",
+    "meta.is_set = !(meta.is_set ? hdr.first.isValid() : hdr.other.isValid());": "not",
+    "meta.is_set = !hdr.items[meta.position].is_on;": "not",
     "hdr.one = hdr.two;": None,
 }
 
@@ -132,6 +136,11 @@ STATES = {
         ["extract"] + ["advance"] * 2,
     ),
     "verify": ("verify(hdr.first.kind > 3 && meta.is_set, error.NoMatch);", ["extract", "verify"]),
+    "computed error": (
+        "verify(meta.is_set, meta.is_set ? error.NoMatch : meta.problem);",
+        ["extract", "verify"],
+    ),
+    "last element": ("hdr.first.value = hdr.items.last.value;", ["extract", "set"]),
     "set": ("hdr.first.value = (bit<16>) hdr.first.kind + 1;", ["extract", "set"]),
     "primitive": (
         "hdr.other = hdr.first; hdr.items[meta.position].value = 3;",
@@ -139,6 +148,10 @@ STATES = {
     ),
     "lookahead": ("hdr.first.value = 1 + packet.lookahead<bit<16>>();", ["extract", "set", "set"]),
     "signed lookahead": ("hdr.first.signed = packet.lookahead<int<8>>();", ["extract", "set", "set"]),
+    "lookahead of a header": (
+        "hdr.first = packet.lookahead<first_t>();",
+        ["extract", "primitive", *["set"] * 7, "primitive"],
+    ),
     "assert": ("assert(hdr.first.isValid());", ["extract", "primitive"]),
 }
 
@@ -226,3 +239,28 @@ def test_messages_are_numbered_as_the_loader_finds_them(tmp_path: Path) -> None:
     )
     assert lowered.program.messages == ("parser", "action", "control", "deparser")
     written_json(lowered)
+
+
+def test_a_signed_bit_is_not_its_own_truth_value(tmp_path: Path) -> None:
+    """It is 0 or -1."""
+    document = written_json(compile_small(tmp_path, ingress="if (meta.is_set) { hdr.first.kind = 1; }"))
+    [scalars] = [each for each in document["header_types"] if each["name"] == "scalars_0"]
+    for is_signed in (False, True):
+        for field in scalars["fields"]:
+            field[2] = is_signed and field[1] == 1
+        nodes = load_program(json.dumps(document)).ingress.nodes.values()
+        [condition] = [node.condition for node in nodes if isinstance(node, ir.Conditional)]
+        assert isinstance(condition, ir.Binary if is_signed else ir.FieldRef)
+
+
+def test_reordered_stacks_keep_their_uses(tmp_path: Path) -> None:
+    parser = "packet.extract(hdr.items.next); packet.extract(hdr.more.next.second); transition accept;"
+    body = "hdr.items.push_front(1); hdr.more = hdr.many; hdr.first.kind = (bit<8>) hdr.others.lastIndex;"
+    document = written_json(compile_small(tmp_path, parser=parser, ingress=body))
+    [state] = document["parsers"][0]["parse_states"]
+    extracted = [operation["parameters"][0]["value"] for operation in state["parser_ops"]]
+    assert extracted == ["first", "items", ["more", "second"]]
+    push, copy, index = primitives(document)
+    assert push["parameters"][0]["value"] == "items"
+    assert [each["value"] for each in copy["parameters"]] == ["more", "many"]
+    assert '{"type": "header_stack", "value": "others"}' in json.dumps(index)

@@ -96,6 +96,15 @@ def test_a_table_of_a_profile_has_no_default_entry(tmp_path: Path) -> None:
     key = "key = { hdr.first.kind: exact; hdr.first.value: selector; }"
     table = table_json(tmp_path, key, "implementation = chosen;", declarations)
     assert (table["type"], table["action_profile"]) == ("indirect_ws", "I.chosen")
+    key = "key = { hdr.first.kind: exact; }"
+    properties = "implementation = plain; const default_action = NoAction();"
+    assert "default_entry" not in table_json(tmp_path, key, properties, declarations)
+
+
+def test_a_selector_has_the_fields_of_its_key(tmp_path: Path) -> None:
+    declarations = "action_selector(HashAlgorithm.crc16, 32, 8) chosen;"
+    key = "key = { hdr.first.kind: exact; hdr.first.value: selector; }"
+    table = table_json(tmp_path, key, "implementation = chosen;", declarations)
     [profile] = table["document"]["pipelines"][0]["action_profiles"]
     assert profile["max_size"] == 32
     assert profile["selector"]["input"] == [{"type": "field", "value": ["first", "value"]}]
@@ -178,7 +187,7 @@ def test_lists_of_fields_have_ids(tmp_path: Path) -> None:
         (2, []),
     ]
     [digest] = document["learn_lists"]
-    assert digest["elements"] == [{"type": "field", "value": ["second", "value"]}]
+    assert [each["value"][1] for each in digest["elements"]] == ["value", "is_on", "rest"]
     assert digest["source_info"]["line"] > 0
 
 
@@ -214,7 +223,8 @@ def test_stacks_of_unions_come_after_stacks_of_headers(tmp_path: Path) -> None:
 
 
 def test_two_variables_of_one_name_are_two_stacks(tmp_path: Path) -> None:
-    body = "second_t[2] s; s[0].setValid(); s.push_front(1); hdr.first.value = s[1].value;"
+    union = "either_t u; u.second.setValid();"
+    body = f"{union} second_t[2] s; s[0].setValid(); s.push_front(1); hdr.first.value = s[1].value;"
     controls = f"control C(inout headers_t hdr) {{ apply {{ {body} }} }}"
     document = written_json(
         compile_small(tmp_path, declarations=controls, ingress="C.apply(hdr); C.apply(hdr);")
