@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from softswitch import ir
@@ -70,6 +70,14 @@ class ParserLowering(TableLowering):
         widths = tuple(self._widths(given.element, declaration))
         self.value_sets.append(ir.ValueSet(name, widths, size))
         self.value_set_declarations.append((declaration, name))
+
+    def finished_value_sets(self) -> tuple[ir.ValueSet, ...]:
+        """Return the value sets; BMv2's JSON has the widths of a member's parts only in a select."""
+        used = {case.value_set for state in self.states if state is not None for case in state.cases}
+        return tuple(
+            each if number in used else replace(each, widths=(sum(each.widths),))
+            for number, each in enumerate(self.value_sets)
+        )
 
     def _widths(self, given: types.Type, node: tree.Node) -> list[int]:
         value = self.flat(self.default_value(given, node), node)

@@ -65,7 +65,7 @@ class ProgramLowering(ParserLowering):
             headers=self.storage.finish(), stacks=tuple(self.storage.stacks), unions=tuple(self.storage.unions),
             errors={name: i for i, name in enumerate(self.facts.errors)},
             parser=tuple(state for state in self.states if state is not None), start_state=start,
-            value_sets=tuple(self.value_sets), verify=verify, actions=tuple(self.actions), ingress=ingress,
+            value_sets=self.finished_value_sets(), verify=verify, actions=tuple(self.actions), ingress=ingress,
             egress=egress, update=update, deparser_body=deparser_body, deparser=tuple(self._emitted),
             counters=tuple(ir.Counter(each.path, each.integer("size")) for each in self.counters),
             meters=tuple(

@@ -100,8 +100,8 @@ class Storage:
         match types.representation(given):
             case types.Bits(width, signed):
                 return ir.FieldType(name, width, signed=signed)
-            case types.Varbit(width):
-                return ir.FieldType(name, width, varbit=True)
+            case types.Varbit(width):  # BMv2 has its length in bytes
+                return ir.FieldType(name, -(-width // 8) * 8, varbit=True)
             case types.BOOL:
                 return ir.FieldType(name, 1)
         raise SourceError(node.position, f"expected a type that the switch can store, got {given}")
@@ -130,6 +130,10 @@ class Storage:
             raise SourceError(
                 node.position,
                 f"expected a header of whole bytes, {given} has {bits} bits; {padding} more fill the last byte",
+            )
+        if varbits and sum(each.width for each in fields[: fields.index(varbits[0])]) % 8:
+            raise SourceError(
+                node.position, f"expected the varbit field of {given} to begin at a whole byte"
             )
         index = self._add(HeaderLayout(self.unique(name), str(given), fields))
         return operands.Header(index, given)

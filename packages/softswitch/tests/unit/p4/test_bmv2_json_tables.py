@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from softswitch import ir
+from softswitch.p4.diagnostics import CompileError
 from switch_harness.small_programs import Json, compile_small, primitives, written_json
 
 TABLE = """
@@ -211,6 +213,29 @@ def test_headers_have_types_and_groups(tmp_path: Path) -> None:
     assert document["errors"][:2] == [["NoError", 0], ["PacketTooShort", 1]]
     assert document["__meta__"]["version"] == [2, 23]
     assert document["program"].endswith("small.p4")
+
+
+def test_a_value_set_that_no_select_uses_has_one_width(tmp_path: Path) -> None:
+    """The JSON has only the sum."""
+    declarations = "struct pair_t { bit<8> kind; bit<16> value; }"
+    lowered = compile_small(tmp_path, declarations=declarations, parser_locals="value_set<pair_t>(7) pairs;")
+    assert lowered.program.value_sets == (ir.ValueSet("P.pairs", (24,), 7),)
+    written_json(lowered)
+
+
+def test_a_varbit_field_has_whole_bytes(tmp_path: Path) -> None:
+    declarations = "header odd_t { bit<4> length; bit<4> kind; varbit<12> data; }"
+    document = written_json(
+        compile_small(tmp_path, declarations=declarations, ingress="odd_t odd; odd.setValid();")
+    )
+    [odd] = [each for each in document["header_types"] if each["name"] == "odd_t"]
+    assert odd["max_length"] == 3
+
+
+def test_a_varbit_field_within_a_byte_is_refused(tmp_path: Path) -> None:
+    declarations = "header odd_t { bit<4> length; varbit<16> data; bit<4> kind; }"
+    with pytest.raises(CompileError, match="the varbit field of odd_t to begin at a whole byte"):
+        compile_small(tmp_path, declarations=declarations, ingress="odd_t odd; odd.setValid();")
 
 
 def test_stacks_of_unions_come_after_stacks_of_headers(tmp_path: Path) -> None:
