@@ -71,8 +71,6 @@ class TableWriter:
 
     def _table(self, table: ir.Table) -> Json:
         kinds = {part.kind for part in table.key}
-        if ir.MatchKind.OPTIONAL in kinds:
-            kinds.add(ir.MatchKind.TERNARY)
         made: Json = {
             "name": table.name,
             "id": next(self._table_ids),

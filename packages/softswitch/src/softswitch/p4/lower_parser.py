@@ -201,7 +201,8 @@ class ParserLowering(TableLowering):
         cases: list[ir.Case] = []
         for case in state.next.cases:
             cases += self._cases(case, kinds, widths, targets[case.state], frame)
-            if (always := next((i for i, each in enumerate(cases) if _matches_always(each)), None)) is not None:
+            always = next((i for i, each in enumerate(cases) if _matches_always(each)), None)
+            if always is not None:
                 del cases[always + 1 :]
                 break
         return Ending(tuple(parts), tuple(cases))

@@ -60,7 +60,7 @@ def test_entries_are_written_with_places_and_priorities(tmp_path: Path) -> None:
     }"""
     table = table_json(tmp_path, f"key = {{ {parts} }}", entries)
     first, second = table["entries"]
-    assert [match["match_type"] for match in first["match_key"]] == ["ternary", "lpm", "range", "optional"]
+    assert [match["match_type"] for match in first["match_key"]] == ["ternary", "lpm", "range", "ternary"]
     assert first["match_key"][1] == {"match_type": "lpm", "key": "0x1200", "prefix_length": 8}
     assert first["match_key"][2] == {"match_type": "range", "start": "0x03", "end": "0x05"}
     assert first["action_entry"]["action_data"] == ["0x0034", "0x01"]
