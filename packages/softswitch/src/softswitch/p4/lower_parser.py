@@ -6,6 +6,7 @@ from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TypeGuard
 
 from softswitch import ir
 from softswitch.p4 import arithmetic, operands, tree, types
@@ -190,9 +191,10 @@ class ParserLowering(TableLowering):
         for value in state.next.values:
             for part in self.flat(self.lower(value, frame), value):
                 expression = part.expression
-                if not _is_key_part(expression):
-                    expression = self.saved(Scalar(expression, part.type), frame, value)
-                parts.append(expression)
+                if _is_key_part(expression):
+                    parts.append(expression)
+                else:
+                    parts.append(self.saved(Scalar(expression, part.type), frame, value))
                 kinds.append(part.type)
         if not parts:
             first = state.next.cases[0].state if state.next.cases else "reject"
@@ -328,7 +330,7 @@ class ParserLowering(TableLowering):
         )  # fmt: skip
 
 
-def _is_key_part(expression: ir.Expression) -> bool:
+def _is_key_part(expression: ir.Expression) -> TypeGuard[ir.KeyPart]:
     """Return whether BMv2 can select on an expression: a field, also of the last element of a stack."""
     match expression:
         case ir.FieldRef() | ir.Lookahead():
