@@ -35,7 +35,14 @@ def ours(name: str) -> ir.Program:
 
 
 def test_each_program_has_a_reference() -> None:
-    assert {file.name.removesuffix(".json.xz") for file in REFERENCES.iterdir()} == PROGRAMS.keys()
+    for suffix in (".json.xz", ".p4info.txtpb.xz"):
+        assert {file.name.removesuffix(suffix) for file in REFERENCES.glob(f"*{suffix}")} == PROGRAMS.keys()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_p4info_of_a_program_equals_the_text_of_p4c(name: str) -> None:
+    expected = lzma.decompress((REFERENCES / f"{name}.p4info.txtpb.xz").read_bytes()).decode()
+    assert PROGRAMS[name].p4info.read_text() == expected
 
 
 def objects_of(program: ir.Program) -> dict[str, object]:
