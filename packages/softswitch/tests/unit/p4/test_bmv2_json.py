@@ -13,7 +13,7 @@ from softswitch.p4.compiler import compile_file
 from switch_harness import PROGRAMS
 from switch_harness.small_programs import compile_small, primitives, written_json
 
-P4SRC = Path(__file__).parents[4] / "p4src"
+P4SRC = Path(__file__).parents[5] / "p4src"
 SOURCES = [
     *sorted(PROGRAMS.parent.glob("*.p4")),
     *(P4SRC / name / f"{name}.p4" for name in ("none", "collect", "hotset")),
