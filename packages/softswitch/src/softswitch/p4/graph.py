@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from softswitch import ir
+from softswitch.ir.graph import successors
 from softswitch.p4.diagnostics import Position, SourceError
 from softswitch.p4.flow import EXIT, Apply, Branch, Item, Label, Leave, Loop, Part, Step, Unit
 from softswitch.p4.linear import action_body
@@ -41,20 +43,27 @@ class GraphBuilder:
         add_message: Callable[[str], int],
         hidden: set[int],
         names: set[str],
+        make_field: Callable[[], ir.FieldRef],
     ) -> None:
-        """`hidden` and `names` collect the actions made here, and the names of nodes, for all controls."""
+        """`hidden` and `names` collect the actions made here, and the names of nodes, for all controls.
+
+        `make_field` makes a field of metadata that is 0 at the beginning, for a small number.
+        """
         self._name, self._specs, self._actions, self._add_message = name, specs, actions, add_message
         self._hidden = hidden
         self._nodes: dict[str, ir.Table | ir.Conditional] = {}
         self._labels: dict[Label, str | None] = {EXIT: None}
         self._names = names
         self._blocks: dict[tuple[object, ...], str] = {}
+        self._make_field = make_field
+        self._places: dict[str, tuple[ir.FieldRef, int]] = {}
 
     def build(self, items: list[Item], after: list[Item]) -> ir.Control:
         """Build the control from its items; `after` runs at its end, however that is reached."""
         end = self._sequence(after, None)
         self._labels[EXIT] = end
         start = self._sequence(items, end)
+        self._check_order()
         return ir.Control(self._name, start, dict(reversed(self._nodes.items())))
 
     def _sequence(self, items: list[Item], following: str | None) -> str | None:
@@ -168,19 +177,78 @@ class GraphBuilder:
             meter=spec.meter, has_idle_timeout=spec.has_idle_timeout, is_immutable=bool(spec.entries),
             location=spec.location,
         )  # fmt: skip
-        known = self._nodes.get(spec.name)
-        if known is not None and known != table:
-            raise SourceError(
-                item.position,
-                f"expected one place where the table {spec.name} is applied, or the same statements after each",
-            )
+        known = self._nodes.pop(spec.name, None)
+        start = spec.name
+        if isinstance(known, ir.Table) and known != table:
+            table, start = self._applied_again(known, table, item)
         # Last, so that the node precedes what follows it when the order is reversed.
-        self._nodes.pop(spec.name, None)
         self._nodes[spec.name] = table
-        return spec.name
+        return start
+
+    def _applied_again(self, known: ir.Table, table: ir.Table, item: Apply) -> tuple[ir.Table, str]:
+        """Return a table that is applied in a further place, and the node with which that place begins.
+
+        The place stores its number before, by which conditions after the table tell the places apart.
+        """
+        field, number = self._places.get(known.name) or (self._make_field(), 0)
+        self._places[known.name] = field, number + 1
+        number += 1
+        if known.branches_on_hit != table.branches_on_hit:
+            known, table = (_by_hit(each, item.position) for each in (known, table))
+
+        def choose(here: str | None, elsewhere: str | None) -> str | None:
+            if here == elsewhere:
+                return here
+            name = self._unique(f"node_{self._place(item.position)}")
+            condition = ir.Binary(ir.Op.EQ, field, ir.Constant(number))
+            location = f"{item.position.file}:{item.position.line}"
+            self._nodes[name] = ir.Conditional(name, condition, here, elsewhere, location)
+            return name
+
+        next_nodes = {i: choose(table.next_nodes[i], known.next_nodes[i]) for i in table.actions}
+        merged = replace(
+            table,
+            next_nodes=next_nodes,
+            next_on_hit=choose(table.next_on_hit, known.next_on_hit),
+            next_on_miss=choose(table.next_on_miss, known.next_on_miss),
+            next_without_action=choose(table.next_without_action, known.next_without_action),
+        )
+        if merged.branches_on_hit:
+            merged = replace(merged, next_without_action=merged.next_on_miss)
+        step = Step(ir.Assign(field, ir.Constant(number)), item.position)
+        start = self._block([step], item.position, table.name)
+        assert start is not None
+        return merged, start
+
+    def _check_order(self) -> None:
+        """Raise `SourceError` if a table is reached again after it was applied, which BMv2 cannot do."""
+        for name in self._places:
+            pending, seen = successors(self._nodes[name]), set[str]()
+            while pending:
+                each = pending.pop()
+                if each == name:
+                    file, _, line = self._nodes[name].location.rpartition(":")
+                    position = Position(file, int(line), 1)
+                    raise SourceError(position, f"expected the table {name} to be applied once in each way through the control")
+                if each not in seen:
+                    seen.add(each)
+                    pending += successors(self._nodes[each])
 
     def _does_nothing(self, invocation: ir.Invocation) -> bool:
         return not self._actions[invocation.action].body
+
+
+def _by_hit(table: ir.Table, position: Position) -> ir.Table:
+    """Return a table that goes on by hit or miss, if it goes on alike after all actions."""
+    if table.branches_on_hit:
+        return table
+    following = {*table.next_nodes.values(), table.next_without_action}
+    if len(following) > 1:
+        raise SourceError(position, f"expected branches of one kind wherever the table {table.name} is applied")
+    [name] = following
+    return replace(
+        table, next_nodes=dict.fromkeys(table.actions), next_on_hit=name, next_on_miss=name, branches_on_hit=True
+    )
 
 
 def _reachable(items: list[Item]) -> list[Item]:

@@ -159,7 +159,10 @@ class ProgramLowering(ParserLowering):
         part = Part(frame.return_label, frame.items)
         self.control_body(declaration, frame)
         names.update(self.tables)
-        builder = GraphBuilder(name, self.tables, self.actions, self.add_message, hidden, names)
+        builder = GraphBuilder(
+            name, self.tables, self.actions, self.add_message, hidden, names,
+            make_field=lambda: self.storage.scalar(types.Bits(8), "place", declaration),
+        )  # fmt: skip
         return builder.build([part], after)
 
     def _finished_profiles(self) -> tuple[ir.ActionProfile, ...]:
