@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import pickle
 import threading
 import time
@@ -27,6 +28,7 @@ from nativekit.llvm import Compiled, Function, Generated, Module
 F = TypeVar("F", bound=Function)
 
 _PACKAGE = Path(__file__).parent
+_LOG = logging.getLogger(__name__)
 _folder_lock = threading.Lock()
 
 _numba: Module = numba
@@ -68,7 +70,11 @@ class _CodeFiles:
         content = read_entry(self._path_of(key))
         if content is None:
             return None
-        version, stored_key, data = pickle.loads(content)
+        try:
+            version, stored_key, data = pickle.loads(content)
+        except Exception as error:  # of any kind: an older nativekit had other classes, or in other modules
+            _LOG.info("%s is of an older version, and is replaced: %s", self._path_of(key), error)
+            return None
         return data if (version, stored_key) == (self._version, key) else None
 
     def save(self, key: object, data: object) -> None:

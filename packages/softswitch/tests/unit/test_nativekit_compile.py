@@ -122,3 +122,14 @@ def test_cached_machine_code_belongs_to_one_signature_and_one_source_version(tmp
     assert (files.load(one), files.load(other), newer.load(one)) == ("code", None, None)
     newer.save(one, "newer code")
     assert (newer.load(one), files.load(one), len(list(tmp_path.iterdir()))) == ("newer code", None, 1)
+
+
+def test_cached_machine_code_of_a_version_whose_classes_are_gone_is_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A class that an older version had in a module cannot be unpickled after it has moved."""
+    files, key = compiling._CodeFiles(tmp_path, "function", 1), SameText(1)
+    files.save(key, SameText(2))
+    assert files.load(key) == SameText(2)
+    monkeypatch.delattr(sys.modules[__name__], "SameText")
+    assert files.load(key) is None
