@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softswitch.p4 import tree, types
+from softswitch.p4.abstract_methods import check_constructor_call
+from softswitch.p4.argument_rules import check_argument, check_inferred, check_packet_call
 from softswitch.p4.check_expressions import ExpressionChecker
 from softswitch.p4.constants import struct_substitution
 from softswitch.p4.diagnostics import SourceError
@@ -36,6 +38,10 @@ class CallChecker(ExpressionChecker):
             chosen = self._choose(call, candidates, callee.name)
             self.facts.references[callee] = chosen
             if isinstance(chosen, tree.Action):
+                if call.type_arguments:
+                    raise SourceError(
+                        call.position, f"expected no type arguments of the action `{callee.name}`"
+                    )
                 return self._bind(call, chosen, "action", {}, scope, None)
             return self._bind(call, chosen, "function", self._explicit(call, chosen, scope), scope, wanted)
         if isinstance(declaration, tree.Extern | tree.Control | tree.Parser | tree.Package):
@@ -72,6 +78,8 @@ class CallChecker(ExpressionChecker):
             if isinstance(found, tree.Control | tree.Parser):
                 return self._direct(call, found, (), name, scope)
         receiver = types.base_of(self.check_expression(base, scope))
+        if receiver == types.UNKNOWN and self.sources.errors:
+            return types.UNKNOWN  # the cause is reported
         if name in _SIZES and not isinstance(receiver, types.Object):
             return self._size(call, name, receiver)
         match receiver:
@@ -88,6 +96,7 @@ class CallChecker(ExpressionChecker):
                 if len(call.arguments) != 1 or call.arguments[0].value is None:
                     raise SourceError(call.position, f"expected one argument of `{name}`, the number of elements")
                 self.check_expression(call.arguments[0].value, scope)
+                self.check_compile_time(call.arguments[0].value)
                 self.check_assignable(base)
                 target = Target("builtin", receiver=base, name=name, arguments=list(call.arguments))
                 self.facts.calls[call] = target
@@ -106,7 +115,7 @@ class CallChecker(ExpressionChecker):
         raise SourceError(call.position, f"expected a method of {receiver}, got `{name}`")
 
     def _size(self, call: tree.Call, name: str, given: types.Type) -> types.Type:
-        if call.arguments:
+        if call.arguments or call.type_arguments:
             raise SourceError(call.position, f"expected no arguments of `{name}`")
         self.facts.calls[call] = Target("size", name=name, type=given)
         return types.INT
@@ -134,7 +143,10 @@ class CallChecker(ExpressionChecker):
         assert isinstance(chosen, tree.Function)
         known = {**struct_substitution(extern, arguments), **self._explicit(call, chosen, scope)}
         known = {variable: value for variable, value in known.items() if value != types.UNKNOWN}
-        return self._bind(call, chosen, "method", known, scope, wanted, receiver=callee.base)
+        returned = self._bind(call, chosen, "method", known, scope, wanted, receiver=callee.base)
+        if extern.name == "packet_in":
+            check_packet_call(call, self.facts)
+        return returned
 
     # -- arguments
 
@@ -159,9 +171,10 @@ class CallChecker(ExpressionChecker):
         returned = self.facts.returns.get(chosen, types.VOID)
         if wanted is not None and types.has_variables(types.substitute(returned, known)):
             unify(returned, wanted, known, self.facts)
-        self.facts.calls[call] = Target(
-            kind, chosen, receiver, chosen.name, chosen.parameters, arguments, dict(known)
-        )
+        target = Target(kind, chosen, receiver, chosen.name, chosen.parameters, arguments, dict(known))
+        if isinstance(chosen, tree.Function):
+            check_inferred(call, target, self.facts)
+        self.facts.calls[call] = target
         return types.substitute(returned, known)
 
     def match_arguments(
@@ -205,6 +218,7 @@ class CallChecker(ExpressionChecker):
             value = argument.value
             expected = None if types.has_variables(wanted) and not isinstance(wanted, types.Struct) else wanted
             found = self.check_expression(value, scope, expected)
+            check_argument(value, parameter, found)
             if parameter.direction in ("out", "inout"):
                 self.check_assignable(value)
                 if not unify(wanted, found, known, self.facts) or not unify(found, wanted, known, self.facts):
@@ -238,12 +252,17 @@ class CallChecker(ExpressionChecker):
         parameters = self._constructor_parameters(node, declaration, given)
         matched = self.match_arguments(node, given, parameters, declaration.name)
         self.check_arguments(matched, parameters, known, scope)
+        for argument in matched:
+            if argument is not None and argument.value is not None:
+                self.check_compile_time(argument.value)
+        check_constructor_call(node, declaration)
         variables = [types.Variable(name, declaration) for name in declaration.type_parameters]
         resolved = tuple(types.substitute(known.get(v, types.UNKNOWN), known) for v in variables)
         made = types.Object(declaration, resolved)
-        self.facts.calls[node] = Target(
-            "constructor", declaration, None, declaration.name, parameters, matched, known, made
-        )
+        target = Target("constructor", declaration, None, declaration.name, parameters, matched, known, made)
+        if not arguments or types.UNKNOWN not in arguments:
+            check_inferred(node, target, self.facts)
+        self.facts.calls[node] = target
         return made
 
     def _constructor_parameters(

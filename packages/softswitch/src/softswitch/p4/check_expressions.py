@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from softswitch.limits import MAX_VALUE_BITS
 from softswitch.p4 import tree, types
 from softswitch.p4.constants import wrap
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.scopes import Scope
 from softswitch.p4.type_resolver import TypeResolver
-from softswitch.p4.unify import fields_of, unify
+from softswitch.p4.unify import RIGID, fields_of, unify
 
 _ARITHMETIC = ("+", "-", "*", "/", "%", "&", "|", "^", "|+|", "|-|")
 _ORDER = ("<", ">", "<=", ">=")
@@ -34,11 +35,26 @@ class ExpressionChecker(TypeResolver):
         return found
 
     def check_conversion(self, node: tree.Expression, found: types.Type, wanted: types.Type) -> None:
-        if isinstance(node, tree.Default | tree.InvalidHeader):
+        base = types.base_of(wanted)
+        if isinstance(node, tree.Default):
+            if isinstance(base, types.List | types.Object):
+                raise SourceError(
+                    node.position, f"expected a value of type {wanted}, which has no default value"
+                )
+            return
+        if isinstance(node, tree.InvalidHeader):
+            if not (types.is_header(base) or types.is_union(base) or types.has_variables(base)):
+                raise SourceError(node.position, f"expected a value of type {wanted}, got the invalid header")
             return
         if isinstance(node, tree.ListExpression | tree.StructExpression) and self._is_partial(node, wanted):
             return
-        if not unify(wanted, found, {}, self.facts):
+        if types.is_union(base) and isinstance(node, tree.ListExpression):
+            raise SourceError(
+                node.position, f"expected `{{#}}` or a value of type {wanted}, got a list of values"
+            )
+        is_copy = isinstance(base, types.Struct) and isinstance(types.base_of(found), types.Tuple)
+        is_list = not isinstance(node, tree.Name | tree.Member | tree.Index | tree.Cast | tree.Call)
+        if (is_copy and not is_list) or not unify(wanted, found, RIGID, self.facts):
             raise SourceError(node.position, f"expected a value of type {wanted}, got one of type {found}")
         if found == types.INT:
             self._warn_of_loss(node, wanted)
@@ -46,7 +62,9 @@ class ExpressionChecker(TypeResolver):
     def _is_partial(self, node: tree.ListExpression | tree.StructExpression, wanted: types.Type) -> bool:
         if not node.has_rest:
             return False
-        if not isinstance(wanted, types.Struct | types.Tuple | types.Stack):
+        is_named = isinstance(node, tree.StructExpression)
+        allowed = types.Struct if is_named else types.Struct | types.Tuple | types.Stack
+        if not isinstance(types.base_of(wanted), allowed):
             raise SourceError(node.position, f"expected a value of type {wanted}, got one that ends in `...`")
         return True
 
@@ -65,6 +83,9 @@ class ExpressionChecker(TypeResolver):
             case tree.Integer(value=value, width=width, is_signed=signed):
                 if width is None:
                     return types.INT
+                if not int(signed) <= width <= MAX_VALUE_BITS:
+                    text = f"expected a width from {int(signed)} to {MAX_VALUE_BITS} bits, got {width}"
+                    raise SourceError(expression.position, text)
                 given = types.Bits(width, signed)
                 if wrap(value, given) != value:
                     self.sources.warn(expression.position, f"{value} does not fit {given}, and is truncated")
@@ -122,6 +143,8 @@ class ExpressionChecker(TypeResolver):
         if (static := self._type_before_dot(base, scope)) is not None:
             return self._static_member(expression, static)
         found = types.base_of(self.check_expression(base, scope))
+        if found == types.UNKNOWN and self.sources.errors:
+            return types.UNKNOWN  # the cause is reported
         if isinstance(found, types.Struct | types.StructValue):
             fields = fields_of(found, self.facts)
             if name in fields:
@@ -244,6 +267,9 @@ class ExpressionChecker(TypeResolver):
         """Check two operands of one type, and return it; an integer without a width takes that of the other."""
         left_type = _comparable(self.check_expression(left, scope, wanted))
         right_type = _comparable(self.check_expression(right, scope, wanted or left_type))
+        for one, other in ((left, right_type), (right, left_type)):
+            if isinstance(one, tree.InvalidHeader):
+                self.check_conversion(one, types.UNKNOWN, other)
         if left_type == types.INT != right_type:
             self.check_conversion(left, left_type, right_type)
             return right_type
@@ -282,7 +308,7 @@ class ExpressionChecker(TypeResolver):
             return types.Bits(left_type.width + right_type.width, left_type.signed)
         operand = self._pair(left, right, scope, expression)
         if operator in ("==", "!="):
-            if isinstance(operand, types.Object | types.Named):
+            if not _can_compare(operand):
                 raise SourceError(expression.position, f"expected values that can be compared, got {operand}")
             return types.BOOL
         operand = _value_type(operand)
@@ -350,7 +376,8 @@ class ExpressionChecker(TypeResolver):
         if found == wanted or isinstance(wanted, types.Variable) or isinstance(found, types.Variable):
             return True
         if isinstance(operand, tree.Default | tree.InvalidHeader | tree.ListExpression | tree.StructExpression):
-            return unify(wanted, found, {}, self.facts)
+            self.check_conversion(operand, found, wanted)
+            return True
         left, right = types.representation(wanted), types.representation(found)
         if isinstance(left, types.Bits) and isinstance(right, types.Bits):
             is_enum = isinstance(types.base_of(found), types.Enum)
@@ -359,6 +386,8 @@ class ExpressionChecker(TypeResolver):
             return left.width == right.width or not (left.signed != right.signed)
         if isinstance(left, types.Bits):
             return right == types.INT or (right == types.BOOL and left == types.Bits(1))
+        if left == types.BOOL and right == types.INT:
+            return self.evaluator.value(operand) in (0, 1)
         if left == types.BOOL:
             return right in (types.Bits(1), types.INT, types.BOOL)
         if left == types.INT:
@@ -404,12 +433,13 @@ class ExpressionChecker(TypeResolver):
         self, expression: tree.StructExpression, scope: Scope, wanted: types.Type | None
     ) -> types.Type:
         fields = fields_of(types.base_of(wanted), self.facts) if wanted else {}
+        is_known = isinstance(wanted and types.base_of(wanted), types.Struct)
         seen: set[str] = set()
         for each in expression.fields:
             if each.name in seen:
                 raise SourceError(each.position, f"expected each field once, `{each.name}` is there twice")
             seen.add(each.name)
-            if fields and each.name not in fields:
+            if is_known and each.name not in fields:
                 names = ", ".join(fields)
                 raise SourceError(each.position, f"expected a field of {wanted} ({names}), got `{each.name}`")
             found = self.check_expression(each.value, scope, fields.get(each.name))
@@ -436,3 +466,13 @@ def _value_type(found: types.Type) -> types.Type:
 
 def _comparable(found: types.Type) -> types.Type:
     return found.element if isinstance(found, types.Set) else found
+
+
+def _can_compare(found: types.Type) -> bool:
+    """Return whether `==` is defined for a type (specification, §8.2 to §8.18)."""
+    match found:
+        case types.Object() | types.Named() | types.ApplyResult() | types.ActionRun() | types.Variable():
+            return False
+        case types.StructValue() | types.Set():
+            return False
+    return found != types.VOID

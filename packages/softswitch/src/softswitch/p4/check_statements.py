@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from softswitch.p4 import tree, types
+from softswitch.p4.abstract_methods import check_abstract_methods
 from softswitch.p4.check_calls import CallChecker
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.scopes import Scope
@@ -78,8 +79,16 @@ class StatementChecker(CallChecker):
         initial = declaration.initial if isinstance(declaration, tree.Variable) else declaration.value
         if initial is not None:
             self.expect(initial, declared, scope)
+        if declared == types.INT and isinstance(declaration, tree.Variable):
+            raise SourceError(
+                declaration.position, f"expected a type with a width for `{declaration.name}`, got int"
+            )
         if declared == types.VOID or isinstance(declared, types.Object):
             raise SourceError(declaration.position, f"expected a type of values for `{declaration.name}`, got {declared}")
+        shadowed = scope.find(declaration.name)
+        if scope.is_inner and shadowed and isinstance(shadowed[0], tree.Parameter):
+            text = f"expected another name than `{declaration.name}`, which is a parameter"
+            raise SourceError(declaration.position, f"{text} ({shadowed[0].position})")
         self.facts.declared[declaration] = declared
         if isinstance(declaration, tree.Constant):
             value = self.evaluator.constant(declaration)
@@ -94,8 +103,10 @@ class StatementChecker(CallChecker):
             raise SourceError(declaration.position, f"expected an extern, a control or a parser, got {resolved}")
         made = self.construct(declaration, resolved.declaration, resolved.arguments, declaration.arguments, scope)
         self.facts.declared[declaration] = made
+        inner = Scope(scope, {"this": [declaration]})
         for member in declaration.body:
-            self.check_member_of_instance(member, scope)
+            self.check_member_of_instance(member, inner)
+        check_abstract_methods(declaration, made, self.facts)
         self.declare(scope, declaration)
 
     def check_member_of_instance(self, member: tree.Declaration, scope: Scope) -> None:
@@ -127,14 +138,47 @@ class StatementChecker(CallChecker):
 
     def _switch(self, statement: tree.Switch, scope: Scope) -> None:
         found = self.check_expression(statement.value, scope)
-        for case in statement.cases:
-            if not isinstance(case.label, tree.Default):
-                if isinstance(found, types.ActionRun):
-                    self._action_label(case.label, found.table, scope)
+        if isinstance(statement.value, tree.Default) or not _can_switch(found):
+            raise SourceError(
+                statement.value.position,
+                f"expected bits, an enum, an error or `action_run` in a switch, got {found}",
+            )
+        known: list[object] = []
+        for i, case in enumerate(statement.cases):
+            try:
+                if isinstance(case.label, tree.Default):
+                    self._default_label(statement.cases[i + 1 :])
                 else:
-                    self.expect(case.label, found, scope)
+                    self._label(case.label, found, known, scope)
+            except SourceError as error:
+                self.sources.error(error.position, error.message)
             if case.body is not None:
                 self.check_block(case.body, scope)
+
+    def _default_label(self, following: list[tree.SwitchCase]) -> None:
+        if following:
+            label = following[0].label
+            what = "another one" if isinstance(label, tree.Default) else "a label after it"
+            raise SourceError(
+                label.position, f"expected `default` as the last label of the switch, got {what}"
+            )
+
+    def _label(self, label: tree.Expression, found: types.Type, known: list[object], scope: Scope) -> None:
+        value: object
+        if isinstance(found, types.ActionRun):
+            self._action_label(label, found.table, scope)
+            value = self.facts.references[label]
+        else:
+            self.expect(label, found, scope)
+            value = self.evaluator.convert(self.evaluator.value(label), found)
+            if value is None:
+                raise SourceError(
+                    label.position, "expected a label that is known when the program is compiled"
+                )
+        if value in known:
+            shown = label.name if isinstance(label, tree.Name | tree.Member) else value
+            raise SourceError(label.position, f"expected different labels in the switch, got `{shown}` twice")
+        known.append(value)
 
     def _action_label(self, label: tree.Expression, table: tree.Table, scope: Scope) -> None:
         names = [action.name for action in table.actions]
@@ -169,3 +213,9 @@ class StatementChecker(CallChecker):
                 raise SourceError(statement.position, f"expected a variable, got `{statement.name}`")
         self.facts.references[statement] = variable
         self.check_statement(statement.body, inner)
+
+
+def _can_switch(found: types.Type) -> bool:
+    if isinstance(found, types.ActionRun | types.Variable) or found in (types.BOOL, types.ERROR, types.INT):
+        return True
+    return isinstance(types.base_of(found), types.Bits | types.Enum)

@@ -6,6 +6,13 @@ from softswitch.p4 import tree, types
 from softswitch.p4.check_calls import CallChecker
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.scopes import Scope, Target
+from softswitch.p4.table_rules import (
+    check_entries,
+    check_no_action,
+    check_properties,
+    check_scope_of_action,
+    same_tree,
+)  # fmt: skip
 
 _KEYS = (types.BOOL, types.ERROR)
 _PRIORITIES = ("largest_priority_wins", "priority_delta")
@@ -25,13 +32,35 @@ class TableChecker(CallChecker):
             key_types.append(types.Bits(32) if found == types.INT else found)
         for reference in table.actions:
             self._check_reference(reference, scope)
+        names = [(reference.name, reference.is_global) for reference in table.actions]
+        for i, reference in enumerate(table.actions):
+            if names[i] in names[:i]:
+                raise SourceError(
+                    reference.position, f"expected each action once, `{reference.name}` is there twice"
+                )
         if "default_action" in table.properties:
-            self._check_action_call(table, table.properties["default_action"].value, scope)
+            value = table.properties["default_action"].value
+            self._check_action_call(table, value, scope)
+            check_scope_of_action(table, value, "tableonly", "the default action", self.facts)
+        if table.entries and not table.key:
+            raise SourceError(
+                table.position, f"expected a key of the table `{table.name}`, which has entries"
+            )
         for entry in table.entries:
             self._check_entry(table, entry, key_types, scope)
+            check_scope_of_action(table, entry.action, "defaultonly", "an entry", self.facts)
+        check_properties(table, self.evaluator)
+        check_no_action(table, next(iter(scope.find("NoAction", is_global=True)), None))
+        check_entries(table, self.facts, self.evaluator)
         for name, each in table.properties.items():
             if name not in ("default_action", *_PRIORITIES):
-                self.check_expression(each.value, scope)
+                found = self.check_expression(each.value, scope)
+                value = self.evaluator.value(each.value)
+                if name == "size" and not isinstance(each.value, tree.Name):
+                    if value is None or not types.is_numeric(found):
+                        raise SourceError(
+                            each.position, f"expected a constant number as the size, got {found}"
+                        )
 
     def _check_reference(self, reference: tree.ActionReference, scope: Scope) -> None:
         found = self.find(reference.name, scope, reference, reference.is_global)[0]
@@ -56,10 +85,19 @@ class TableChecker(CallChecker):
             raise SourceError(value.position, f"expected an action of the table ({names}), got `{name.name}`")
         data = [parameter for parameter in found.parameters if not parameter.direction]
         given = call.arguments if call is not None else []
+        for argument in given[-len(data) :] if data else []:
+            if argument.value is not None:
+                self.check_expression(argument.value, scope)
+                self.check_compile_time(argument.value)
         directed = len(found.parameters) - len(data)
         if call is not None and directed and len(given) == len(found.parameters):
             matched = self.match_arguments(value, given, found.parameters, found.name)
             self.check_arguments(matched[:directed], found.parameters[:directed], {}, scope)
+            reference = references[0]
+            for one, other in zip(self.facts.calls[reference].arguments, matched, strict=False):
+                if one is not None and other is not None and not same_tree(one, other):
+                    text = f"expected the arguments of `{found.name}` in the list of actions"
+                    raise SourceError(other.position, f"{text} ({reference.position}), got others")
             matched = matched[directed:]
         else:
             matched = self.match_arguments(value, given, data, found.name)
@@ -90,6 +128,8 @@ class TableChecker(CallChecker):
             if isinstance(key, tree.Default):
                 continue
             found = self.check_expression(key, scope, each)
+            if isinstance(key, tree.Mask | tree.Range) or isinstance(node, tree.Entry):
+                self.check_compile_time(key)
             if isinstance(found, types.Set) and isinstance(found.element, types.Struct):
                 continue  # a value set of structs with one field
             self.check_conversion(key, found, types.Set(each))

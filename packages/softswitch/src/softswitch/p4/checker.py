@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from softswitch.p4 import tree, types
+from softswitch.p4.annotation_rules import check_annotations
 from softswitch.p4.check_statements import StatementChecker
 from softswitch.p4.check_tables import TableChecker
+from softswitch.p4.constants import wrap
+from softswitch.p4.control_plane_names import check_control_plane_names
+from softswitch.p4.declaration_rules import (
+    Owner,
+    check_distinct,
+    check_new_type,
+    check_parameter,
+    check_top_instance,
+    field_is_allowed,
+)  # fmt: skip
 from softswitch.p4.diagnostics import SourceError, Sources
+from softswitch.p4.placement import check_placement
 from softswitch.p4.scopes import Facts, Scope
+from softswitch.p4.table_rules import can_end, can_select
 
 
 def check_program(program: tree.Program, sources: Sources) -> Facts:
@@ -14,6 +27,9 @@ def check_program(program: tree.Program, sources: Sources) -> Facts:
     checker = Checker(Facts(), sources)
     for declaration in program.declarations:
         checker.check_top(declaration)
+    check_placement(program, checker.facts, sources)
+    check_annotations(program, checker.facts, sources)
+    check_control_plane_names(program, sources)
     return checker.facts
 
 
@@ -34,9 +50,14 @@ class Checker(TableChecker, StatementChecker):
             case tree.Constant() | tree.Variable() | tree.Instance():
                 self.check_local(declaration, scope)
                 if isinstance(declaration, tree.Constant) and declaration not in self.facts.constants:
-                    raise SourceError(declaration.value.position, "expected a value that is known when compiling")
+                    self.check_compile_time(declaration.value)
+                if isinstance(declaration, tree.Instance):
+                    check_top_instance(declaration, self.facts.declared[declaration])
             case tree.Typedef(type=node):
-                self.facts.declared[declaration] = self.resolve(node, scope)
+                base = self.resolve(node, scope)
+                if declaration.is_new:
+                    check_new_type(declaration, base)
+                self.facts.declared[declaration] = base
                 self.declare(scope, declaration)
             case tree.Struct():
                 self._struct_type(declaration, scope)
@@ -55,13 +76,14 @@ class Checker(TableChecker, StatementChecker):
                 self._callable(declaration, scope)
             case tree.Package():
                 inner = self._generic_scope(declaration, declaration.type_parameters, scope)
-                self._parameters(declaration.parameters, inner)
+                self._parameters(declaration.parameters, inner, "package")
                 self.declare(scope, declaration)
 
     # -- types
 
     def _generic_scope(self, declaration: tree.Declaration, names: list[str], scope: Scope) -> Scope:
         inner = Scope(scope)
+        check_distinct(names, declaration, f"type parameters of `{declaration.name}`")
         for name in names:
             inner.names[name] = [types.Variable(name, declaration)]
         return inner
@@ -79,38 +101,39 @@ class Checker(TableChecker, StatementChecker):
         self.declare(scope, declaration)
 
     def _check_field(self, declaration: tree.Struct, field: tree.Field, found: types.Type) -> None:
-        base = types.representation(found)
-        if declaration.kind == "header_union":
-            if not types.is_header(base) and not isinstance(base, types.Variable):
-                raise SourceError(field.position, f"expected headers in a header union, got {found}")
-            return
-        is_plain = isinstance(base, types.Bits | types.Varbit | types.Variable) or base == types.BOOL
-        is_nested = types.is_struct(base) or isinstance(base, types.Stack | types.Tuple)
-        if declaration.kind == "header":
-            is_fine = (is_plain or types.is_struct(base)) and base != types.ERROR
-            if isinstance(types.base_of(found), types.Enum) and types.base_of(found).underlying is None:  # type: ignore[union-attr]  # it is an enum
-                is_fine = False
-        else:
-            is_fine = is_plain or is_nested or types.is_header(base) or types.is_union(base)
-        if not is_fine:
-            raise SourceError(field.position, f"expected a type that a {declaration.kind} may contain, got {found}")
+        if not field_is_allowed(declaration.kind, found):
+            kind = declaration.kind.replace("_", " ")
+            is_union = declaration.kind == "header_union"
+            allowed = "headers in a header union" if is_union else f"a type that a {kind} may contain"
+            self.sources.error(field.position, f"expected {allowed} as `{field.name}`, got {found}")
 
     def _enum_type(self, declaration: tree.Enum, scope: Scope) -> None:
         if declaration.underlying is not None:
             underlying = self.resolve(declaration.underlying, scope)
-            if not isinstance(types.base_of(underlying), types.Bits):
+            if not isinstance(underlying, types.Bits):
                 raise SourceError(declaration.underlying.position, f"expected bits as the type of an enum, got {underlying}")
             for member in declaration.members:
                 if member.value is None:
                     raise SourceError(member.position, f"expected a value of `{member.name}`")
-                self.expect(member.value, underlying, scope)
-                if self.evaluator.value(member.value) is None:
-                    raise SourceError(member.value.position, "expected a value that is known when compiling")
+                self._enum_value(member, member.value, underlying, scope)
         names = [member.name for member in declaration.members]
-        for member in declaration.members:
-            if names.count(member.name) > 1:
+        for i, member in enumerate(declaration.members):
+            if member.name in names[:i]:
                 raise SourceError(member.position, f"expected one member `{member.name}`")
         self.declare(scope, declaration)
+
+    def _enum_value(
+        self, member: tree.EnumMember, value: tree.Expression, underlying: types.Type, scope: Scope
+    ) -> None:
+        self.check_expression(value, scope, underlying)
+        found = self.evaluator.value(value)
+        if isinstance(found, bool) or not isinstance(found, int):
+            raise SourceError(value.position, "expected a value that is known when compiling")
+        if wrap(found, underlying) != found:
+            raise SourceError(
+                member.position, f"expected a value of {underlying} for `{member.name}`, got {found}"
+            )
+        self.check_conversion(value, self.facts.types[value], underlying)
 
     def _names(self, declaration: tree.Names, scope: Scope) -> None:
         known = self.facts.errors if declaration.name == "error" else self.facts.match_kinds
@@ -122,31 +145,70 @@ class Checker(TableChecker, StatementChecker):
 
     # -- functions, externs, actions
 
-    def _parameters(self, parameters: list[tree.Parameter], scope: Scope) -> None:
+    def _parameters(self, parameters: list[tree.Parameter], scope: Scope, owner: Owner) -> None:
         for parameter in parameters:
-            found = self.resolve(parameter.type, scope)
-            if isinstance(found, types.Object) and parameter.direction:
-                raise SourceError(
-                    parameter.position, f"expected no direction of `{parameter.name}`, which has the type {found}"
-                )
-            self.facts.declared[parameter] = found
-            if parameter.default is not None:
-                self.expect(parameter.default, found, scope)
+            self.facts.declared[parameter] = types.UNKNOWN  # until it is known, or if it is refused
+            try:
+                self._parameter(parameter, scope, owner)
+            except SourceError as error:
+                self.sources.error(error.position, error.message)
             self.declare(scope, parameter)
 
+    def _parameter(self, parameter: tree.Parameter, scope: Scope, owner: Owner) -> None:
+        found = self.resolve(parameter.type, scope)
+        self.facts.declared[parameter] = found
+        check_parameter(parameter, found, owner)
+        if parameter.default is not None:
+            if types.has_variables(found):
+                self.check_expression(parameter.default, scope)
+            else:
+                self.expect(parameter.default, found, scope)
+            self.check_compile_time(parameter.default)
+
     def _extern(self, declaration: tree.Extern, scope: Scope) -> None:
+        if declaration.name == "main":
+            raise SourceError(
+                declaration.position, "expected an instance of a package as `main`, got an extern"
+            )
         inner = self._generic_scope(declaration, declaration.type_parameters, scope)
         self.declare(scope, declaration)
         for method in declaration.methods:
-            if method.return_type is None and method.name != declaration.name:
-                raise SourceError(method.position, f"expected the constructor of `{declaration.name}`")
+            self._check_method(method, declaration)
             self.check_function(method, inner)
+            if self.facts.returns.get(method) == types.INT and method.is_abstract:
+                raise SourceError(
+                    method.position, f"expected a result of `{method.name}` with a width, got int"
+                )
+            for parameter in method.parameters:
+                found = self.facts.declared[parameter]
+                if isinstance(found, types.Object) and found.declaration is declaration:
+                    raise SourceError(
+                        method.position, f"expected another type of `{parameter.name}` than {found} itself"
+                    )
+
+    def _check_method(self, method: tree.Function, extern: tree.Extern) -> None:
+        if method.return_type is None and method.name != extern.name:
+            raise SourceError(method.position, f"expected the constructor of `{extern.name}`")
+        if method.return_type is not None and method.name == extern.name:
+            raise SourceError(
+                method.position, f"expected the constructor `{extern.name}` without a type of a result"
+            )
+        names = [parameter.name for parameter in method.parameters]
+        for other in extern.methods[: extern.methods.index(method)]:
+            if other.name == method.name and [parameter.name for parameter in other.parameters] == names:
+                given = ", ".join(names)
+                raise SourceError(
+                    method.position,
+                    f"expected one method `{method.name}({given})`, another is at {other.position}",
+                )
 
     def check_function(self, declaration: tree.Function, scope: Scope) -> None:
         inner = self._generic_scope(declaration, declaration.type_parameters, scope)
         if declaration.return_type is not None:
             self.facts.returns[declaration] = self.resolve(declaration.return_type, inner)
-        self._parameters(declaration.parameters, inner)
+        owner: Owner = "extern" if declaration.body is None else "function"
+        is_constructor = declaration.return_type is None
+        self._parameters(declaration.parameters, inner, "constructor" if is_constructor else owner)
         self.facts.scopes[declaration] = inner
         if declaration.body is None:
             return
@@ -166,7 +228,7 @@ class Checker(TableChecker, StatementChecker):
 
     def check_action(self, declaration: tree.Action, scope: Scope) -> None:
         inner = Scope(scope)
-        self._parameters(declaration.parameters, inner)
+        self._parameters(declaration.parameters, inner, "action")
         self._check_order(declaration.parameters)
         self.returned = types.VOID
         self.check_block(declaration.body, inner)
@@ -189,8 +251,11 @@ class Checker(TableChecker, StatementChecker):
     def _callable(self, declaration: tree.Parser | tree.Control, scope: Scope) -> None:
         inner = self._generic_scope(declaration, declaration.type_parameters, scope)
         self.facts.scopes[declaration] = inner
-        self._parameters(declaration.parameters, inner)
-        self._parameters(declaration.constructor_parameters, inner)
+        is_parser = isinstance(declaration, tree.Parser)
+        kind: Owner = "parser" if is_parser else "control"
+        constructor: Owner = "parser constructor" if is_parser else "control constructor"
+        self._parameters(declaration.parameters, inner, "declared type" if declaration.is_type else kind)
+        self._parameters(declaration.constructor_parameters, inner, constructor)
         if declaration.is_type:
             self.declare(scope, declaration)
             return
@@ -221,14 +286,21 @@ class Checker(TableChecker, StatementChecker):
                 self.declare(scope, declaration)
             case tree.ValueSet(type=node, size=size):
                 element = self.resolve(node, scope)
+                if element == types.INT or types.is_header(element) or isinstance(element, types.Object):
+                    raise SourceError(
+                        declaration.position, f"expected bits, a tuple or a struct of them, got {element}"
+                    )
                 self.check_expression(size, scope)
+                self.check_compile_time(size)
                 self.facts.declared[declaration] = types.Set(element)
                 self.declare(scope, declaration)
 
     def _states(self, declaration: tree.Parser, scope: Scope) -> None:
         names = [state.name for state in declaration.states]
         if "start" not in names:
-            raise SourceError(declaration.position, f"expected a state `start` of the parser `{declaration.name}`")
+            self.sources.error(
+                declaration.position, f"expected a state `start` of the parser `{declaration.name}`"
+            )
         known = {"accept", "reject", *names}
         for state in declaration.states:
             if state.name in ("accept", "reject") or names.count(state.name) > 1:
@@ -240,6 +312,11 @@ class Checker(TableChecker, StatementChecker):
                 self._transition(state, known, inner)
             except SourceError as error:
                 self.sources.error(error.position, error.message)
+        if not can_end(declaration):
+            self.sources.error(
+                declaration.position,
+                f"expected a way of the parser `{declaration.name}` to accept or reject, there is none",
+            )
 
     def _transition(self, state: tree.State, known: set[str], scope: Scope) -> None:
         if isinstance(state.next, str):
@@ -249,6 +326,11 @@ class Checker(TableChecker, StatementChecker):
         if state.next is None:
             return
         found = [self.check_expression(value, scope) for value in state.next.values]
+        for value, each in zip(state.next.values, found, strict=True):
+            if isinstance(value, tree.Default) or not can_select(each):
+                raise SourceError(
+                    state.next.position, f"expected bits, a bool, an enum or an error in `select`, got {each}"
+                )
         for case in state.next.cases:
             if case.state not in known:
                 raise SourceError(case.position, f"expected a state of this parser, got `{case.state}`")

@@ -60,7 +60,7 @@ class ExpressionParser(TokenStream):
                 width = self._width()
             self.expect(">")
             return tree.SizedType(position, token.text, width)
-        if self.at("bool", "error", "string", "void", "match_kind", "_"):
+        if self.at("bool", "error", "string", "void", "match_kind"):
             self.advance()
             return tree.BaseType(position, token.text)
         if self.at("tuple", "list"):
@@ -83,7 +83,8 @@ class ExpressionParser(TokenStream):
         """Parse the arguments after `<`, and `>`."""
         arguments: list[tree.TypeNode] = []
         while not self.accept(">"):
-            arguments.append(self.type())
+            position = self.position
+            arguments.append(tree.BaseType(position, "_") if self.accept("_") else self.type())
             if not self.at(">"):
                 self.expect(",", "or `>`")
         return arguments
@@ -202,6 +203,10 @@ class ExpressionParser(TokenStream):
             return tree.TypeReference(parsed.position, parsed)
         self.index = start
         return None
+
+    def braced(self, position: tree.Position) -> tree.Expression:
+        """Parse what follows a brace, up to the one that closes it."""
+        return self._list(position)
 
     def _list(self, position: tree.Position) -> tree.Expression:
         """Parse a list or a struct after `{`."""

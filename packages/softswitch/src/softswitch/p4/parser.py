@@ -372,16 +372,24 @@ class DeclarationParser(StatementParser):
         name = self.name("the name of a table")
         table = tree.Table(name.position, name.text, annotations, [], [], [], False, {})
         self.expect("{")
+        seen: set[str] = set()
         while not self.accept("}"):
-            self._property(table)
+            self._property(table, seen)
+        if "actions" not in seen:
+            raise SourceError(name.position, f"expected `actions` of the table `{name.text}`, there are none")
         return table
 
-    def _property(self, table: tree.Table) -> None:
+    def _property(self, table: tree.Table, seen: set[str]) -> None:
         annotations = self.annotations()
         is_const = self.accept("const")
         name = self.advance()
         if name.kind is not Kind.NAME:
             raise SourceError(name.position, f"expected a property of the table, got `{name.text}`")
+        if name.text in seen:
+            raise SourceError(name.position, f"expected each property once, `{name.text}` is there twice")
+        if name.text == "key" and "entries" in seen:
+            raise SourceError(name.position, "expected the key before the entries, got it after them")
+        seen.add(name.text)
         self.expect("=", f"after `{name.text}`")
         if name.text == "key":
             self._key(table)
@@ -391,8 +399,6 @@ class DeclarationParser(StatementParser):
             table.entries_are_const = is_const
             self._entries(table)
         else:
-            if name.text in table.properties:
-                raise SourceError(name.position, f"expected each property once, `{name.text}` is there twice")
             value = self.expression()
             self.expect(";")
             table.properties[name.text] = tree.Property(

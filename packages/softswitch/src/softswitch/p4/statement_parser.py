@@ -124,9 +124,11 @@ class StatementParser(ExpressionParser):
         start = self.index
         loop_type = None
         self.annotations()
+        if self.at_name() and self.ahead().text == "in":
+            text = f"expected the type of `{self.text}` in `for (type {self.text} in ...)`, there is none"
+            raise SourceError(self.position, text)
         try:
-            if not (self.at_name() and self.ahead().text == "in"):
-                loop_type = self.type()
+            loop_type = self.type()
             name = self.name()
             if not self.accept("in"):
                 raise self.unexpected("`in`")
@@ -212,12 +214,12 @@ class StatementParser(ExpressionParser):
         annotations = [*annotations, *self.annotations()]
         name = self.name("the name of the instance")
         body: list[tree.Declaration] = []
-        if self.accept("="):
+        if has_body := self.accept("="):
             self.expect("{")
             while not self.accept("}"):
                 body.append(self.instance_member())
         self.expect(";")
-        return tree.Instance(name.position, name.text, annotations, declared_type, arguments, body)
+        return tree.Instance(name.position, name.text, annotations, declared_type, arguments, body, has_body)
 
     def instance_member(self) -> tree.Declaration:
         raise NotImplementedError

@@ -369,6 +369,7 @@ class Instance(Declaration):
     type: TypeNode
     arguments: list[Argument]
     body: list[Declaration]
+    has_body: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 
 from softswitch.limits import MAX_VALUE_BITS
-from softswitch.p4 import tree, types
+from softswitch.p4 import compile_time, tree, types
 from softswitch.p4.constants import Evaluator
+from softswitch.p4.declaration_rules import check_type_arguments
 from softswitch.p4.diagnostics import SourceError, Sources
 from softswitch.p4.scopes import Entity, Facts, Scope
 
@@ -23,6 +24,9 @@ class TypeResolver:
 
     def check_expression(self, expression: tree.Expression, scope: Scope) -> types.Type:
         raise NotImplementedError
+
+    def check_compile_time(self, expression: tree.Expression) -> None:
+        compile_time.check_compile_time(expression, self.facts, self.evaluator)
 
     # -- names
 
@@ -51,6 +55,10 @@ class TypeResolver:
     def resolve(self, node: tree.TypeNode, scope: Scope) -> types.Type:
         match node:
             case tree.BaseType(name=name):
+                if name == "error" and not self.facts.errors and not self.facts.globals.find("error"):
+                    raise SourceError(
+                        node.position, "expected a declaration of `error`; is core.p4 included?"
+                    )
                 return _SIMPLE[name]
             case tree.SizedType(name=name, width=width):
                 bits = self._width(width, scope, 1 if name == "int" else 0)
@@ -60,6 +68,7 @@ class TypeResolver:
             case tree.SpecializedType(base=base, arguments=arguments):
                 resolved = tuple(self.resolve(each, scope) for each in arguments)
                 if base.name == "tuple" and not base.is_global:
+                    check_type_arguments(types.Tuple(resolved), node, self.facts)
                     return types.Tuple(resolved)
                 if base.name == "list" and not base.is_global:
                     if len(resolved) != 1:
@@ -68,6 +77,8 @@ class TypeResolver:
                 return self._named(base, scope, resolved)
             case tree.StackType(element=element, size=size):
                 element_type = self.resolve(element, scope)
+                if isinstance(element_type, types.Object) or element_type in (types.VOID, types.STRING):
+                    raise SourceError(element.position, f"expected headers in a stack, got {element_type}")
                 self.check_expression(size, scope)
                 count = self.evaluator.integer(size)
                 if not 0 <= count <= MAX_STACK_SIZE:
@@ -106,9 +117,10 @@ class TypeResolver:
                 if len(arguments) != expected:
                     text = f"expected {expected} type arguments of `{found.name}`, got {len(arguments)}"
                     raise SourceError(node.position, text)
-                if isinstance(found, tree.Struct):
-                    return types.Struct(found, arguments)
-                return types.Object(found, arguments)
+                is_struct = isinstance(found, tree.Struct)
+                made = types.Struct(found, arguments) if is_struct else types.Object(found, arguments)
+                check_type_arguments(made, node, self.facts)
+                return made
         if arguments:
             raise SourceError(node.position, f"expected a generic type, got `{found.name}`")
         match found:

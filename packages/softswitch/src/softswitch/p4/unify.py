@@ -7,6 +7,8 @@ from softswitch.p4.constants import struct_substitution
 from softswitch.p4.scopes import Facts
 
 Known = dict[types.Variable, types.Type]
+RIGID: Known = {}
+"""Given as `known` where type parameters are those of the body around, which are equal to themselves only."""
 
 
 def unify(wanted: types.Type, given: types.Type, known: Known, facts: Facts) -> bool:
@@ -17,9 +19,13 @@ def unify(wanted: types.Type, given: types.Type, known: Known, facts: Facts) -> 
     wanted, given = types.substitute(wanted, known), types.substitute(given, known)
     if wanted == given or types.UNKNOWN in (wanted, given):
         return True
+    if known is RIGID and isinstance(wanted, types.Variable):
+        return False
     if isinstance(wanted, types.Variable):
         known[wanted] = given
         return True
+    if known is RIGID and isinstance(given, types.Variable):
+        return isinstance(wanted, types.Set) and wanted.element == given
     if isinstance(given, types.Variable):
         if wanted != types.INT:
             known[given] = wanted

@@ -1,0 +1,90 @@
+"""Annotations: which ones may stand together, and what those of the specification contain (§18.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from softswitch.p4 import tree
+from softswitch.p4.diagnostics import SourceError, Sources
+from softswitch.p4.expression_parser import ExpressionParser
+from softswitch.p4.lexer import Kind, Token
+from softswitch.p4.placement import parts
+from softswitch.p4.scopes import Facts
+
+_STRINGS = ("name", "deprecated", "noWarn")
+_NEED_BODY = ("pkginfo", *_STRINGS)
+
+
+def check_annotations(program: tree.Program, facts: Facts, sources: Sources) -> None:
+    for node in _annotated(program):
+        annotations: tree.Annotations = node.annotations  # type: ignore[attr-defined]  # as `_annotated` says
+        structured = {each.name for each in annotations if each.is_structured}
+        for i, annotation in enumerate(annotations):
+            try:
+                if annotation.name in structured and any(
+                    each.name == annotation.name for each in annotations[:i]
+                ):
+                    text = (
+                        f"expected one annotation `@{annotation.name}` here, as it has square brackets, "
+                        "got another"
+                    )
+                    raise SourceError(annotation.position, text)
+                _check(annotation, facts)
+            except SourceError as error:
+                sources.error(error.position, error.message)
+
+
+def _annotated(program: tree.Program) -> Iterator[tree.Node]:
+    stack: list[tree.Node] = list(program.declarations)
+    while stack:
+        node = stack.pop()
+        if getattr(node, "annotations", None):
+            yield node
+        stack.extend(parts(node))
+
+
+def _check(annotation: tree.Annotation, facts: Facts) -> None:
+    name = annotation.name
+    if name in _NEED_BODY and not annotation.tokens and not annotation.is_structured:
+        raise SourceError(annotation.position, f"expected a value of `@{name}` in parentheses, got none")
+    if name in _STRINGS and not annotation.is_structured:
+        for token in annotation.tokens:
+            if token.kind is not Kind.STRING and token.text not in (",", "++", "(", ")"):
+                raise SourceError(
+                    annotation.position, f"expected a string in `@{name}(...)`, got `{token.text}`"
+                )
+    if name == "match" and len(annotation.tokens) == 1 and annotation.tokens[0].kind is not Kind.NAME:
+        text = f"expected a kind of match in `@match(...)`, got `{annotation.tokens[0].text}`"
+        raise SourceError(annotation.position, text)
+    if annotation.is_structured and annotation.tokens:
+        _check_structured(annotation, facts)
+
+
+def _check_structured(annotation: tree.Annotation, facts: Facts) -> None:
+    """Check that square brackets contain constants, or names with constants, but not both (§18.2.2)."""
+    end = Token(Kind.SYMBOL, "}", annotation.tokens[-1].position)
+    reader = ExpressionParser([*annotation.tokens, end])
+    value = reader.braced(annotation.position)
+    if reader.token.kind is not Kind.END:
+        raise reader.unexpected("`]`")
+    values = [field.value for field in value.fields] if isinstance(value, tree.StructExpression) else []
+    if isinstance(value, tree.ListExpression):
+        values = value.elements
+    for each in values:
+        _check_constant(each, annotation, facts)
+
+
+def _check_constant(value: tree.Expression, annotation: tree.Annotation, facts: Facts) -> None:
+    if isinstance(value, tree.ListExpression | tree.StructExpression | tree.Call | tree.InvalidHeader):
+        text = f"expected a number, a string or a bool in `@{annotation.name}[...]`, got another value"
+        raise SourceError(value.position, text)
+    if isinstance(value, tree.Name):
+        found = facts.globals.find(value.name)
+        if not found or not isinstance(found[0], tree.Constant):
+            raise SourceError(
+                value.position, f"expected a constant in `@{annotation.name}[...]`, got `{value.name}`"
+            )
+    for part in parts(value):
+        if not isinstance(part, tree.BaseType | tree.SizedType | tree.NamedType):
+            # What is no type is an expression.
+            _check_constant(part, annotation, facts)  # type: ignore[arg-type]
