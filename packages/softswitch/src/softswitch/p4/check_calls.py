@@ -78,7 +78,7 @@ class CallChecker(ExpressionChecker):
             if isinstance(found, tree.Control | tree.Parser):
                 return self._direct(call, found, (), name, scope)
         receiver = types.base_of(self.check_expression(base, scope))
-        if receiver == types.UNKNOWN and self.sources.errors:
+        if receiver == types.UNKNOWN and self.sources.error_count:
             return types.UNKNOWN  # the cause is reported
         if name in _SIZES and not isinstance(receiver, types.Object):
             return self._size(call, name, receiver)

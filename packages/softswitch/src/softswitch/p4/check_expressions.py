@@ -143,7 +143,7 @@ class ExpressionChecker(TypeResolver):
         if (static := self._type_before_dot(base, scope)) is not None:
             return self._static_member(expression, static)
         found = types.base_of(self.check_expression(base, scope))
-        if found == types.UNKNOWN and self.sources.errors:
+        if found == types.UNKNOWN and self.sources.error_count:
             return types.UNKNOWN  # the cause is reported
         if isinstance(found, types.Struct | types.StructValue):
             fields = fields_of(found, self.facts)

@@ -143,7 +143,7 @@ class StatementChecker(CallChecker):
                 statement.value.position,
                 f"expected bits, an enum, an error or `action_run` in a switch, got {found}",
             )
-        known: list[object] = []
+        known: set[object] = set()
         for i, case in enumerate(statement.cases):
             try:
                 if isinstance(case.label, tree.Default):
@@ -163,7 +163,7 @@ class StatementChecker(CallChecker):
                 label.position, f"expected `default` as the last label of the switch, got {what}"
             )
 
-    def _label(self, label: tree.Expression, found: types.Type, known: list[object], scope: Scope) -> None:
+    def _label(self, label: tree.Expression, found: types.Type, known: set[object], scope: Scope) -> None:
         value: object
         if isinstance(found, types.ActionRun):
             self._action_label(label, found.table, scope)
@@ -178,7 +178,7 @@ class StatementChecker(CallChecker):
         if value in known:
             shown = label.name if isinstance(label, tree.Name | tree.Member) else value
             raise SourceError(label.position, f"expected different labels in the switch, got `{shown}` twice")
-        known.append(value)
+        known.add(value)
 
     def _action_label(self, label: tree.Expression, table: tree.Table, scope: Scope) -> None:
         names = [action.name for action in table.actions]

@@ -32,12 +32,13 @@ class TableChecker(CallChecker):
             key_types.append(types.Bits(32) if found == types.INT else found)
         for reference in table.actions:
             self._check_reference(reference, scope)
-        names = [(reference.name, reference.is_global) for reference in table.actions]
-        for i, reference in enumerate(table.actions):
-            if names[i] in names[:i]:
+        seen: set[tuple[str, bool]] = set()
+        for reference in table.actions:
+            if (reference.name, reference.is_global) in seen:
                 raise SourceError(
                     reference.position, f"expected each action once, `{reference.name}` is there twice"
                 )
+            seen.add((reference.name, reference.is_global))
         if "default_action" in table.properties:
             value = table.properties["default_action"].value
             self._check_action_call(table, value, scope)

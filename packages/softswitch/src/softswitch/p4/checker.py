@@ -11,6 +11,7 @@ from softswitch.p4.control_plane_names import check_control_plane_names
 from softswitch.p4.declaration_rules import (
     Owner,
     check_distinct,
+    check_field_count,
     check_new_type,
     check_parameter,
     check_top_instance,
@@ -98,6 +99,8 @@ class Checker(TableChecker, StatementChecker):
             found = self.resolve(field.type, inner)
             self._check_field(declaration, field, found)
             self.facts.declared[field] = found
+        if not declaration.type_parameters:
+            check_field_count(types.Struct(declaration), declaration, self.facts)
         self.declare(scope, declaration)
 
     def _check_field(self, declaration: tree.Struct, field: tree.Field, found: types.Type) -> None:
@@ -116,10 +119,11 @@ class Checker(TableChecker, StatementChecker):
                 if member.value is None:
                     raise SourceError(member.position, f"expected a value of `{member.name}`")
                 self._enum_value(member, member.value, underlying, scope)
-        names = [member.name for member in declaration.members]
-        for i, member in enumerate(declaration.members):
-            if member.name in names[:i]:
-                raise SourceError(member.position, f"expected one member `{member.name}`")
+        seen: set[str] = set()
+        for member in declaration.members:
+            if member.name in seen:
+                raise SourceError(member.position, f"expected one member `{member.name}`, got two")
+            seen.add(member.name)
         self.declare(scope, declaration)
 
     def _enum_value(
@@ -138,9 +142,11 @@ class Checker(TableChecker, StatementChecker):
     def _names(self, declaration: tree.Names, scope: Scope) -> None:
         known = self.facts.errors if declaration.name == "error" else self.facts.match_kinds
         scope.names.setdefault(declaration.name, []).append(declaration)
+        seen = set(known)
         for member in declaration.members:
-            if member.name in known:
+            if member.name in seen:
                 raise SourceError(member.position, f"expected one {declaration.name} `{member.name}`")
+            seen.add(member.name)
             known.append(member.name)
 
     # -- functions, externs, actions

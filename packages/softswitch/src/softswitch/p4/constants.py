@@ -276,15 +276,11 @@ def size_bits(given: types.Type, facts: Facts, is_maximum: bool = False) -> int:
             return width
         case types.Varbit(width):
             return width if is_maximum else 0
-        case types.Struct(declaration, arguments) as struct:
-            parameters = struct_substitution(declaration, arguments)
-            sizes = [
-                size_bits(types.substitute(facts.declared[field], parameters), facts, is_maximum)
-                for field in declaration.fields
-            ]
-            if struct.kind == "header_union":
-                return (max if is_maximum else min)(sizes, default=0)
-            return sum(sizes)
+        case types.Struct() as struct:
+            key = struct, is_maximum
+            if key not in facts.sizes:
+                facts.sizes[key] = _struct_bits(struct, facts, is_maximum)
+            return facts.sizes[key]
         case types.Stack(element, size):
             return size * size_bits(element, facts, is_maximum)
         case types.Tuple(elements):
@@ -292,6 +288,17 @@ def size_bits(given: types.Type, facts: Facts, is_maximum: bool = False) -> int:
         case types.BOOL:
             return 1
     return 0
+
+
+def _struct_bits(struct: types.Struct, facts: Facts, is_maximum: bool) -> int:
+    parameters = struct_substitution(struct.declaration, struct.arguments)
+    sizes = [
+        size_bits(types.substitute(facts.declared[field], parameters), facts, is_maximum)
+        for field in struct.declaration.fields
+    ]
+    if struct.kind == "header_union":
+        return (max if is_maximum else min)(sizes, default=0)
+    return sum(sizes)
 
 
 def struct_substitution(

@@ -15,15 +15,19 @@ Owner = Literal[
     "package", "action", "function", "extern",
 ]  # fmt: skip
 """What parameters belong to; a `declared type` is that of a parser or a control, without a body."""
+MAX_FIELDS = 100_000
+"""Fields of a struct with those of the structs and stacks in it."""
 _HAS_OPTIONAL = ("parser", "control", "declared type", "constructor", "package", "extern")
 Struct = types.Struct | types.Tuple | types.List | types.Stack
 
 
 def check_distinct(names: Sequence[str], node: tree.Node, what: str) -> None:
     """Raise `SourceError` if a name is among the names twice."""
-    for i, name in enumerate(names):
-        if name in names[:i]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
             raise SourceError(node.position, f"expected different names of {what}, got `{name}` twice")
+        seen.add(name)
 
 
 def check_parameter(parameter: tree.Parameter, found: types.Type, owner: Owner) -> None:
@@ -144,3 +148,24 @@ def check_top_instance(declaration: tree.Instance, found: types.Type) -> None:
         raise SourceError(
             declaration.position, f"expected an instance of a package as `main`, got one of {found}"
         )
+
+
+def check_field_count(given: types.Type, node: tree.Node, facts: Facts) -> None:
+    if (count := count_fields(given, facts)) > MAX_FIELDS:
+        raise SourceError(node.position, f"expected at most {MAX_FIELDS} fields in {given}, got {count}")
+
+
+def count_fields(given: types.Type, facts: Facts) -> int:
+    """Return the number of values in one value of a type."""
+    match types.base_of(given):
+        case types.Struct() as struct:
+            if struct not in facts.field_counts:
+                facts.field_counts[struct] = 1  # of a type within itself, which is refused
+                found = fields_of(struct, facts).values()
+                facts.field_counts[struct] = sum(count_fields(each, facts) for each in found)
+            return facts.field_counts[struct]
+        case types.Stack(element, size):
+            return size * count_fields(element, facts)
+        case types.Tuple(elements):
+            return sum(count_fields(each, facts) for each in elements)
+    return 1

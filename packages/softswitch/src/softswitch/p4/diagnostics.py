@@ -9,6 +9,9 @@ from typing import NamedTuple
 from softswitch.errors import ProgramError
 
 MAX_SHOWN_ERRORS = 20
+_MAX_SHOWN_CHARACTERS = 160
+"""Characters of a line of the source that a message shows, around the place of the error."""
+_CONTROL = {code: " " for code in (*range(32), 127)}
 
 
 class Position(NamedTuple):
@@ -64,6 +67,7 @@ class Sources:
         self.absent: set[str] = set()
         """Files that would have been read instead of others if they had been there."""
         self.diagnostics: list[Diagnostic] = []
+        self.error_count = 0
         self._seen: set[tuple[Position, str]] = set()
 
     def error(self, position: Position, message: str) -> None:
@@ -77,6 +81,7 @@ class Sources:
         if key not in self._seen:
             self._seen.add(key)
             self.diagnostics.append(diagnostic)
+            self.error_count += not diagnostic.is_warning
 
     @property
     def errors(self) -> list[Diagnostic]:
@@ -100,5 +105,6 @@ class Sources:
         lines = self.lines.get(position.file, [])
         if not 1 <= position.line <= len(lines):
             return text
-        line = lines[position.line - 1].expandtabs(1).rstrip()
-        return f"{text}\n    {line}\n    {' ' * (position.column - 1)}^"
+        first = max(position.column - _MAX_SHOWN_CHARACTERS // 2, 0)
+        line = lines[position.line - 1][first : first + _MAX_SHOWN_CHARACTERS].rstrip().translate(_CONTROL)
+        return f"{text}\n    {line}\n    {' ' * (position.column - 1 - first)}^"

@@ -46,6 +46,13 @@ _TOKEN = re.compile(
     r"|(?P<symbol>" + "|".join(map(re.escape, _SYMBOLS)) + ")",
     re.DOTALL,
 )
+_INVALID = re.compile(r"[^\x20-\x7e\s]+")
+_MAX_SHORT_LITERAL = 64
+_MAX_DECIMAL_DIGITS = 4000
+"""Python converts no decimal literals of more than 4,300 digits."""
+_MAX_DIGITS = 1 << 15
+"""Digits of other literals."""
+_MAX_WIDTH_DIGITS = 9
 _KINDS = {"name": Kind.NAME, "integer": Kind.INTEGER, "string": Kind.STRING, "symbol": Kind.SYMBOL}
 
 
@@ -62,8 +69,12 @@ def split_lines(text: str, file: str) -> list[list[Token]]:
             position = Position(file, line, offset - line_start + 1)
             if text.startswith("/*", offset):
                 raise SourceError(position, "expected `*/` at the end of the comment, there is none")
-            tokens.append(Token(Kind.SYMBOL, text[offset], position, spaced))
-            spaced, offset = False, offset + 1
+            if text[offset] == '"':
+                raise SourceError(position, "expected `\"` at the end of the string, there is none")
+            invalid = _INVALID.match(text, offset)
+            end = invalid.end() if invalid is not None else offset + 1
+            tokens.append(Token(Kind.SYMBOL, text[offset:end], position, spaced))
+            spaced, offset = False, end
             continue
         group, end = match.lastgroup, match.end()
         if group == "newline":
@@ -77,6 +88,8 @@ def split_lines(text: str, file: str) -> list[list[Token]]:
             assert group is not None
             position = Position(file, line, offset - line_start + 1)
             token_text = match.group()
+            if group == "integer" and len(token_text) > _MAX_SHORT_LITERAL:
+                _check_literal(token_text, position)
             tokens.append(Token(_KINDS[group], token_text, position, spaced))
             spaced = False
             if group == "string" and (count := token_text.count("\n")):
@@ -88,6 +101,21 @@ def split_lines(text: str, file: str) -> list[list[Token]]:
 
 _BASES = {"x": 16, "b": 2, "o": 8, "d": 10}
 _PARTS = re.compile(r"(?:(?P<width>[0-9]+)(?P<sign>[ws]))?(?:0(?P<base>[xXbBoOdD]))?(?P<digits>[0-9a-fA-F_]+)\Z")
+
+
+def _check_literal(text: str, position: Position) -> None:
+    """Raise `SourceError` for a literal that is too long to be converted."""
+    match = _PARTS.match(text)
+    assert match is not None, text
+    is_decimal = (match["base"] or "d") in "dD"
+    limit = _MAX_DECIMAL_DIGITS if is_decimal else _MAX_DIGITS
+    if len(match["digits"]) > limit:
+        raise SourceError(
+            position, f"expected an integer of at most {limit} digits, got {len(match['digits'])}"
+        )
+    if len(match["width"] or "") > _MAX_WIDTH_DIGITS:
+        text = f"expected a width of at most {_MAX_WIDTH_DIGITS} digits, got {len(match['width'])}"
+        raise SourceError(position, text)
 
 
 def parse_integer(text: str) -> tuple[int, int | None, bool]:

@@ -18,7 +18,11 @@ from softswitch.p4.lexer import Kind, Token, split_lines
 
 INCLUDE_FOLDER = Path(__file__).with_name("include")
 MAX_INCLUDE_DEPTH = 100
-MAX_TOKENS = 4_000_000
+MAX_EXPANDED_TOKENS = 400_000
+"""Tokens that macros make in all, also such as are expanded again."""
+MAX_TOKEN_LENGTH = 1 << 14
+"""Characters of a token that `#` or `##` makes."""
+MAX_NESTED_CONDITIONS = 200
 MAX_EXPANSION_DEPTH = 200
 PREDEFINED = {"__p4c__": "1", "__TARGET_BMV2__": "1", "__P4_16__": "1"}
 _INCLUDE = re.compile(r'\s*#\s*include\s*(?:<(?P<system>[^>]+)>|"(?P<local>[^"]+)")')
@@ -50,6 +54,7 @@ class Preprocessor:
         self._macros: dict[str, Macro] = {}
         self._output: list[Token] = []
         self._depth = 0
+        self._expanded_tokens = 0
         for name, value in [*PREDEFINED.items(), *definitions]:
             self._macros[name] = Macro(name, tuple(split_lines(value, "<command line>")[0]))
 
@@ -99,6 +104,10 @@ class Preprocessor:
             if not all(branch.is_active for branch in conditions):
                 continue
             if directive == "line" and rest:
+                if rest[0].kind is not Kind.INTEGER or not rest[0].text.isdecimal():
+                    raise SourceError(
+                        position, f"expected a number of a line after `#line`, got `{rest[0].text}`"
+                    )
                 shift = int(rest[0].text) - position.line - 1, rest[1].text[1:-1] if rest[1:] else position.file
             else:
                 self._direct(directive, rest, position, file)
@@ -113,6 +122,10 @@ class Preprocessor:
         if directive in ("if", "ifdef", "ifndef"):
             is_reached = all(branch.is_active for branch in conditions)
             holds = is_reached and self._holds(directive, rest, position)
+            if len(conditions) >= MAX_NESTED_CONDITIONS:
+                raise SourceError(
+                    position, f"expected at most {MAX_NESTED_CONDITIONS} nested conditions, got one more"
+                )
             conditions.append(_Branch(position, holds, holds or not is_reached))
         elif directive in ("elif", "else", "endif"):
             if not conditions:
@@ -240,8 +253,6 @@ class Preprocessor:
                 output.append(token)
                 continue
             stack.extend(reversed(expansion))
-            if len(output) + len(stack) + len(self._output) > MAX_TOKENS:
-                raise SourceError(token.position, f"expected at most {MAX_TOKENS} tokens after all macros")
         return self._builtin(output)
 
     def _builtin(self, tokens: Sequence[Token]) -> list[Token]:
@@ -293,6 +304,7 @@ class Preprocessor:
             is_joined = i + 1 < len(body) and body[i + 1].text == "##"
             if token.text == "#" and i + 1 < len(body) and body[i + 1].text in position_of:
                 given = arguments[position_of[body[i + 1].text]]
+                _check_length(sum(len(t.text) for t in given), use)
                 text = "".join(" " * t.follows_space + t.text for t in given).strip()
                 output.append(Token(Kind.STRING, '"' + text.replace('"', '\\"') + '"', use.position))
                 i += 2
@@ -302,6 +314,7 @@ class Preprocessor:
                 parameter = position_of.get(right.text)
                 tokens = list(arguments[parameter]) if parameter is not None else [right]
                 if tokens:
+                    _check_length(len(output[-1].text) + len(tokens[0].text), use)
                     output[-1:] = _joined(output[-1], tokens[0])
                     output += tokens[1:]
                 i += 2
@@ -315,8 +328,16 @@ class Preprocessor:
                     expanded[parameter] = self._expand(arguments[parameter], depth + 1)
                 output += _spaced(expanded[parameter], token)
             i += 1
+        self._expanded_tokens += len(output) + 1
+        if self._expanded_tokens > MAX_EXPANDED_TOKENS:
+            text = f"expected macros to make at most {MAX_EXPANDED_TOKENS} tokens, `{macro.name}` makes more"
+            raise SourceError(use.position, text)
         hidden = use.hidden | {macro.name}
-        made = [Token(t.kind, t.text, use.position, t.follows_space, t.hidden | hidden) for t in output if t.text]
+        known: dict[frozenset[str], frozenset[str]] = {}
+        for t in output:
+            if t.hidden not in known:
+                known[t.hidden] = t.hidden | hidden
+        made = [Token(t.kind, t.text, use.position, t.follows_space, known[t.hidden]) for t in output if t.text]
         if made:
             made[0].follows_space = use.follows_space
         return made
@@ -340,6 +361,12 @@ def _spaced(tokens: list[Token], place: Token) -> list[Token]:
     if not tokens or tokens[0].follows_space == place.follows_space:
         return tokens
     return [replace(tokens[0], follows_space=place.follows_space), *tokens[1:]]
+
+
+def _check_length(length: int, use: Token) -> None:
+    if length > MAX_TOKEN_LENGTH:
+        text = f"expected at most {MAX_TOKEN_LENGTH} characters in a token that a macro makes, got {length}"
+        raise SourceError(use.position, text)
 
 
 def _joined(left: Token, right: Token) -> list[Token]:

@@ -81,5 +81,9 @@ class Facts:
     errors: list[str] = field(default_factory=list)
     """Members of `error`, in order."""
     match_kinds: list[str] = field(default_factory=list)
+    field_counts: dict[types.Type, int] = field(default_factory=dict)
+    """Fields of structs, with those of the structs in them."""
+    sizes: dict[tuple[types.Type, bool], int] = field(default_factory=dict)
+    """Bits of structs, at least or at most."""
     constants: dict[tree.Declaration, object] = field(default_factory=dict)
     globals: Scope = field(default_factory=Scope)

@@ -21,8 +21,14 @@ _NAMES_TOO = frozenset(
 """Keywords that the grammar takes as names where a name must stand."""
 
 
+_MAX_SHOWN_TOKEN = 40
+
+
 def describe(token: Token) -> str:
-    return "the end of the program" if token.kind is Kind.END else f"`{token.text}`"
+    if token.kind is Kind.END:
+        return "the end of the program"
+    text = token.text if len(token.text) <= _MAX_SHOWN_TOKEN else f"{token.text[:_MAX_SHOWN_TOKEN]}..."
+    return f"`{text}`" if text.isprintable() else f"the characters {text!r}"
 
 
 class TokenStream:

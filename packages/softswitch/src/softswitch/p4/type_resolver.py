@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import difflib
+from itertools import islice
 
 from softswitch.limits import MAX_VALUE_BITS
 from softswitch.p4 import compile_time, tree, types
 from softswitch.p4.constants import Evaluator
-from softswitch.p4.declaration_rules import check_type_arguments
-from softswitch.p4.diagnostics import SourceError, Sources
+from softswitch.p4.declaration_rules import check_field_count, check_type_arguments
+from softswitch.p4.diagnostics import MAX_SHOWN_ERRORS, SourceError, Sources
 from softswitch.p4.scopes import Entity, Facts, Scope
 
 _SIMPLE = {each.name: each for each in (
     types.INT, types.BOOL, types.ERROR, types.STRING, types.VOID, types.MATCH_KIND, types.UNKNOWN,
 )}  # fmt: skip
 MAX_STACK_SIZE = 1 << 12
+MAX_TYPE_PARTS = 1000
+"""Types in a type such as `tuple<tuple<bit<8>>, bool>`."""
+_MAX_LENGTH_DIFFERENCE = 2
+_MAX_CANDIDATES = 1000
+_MAX_COMPARED = 64
 
 
 class TypeResolver:
@@ -46,9 +52,17 @@ class TypeResolver:
         """Return what a name means; raise `SourceError` if nothing has it."""
         if found := scope.find(name, is_global):
             return found
-        similar = difflib.get_close_matches(name, set(scope.all_names()), 1)
-        hint = f"; is `{similar[0]}` meant?" if similar else ""
+        hint = f"; is `{similar}` meant?" if (similar := self._similar(name, scope)) else ""
         raise SourceError(node.position, f"expected a declared name, got `{name}`{hint}")
+
+    def _similar(self, name: str, scope: Scope) -> str:
+        """Return a name that may have been meant; only errors that are shown have one."""
+        if self.sources.error_count >= MAX_SHOWN_ERRORS:
+            return ""
+        lengths = range(len(name) - _MAX_LENGTH_DIFFERENCE, len(name) + _MAX_LENGTH_DIFFERENCE + 1)
+        candidates = (each for each in scope.all_names() if each != name and len(each) in lengths)
+        similar = difflib.get_close_matches(name[:_MAX_COMPARED], set(islice(candidates, _MAX_CANDIDATES)), 1)
+        return similar[0] if similar else ""
 
     # -- types
 
@@ -69,12 +83,12 @@ class TypeResolver:
                 resolved = tuple(self.resolve(each, scope) for each in arguments)
                 if base.name == "tuple" and not base.is_global:
                     check_type_arguments(types.Tuple(resolved), node, self.facts)
-                    return types.Tuple(resolved)
+                    return self._limited(types.Tuple(resolved), node)
                 if base.name == "list" and not base.is_global:
                     if len(resolved) != 1:
                         raise SourceError(node.position, f"expected one type argument of list, got {len(resolved)}")
-                    return types.List(resolved[0])
-                return self._named(base, scope, resolved)
+                    return self._limited(types.List(resolved[0]), node)
+                return self._limited(self._named(base, scope, resolved), node)
             case tree.StackType(element=element, size=size):
                 element_type = self.resolve(element, scope)
                 if isinstance(element_type, types.Object) or element_type in (types.VOID, types.STRING):
@@ -85,7 +99,16 @@ class TypeResolver:
                     raise SourceError(
                         size.position, f"expected a size from 0 to {MAX_STACK_SIZE} of the stack, got {count}"
                     )
-                return types.Stack(element_type, count)
+                return self._limited(types.Stack(element_type, count), node)
+
+    def _limited(self, given: types.Type, node: tree.TypeNode) -> types.Type:
+        """Return a type; raise `SourceError` if it has too many parts, or its values too many fields."""
+        if (parts := types.count_parts(given)) > MAX_TYPE_PARTS:
+            raise SourceError(
+                node.position, f"expected a type of at most {MAX_TYPE_PARTS} parts, got {parts}"
+            )
+        check_field_count(given, node, self.facts)
+        return given
 
     def _width(self, expression: tree.Expression, scope: Scope, least: int) -> int:
         self.check_expression(expression, scope)

@@ -227,6 +227,16 @@ def has_variables(given: Type) -> bool:
     return given == UNKNOWN
 
 
+def count_parts(given: Type) -> int:
+    """Return the number of types in a type, itself included; fields of structs do not count."""
+    match given:
+        case Struct(_, parts) | Object(_, parts) | Tuple(parts):
+            return 1 + sum(map(count_parts, parts))
+        case List(part) | Stack(part, _) | New(_, part):
+            return 1 + count_parts(part)
+    return 1
+
+
 def base_of(given: Type) -> Type:
     """Return the type under `type` declarations."""
     while isinstance(given, New):
