@@ -6,7 +6,7 @@ from tools.fuzz.target import Target
 
 NAMES = (
     "rpc", "control", "ps", "worker", "frame", "update_log", "access_log", "libsvm", "cluster", "run_toml",
-    "simulation", "p4runtime",
+    "simulation", "p4runtime", "p4",
 )  # fmt: skip
 """Modules of this package, each with one `TARGET`."""
 

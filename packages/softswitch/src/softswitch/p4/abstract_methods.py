@@ -46,7 +46,7 @@ def _signature(
 ) -> str:
     """Return the types of a function as text, by which a body and its abstract method are compared."""
     parameters = ", ".join(
-        f"{parameter.direction} {types.substitute(facts.declared[parameter], known)}".strip()
+        f"{parameter.direction} {types.substitute(facts.declared_type(parameter), known)}".strip()
         for parameter in given
     )
     result = types.substitute(facts.returns.get(function, types.VOID), known)

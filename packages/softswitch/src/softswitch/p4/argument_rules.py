@@ -32,7 +32,8 @@ def check_inferred(node: tree.Node, target: Target, facts: Facts) -> None:
         variable = types.Variable(name, declaration)
         if variable not in known:
             is_told_later = target.kind == "constructor" and isinstance(node, tree.Call)
-            if is_told_later or any(mentions(facts.declared[parameter], variable) for parameter in absent):
+            is_optional = any(mentions(facts.declared_type(parameter), variable) for parameter in absent)
+            if is_told_later or is_optional:
                 continue
             text = f"expected the type `{name}` of `{declaration.name}` in `{declaration.name}<...>`"
             raise SourceError(node.position, f"{text}, as no argument tells it")

@@ -214,7 +214,7 @@ class CallChecker(ExpressionChecker):
                 if argument is not None and parameter.direction in ("in", "inout"):
                     raise SourceError(argument.position, f"expected a value for `{parameter.name}`, got `_`")
                 continue
-            wanted = types.substitute(self.facts.declared[parameter], known)
+            wanted = types.substitute(self.facts.declared_type(parameter), known)
             value = argument.value
             expected = None if types.has_variables(wanted) and not isinstance(wanted, types.Struct) else wanted
             found = self.check_expression(value, scope, expected)
@@ -260,7 +260,8 @@ class CallChecker(ExpressionChecker):
         resolved = tuple(types.substitute(known.get(v, types.UNKNOWN), known) for v in variables)
         made = types.Object(declaration, resolved)
         target = Target("constructor", declaration, None, declaration.name, parameters, matched, known, made)
-        if not arguments or types.UNKNOWN not in arguments:
+        is_call = isinstance(node, tree.Call)
+        if not (node.type_arguments if is_call else isinstance(node.type, tree.SpecializedType)):
             check_inferred(node, target, self.facts)
         self.facts.calls[node] = target
         return made

@@ -53,7 +53,7 @@ class Checker(TableChecker, StatementChecker):
                 if isinstance(declaration, tree.Constant) and declaration not in self.facts.constants:
                     self.check_compile_time(declaration.value)
                 if isinstance(declaration, tree.Instance):
-                    check_top_instance(declaration, self.facts.declared[declaration])
+                    check_top_instance(declaration, self.facts.declared_type(declaration))
             case tree.Typedef(type=node):
                 base = self.resolve(node, scope)
                 if declaration.is_new:
@@ -186,7 +186,7 @@ class Checker(TableChecker, StatementChecker):
                     method.position, f"expected a result of `{method.name}` with a width, got int"
                 )
             for parameter in method.parameters:
-                found = self.facts.declared[parameter]
+                found = self.facts.declared_type(parameter)
                 if isinstance(found, types.Object) and found.declaration is declaration:
                     raise SourceError(
                         method.position, f"expected another type of `{parameter.name}` than {found} itself"
@@ -308,9 +308,11 @@ class Checker(TableChecker, StatementChecker):
                 declaration.position, f"expected a state `start` of the parser `{declaration.name}`"
             )
         known = {"accept", "reject", *names}
+        seen = {"accept", "reject"}
         for state in declaration.states:
-            if state.name in ("accept", "reject") or names.count(state.name) > 1:
-                self.sources.error(state.position, f"expected one state `{state.name}`")
+            if state.name in seen:
+                self.sources.error(state.position, f"expected one state `{state.name}`, got two")
+            seen.add(state.name)
             inner = Scope(scope, is_inner=True)
             for statement in state.statements:
                 self.check_statement(statement, inner)

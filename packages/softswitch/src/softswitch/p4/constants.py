@@ -116,7 +116,7 @@ class Evaluator:
         return None
 
     def constant(self, declaration: tree.Constant) -> Value | None:
-        declared = types.substitute(self._facts.declared.get(declaration, types.UNKNOWN), self._substitution)
+        declared = types.substitute(self._facts.declared_type(declaration), self._substitution)
         return self.convert(self.value(declaration.value), declared)
 
     def convert(self, value: Value | None, wanted: types.Type) -> Value | None:
@@ -125,7 +125,8 @@ class Evaluator:
             return wrap(value, wanted)
         if isinstance(wanted, types.Struct) and isinstance(value, list | dict):
             parameters = struct_substitution(wanted.declaration, wanted.arguments)
-            fields = {f.name: types.substitute(self._facts.declared[f], parameters) for f in wanted.declaration.fields}
+            declared = {f.name: self._facts.declared_type(f) for f in wanted.declaration.fields}
+            fields = {name: types.substitute(each, parameters) for name, each in declared.items()}
             named = dict(zip(fields, value, strict=False)) if isinstance(value, list) else value
             converted = {name: self.convert(named[name], fields[name]) for name in fields if name in named}
             return {name: each for name, each in converted.items() if each is not None}
@@ -189,7 +190,7 @@ class Evaluator:
 
     def _cast(self, expression: tree.Cast) -> Value | None:
         value = self.value(expression.operand)
-        wanted = types.substitute(self._facts.declared.get(expression, types.UNKNOWN), self._substitution)
+        wanted = types.substitute(self._facts.declared_type(expression), self._substitution)
         if wanted == types.BOOL and isinstance(value, int):
             return bool(value)
         if isinstance(value, bool) and isinstance(types.representation(wanted), types.Bits):
@@ -293,7 +294,7 @@ def size_bits(given: types.Type, facts: Facts, is_maximum: bool = False) -> int:
 def _struct_bits(struct: types.Struct, facts: Facts, is_maximum: bool) -> int:
     parameters = struct_substitution(struct.declaration, struct.arguments)
     sizes = [
-        size_bits(types.substitute(facts.declared[field], parameters), facts, is_maximum)
+        size_bits(types.substitute(facts.declared_type(field), parameters), facts, is_maximum)
         for field in struct.declaration.fields
     ]
     if struct.kind == "header_union":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from softswitch.errors import ProgramError
@@ -77,6 +77,9 @@ class Sources:
         self._add(Diagnostic(position, message, is_warning=True))
 
     def _add(self, diagnostic: Diagnostic) -> None:
+        if not diagnostic.message.isprintable():  # it repeats the source
+            escaped = diagnostic.message.encode("unicode_escape").decode()
+            diagnostic = replace(diagnostic, message=escaped)
         key = diagnostic.position, diagnostic.message
         if key not in self._seen:
             self._seen.add(key)

@@ -202,7 +202,7 @@ class Preprocessor:
         name = match["local"] or match["system"]
         folders = [file.parent, *self._folders] if match["local"] else [*self._folders, file.parent]
         for folder in folders:
-            if (found := folder / name).is_file():
+            if _is_file(found := folder / name):
                 self._read(Path(os.path.normpath(found)), position)
                 return
             self._sources.absent.add(str(found.absolute()))
@@ -361,6 +361,13 @@ def _spaced(tokens: list[Token], place: Token) -> list[Token]:
     if not tokens or tokens[0].follows_space == place.follows_space:
         return tokens
     return [replace(tokens[0], follows_space=place.follows_space), *tokens[1:]]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # the name is too long, or has a zero byte
+        return False
 
 
 def _check_length(length: int, use: Token) -> None:

@@ -87,3 +87,7 @@ class Facts:
     """Bits of structs, at least or at most."""
     constants: dict[tree.Declaration, object] = field(default_factory=dict)
     globals: Scope = field(default_factory=Scope)
+
+    def declared_type(self, node: tree.Node) -> types.Type:
+        """Return the type of a variable, a parameter and the like; `_` if its declaration is refused."""
+        return self.declared.get(node, types.UNKNOWN)

@@ -101,8 +101,8 @@ def _unify_objects(left: types.Object, right: types.Object, known: Known, facts:
     for one, other in zip(lefts, rights, strict=True):
         if one.direction != other.direction:
             return False
-        wanted = types.substitute(facts.declared[one], left_values)
-        given = types.substitute(facts.declared[other], right_values)
+        wanted = types.substitute(facts.declared_type(one), left_values)
+        given = types.substitute(facts.declared_type(other), right_values)
         if not unify(wanted, given, known, facts):
             return False
     return True
@@ -116,7 +116,7 @@ def fields_of(given: types.Type, facts: Facts) -> dict[str, types.Type]:
         return {}
     parameters = struct_substitution(given.declaration, given.arguments)
     return {
-        field.name: types.substitute(facts.declared[field], parameters)
+        field.name: types.substitute(facts.declared_type(field), parameters)
         for field in given.declaration.fields
         if field in facts.declared
     }
