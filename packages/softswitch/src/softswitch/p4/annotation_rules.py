@@ -53,11 +53,24 @@ def _check(annotation: tree.Annotation, facts: Facts) -> None:
                 raise SourceError(
                     annotation.position, f"expected a string in `@{name}(...)`, got `{token.text}`"
                 )
-    if name == "match" and len(annotation.tokens) == 1 and annotation.tokens[0].kind is not Kind.NAME:
-        text = f"expected a kind of match in `@match(...)`, got `{annotation.tokens[0].text}`"
-        raise SourceError(annotation.position, text)
+    if name == "match" and [token.kind for token in annotation.tokens] != [Kind.NAME]:
+        given = " ".join(token.text for token in annotation.tokens)
+        raise SourceError(annotation.position, f"expected a kind of match in `@match(...)`, got `{given}`")
+    if name == "p4runtime_translation" and not annotation.is_structured:
+        _check_translation(annotation)
     if annotation.is_structured and annotation.tokens:
         _check_structured(annotation, facts)
+
+
+def _check_translation(annotation: tree.Annotation) -> None:
+    """Check `@p4runtime_translation(uri, type)`: a string, and bit<N>, a string or a width."""
+    uri, comma, *given = [*annotation.tokens, *[Token(Kind.END, "", annotation.position)] * 2]
+    words = [token.text for token in given if token.kind is not Kind.END]
+    is_bits = len(words) == 4 and words[:2] == ["bit", "<"] and words[2].isdecimal() and words[3] == ">"
+    is_other = len(words) == 1 and (words == ["string"] or words[0].isdecimal())
+    if uri.kind is not Kind.STRING or comma.text != "," or not (is_bits or is_other):
+        text = "expected `@p4runtime_translation(\"name\", bit<N>)` with a number, or `string`"
+        raise SourceError(annotation.position, f"{text}, got `{''.join(words)}`")
 
 
 def _check_structured(annotation: tree.Annotation, facts: Facts) -> None:

@@ -20,6 +20,13 @@ def check_argument(value: tree.Expression, parameter: tree.Parameter, found: typ
         )
 
 
+def check_is_value(value: tree.Expression, facts: Facts) -> None:
+    """Raise `SourceError` for an instance that only constructors and packages take: no extern."""
+    found = facts.types.get(value)
+    if isinstance(found, types.Object) and not isinstance(found.declaration, tree.Extern):
+        raise SourceError(value.position, f"expected a value or an extern, got an instance of {found}")
+
+
 def check_inferred(node: tree.Node, target: Target, facts: Facts) -> None:
     """Raise `SourceError` unless the arguments of a call tell all type arguments.
 
@@ -37,6 +44,10 @@ def check_inferred(node: tree.Node, target: Target, facts: Facts) -> None:
                 continue
             text = f"expected the type `{name}` of `{declaration.name}` in `{declaration.name}<...>`"
             raise SourceError(node.position, f"{text}, as no argument tells it")
+        directed = [p for p in target.parameters if p.direction and facts.declared_type(p) == variable]
+        if directed and types.substitute(variable, known) == types.STRING:
+            text = f"expected another type than string of `{directed[0].name}`, as it has a direction"
+            raise SourceError(node.position, text)
         if has_open_part(types.substitute(variable, known)):
             text = (
                 f"expected an argument of `{declaration.name}` with a width or a cast, as it tells the "

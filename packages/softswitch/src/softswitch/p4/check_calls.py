@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from softswitch.p4 import tree, types
 from softswitch.p4.abstract_methods import check_constructor_call
-from softswitch.p4.argument_rules import check_argument, check_inferred, check_packet_call
+from softswitch.p4.argument_rules import (
+    check_argument, check_inferred, check_is_value, check_packet_call,
+)  # fmt: skip
 from softswitch.p4.check_expressions import ExpressionChecker
 from softswitch.p4.constants import struct_substitution
 from softswitch.p4.diagnostics import SourceError
@@ -155,6 +157,11 @@ class CallChecker(ExpressionChecker):
     ) -> tree.Function | tree.Action:
         """Return the candidate whose parameters the arguments fit, by their number and names."""
         fitting = [each for each in candidates if _fits(call.arguments, each.parameters)]
+        if len(fitting) > 1 and len({len(each.parameters) for each in fitting}) == 1:
+            places = " and ".join(str(each.position) for each in fitting)
+            raise SourceError(
+                call.position, f"expected arguments that one `{name}` takes, got such for {places}"
+            )
         if len(fitting) == 1 or (fitting and len(candidates) > 1):
             return fitting[0]
         if len(candidates) == 1:
@@ -172,6 +179,9 @@ class CallChecker(ExpressionChecker):
         if wanted is not None and types.has_variables(types.substitute(returned, known)):
             unify(returned, wanted, known, self.facts)
         target = Target(kind, chosen, receiver, chosen.name, chosen.parameters, arguments, dict(known))
+        for argument in arguments:
+            if argument is not None and argument.value is not None:
+                check_is_value(argument.value, self.facts)
         if isinstance(chosen, tree.Function):
             check_inferred(call, target, self.facts)
         self.facts.calls[call] = target

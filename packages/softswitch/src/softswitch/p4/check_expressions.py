@@ -378,6 +378,8 @@ class ExpressionChecker(TypeResolver):
         if isinstance(operand, tree.Default | tree.InvalidHeader | tree.ListExpression | tree.StructExpression):
             self.check_conversion(operand, found, wanted)
             return True
+        if isinstance(wanted, types.New) or isinstance(found, types.New):
+            return found == types.INT or types.base_of(wanted) == types.base_of(found)
         left, right = types.representation(wanted), types.representation(found)
         if isinstance(left, types.Bits) and isinstance(right, types.Bits):
             is_enum = isinstance(types.base_of(found), types.Enum)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from softswitch.p4 import tree, types
 from softswitch.p4.check_calls import CallChecker
 from softswitch.p4.diagnostics import SourceError
+from softswitch.p4.key_names import key_name
 from softswitch.p4.scopes import Scope, Target
 from softswitch.p4.table_rules import (
     check_entries,
@@ -29,6 +30,7 @@ class TableChecker(CallChecker):
             if element.kind not in self.facts.match_kinds:
                 kinds = ", ".join(self.facts.match_kinds)
                 raise SourceError(element.position, f"expected a kind of match ({kinds}), got `{element.kind}`")
+            key_name(element, self.facts)
             key_types.append(types.Bits(32) if found == types.INT else found)
         for reference in table.actions:
             self._check_reference(reference, scope)

@@ -70,7 +70,7 @@ def unify(wanted: types.Type, given: types.Type, known: Known, facts: Facts) -> 
         case types.List(left), types.List(right):
             return unify(left, right, known, facts)
         case types.Stack(element, size), types.Tuple(rights):
-            return len(rights) <= size and all([unify(element, right, known, facts) for right in rights])
+            return len(rights) == size and all([unify(element, right, known, facts) for right in rights])
         case types.Stack(left, size), types.Stack(right, other_size):
             return size == other_size and unify(left, right, known, facts)
     return False

@@ -12,6 +12,8 @@ REFUSED = (
     Refused("@name(4) action a() {}", 1, r"`@name.*`4`"),
     Refused('@deprecated("a" | "b") void f() {}', 1, r"`@deprecated.*`\|`"),
     Refused("@pkginfo const bit<8> x = 0;", 1, r"`@pkginfo`"),
+    Refused("struct S {\n @match(1 + 1) bit<8> b; }", 2, r"`@match.*`1 \+ 1`"),
+    Refused('@p4runtime_translation("x", bool) type bit<8> N;', 1, r"`@p4runtime_translation.*`bool`"),
     Refused("@dup[]\n@dup[] control c() { apply {} }", 2, r"`@dup`"),
     Refused("@number(4)\n@number[] const bit<8> b = 0;", 2, r"`@number`"),
     Refused("@bad[a = { 2, 3 }] const bit<8> b = 0;", 1, r"`@bad"),
@@ -20,7 +22,8 @@ REFUSED = (
 )
 ACCEPTED = (
     '@name("x") @deprecated("a" ++ "b") @foo(1 2 [3]) @bar[1, "a", true, 2 + 3] @baz[a = 1, b = '
-    '"c"] @empty[] const bit<8> b = 0;',
+    '"c"] @empty[] const bit<8> b = 0; @p4runtime_translation("x", bit<16>) type bit<8> N; '
+    '@p4runtime_translation("x", string) type bit<8> M;',
 )
 
 

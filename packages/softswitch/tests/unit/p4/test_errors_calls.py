@@ -74,6 +74,18 @@ REFUSED = (
     ),
     Refused("T f<T>(tuple<bit<8>> x) {\n return x; }", 2, r"T.*tuple"),
     Refused("void f<T>(T a) {} void g<t>(in t b) {\n f<bit<8>>(b); }", 2, r"bit<8>.*t"),
+    Refused(
+        "extern E { E(); void g(in bit<8> a); void g(in bit<8> b); } control c() { E() e; apply {\n "
+        "e.g(1); } }",
+        2,
+        r"`g`.*:1:.*:1:",
+    ),
+    Refused(
+        "control d() { apply {} } void f<T>(T t) {} control c() { d() e; apply {\n f(e); } }",
+        2,
+        r"instance of d",
+    ),
+    Refused('extern void f<T>(in T t); control c() { apply {\n f("x"); } }', 2, r"string.*`t`"),
     Refused("extern void f(in bit<8> a, in bit<8> b); control c() { apply {\n f(1); } }", 2, r"`b` of `f`"),
     Refused("extern void f(in bit<8> a); control c() { apply {\n f(c = 1); } }", 2, r"`f` \(a\).*`c`"),
 )

@@ -10,6 +10,8 @@ from switch_harness.p4_sources import CORE, Refused, check_accepted, check_refus
 
 REFUSED = (
     Refused("const bool b = (bool) 3;", 1, r"bool.*int"),
+    Refused("type bit<4> N;\nconst N n = (N) 8w1;", 2, r"N.*bit<8>"),
+    Refused("header H { bit<8> a; } control c() { apply {\n H[2] s = { { 1 } }; } }", 2, r"H\[2\].*tuple"),
     Refused("const bool b = (bool) 2s0;", 1, r"bool.*int<2>"),
     Refused("const bit<8> b = 0s0;", 1, r"1 to \d+.*0"),
     Refused("const bit<8> b = 1000000000w1;", 1, r"0 to \d+.*1000000000"),

@@ -133,6 +133,12 @@ REFUSED = (
     ),
     Refused(
         "control c(inout bit<8> x) { action a(bit<8> d) {} action b(inout bit<8> v, bit<8> d) {} table "
+        "t { key = {\n x + 1: exact; } actions = { a; NoAction; } } apply {} }",
+        2,
+        r"`@name",
+    ),
+    Refused(
+        "control c(inout bit<8> x) { action a(bit<8> d) {} action b(inout bit<8> v, bit<8> d) {} table "
         "t { actions = { a; NoAction; }\n largest_priority_wins = 1; } apply {} }",
         2,
         r"`largest_priority_wins`",
