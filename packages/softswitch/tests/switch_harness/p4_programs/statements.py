@@ -1,0 +1,273 @@
+"""Random statements."""
+
+from __future__ import annotations
+
+from switch_harness.p4_programs.expressions import WIDTHS, ExpressionDrawer
+from switch_harness.p4_programs.kinds import BOOL, Bits, Enum, Function, Kind, Record, Scope, Stack, Table, Tuple
+from switch_harness.p4_programs.render import integer
+
+_COMPOUND = ("+=", "-=", "*=", "&=", "|=", "^=", "|+|=", "|-|=", "<<=", ">>=")
+_HIDING = 15
+"""Percentage of variables that hide one of the same name."""
+
+
+class StatementDrawer(ExpressionDrawer):
+    size: int
+    """Statements that may still be drawn."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]  # those of the chooser
+        self._names = 0
+
+    def name(self, prefix: str) -> str:
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def kind(self) -> Kind:
+        way = self.below(10)
+        if way == 9:
+            return BOOL
+        if way == 8 and self.enums:
+            return self.pick(self.enums)
+        if way == 7 and self.records:
+            return self.pick(self.records)
+        if way == 6 and self.chance(40):
+            return Tuple(tuple(Bits(self.pick(WIDTHS)) for _ in range(1 + self.below(3))))
+        return Bits(self.pick(WIDTHS), self.chance(30))
+
+    def common_kind(self, scope: Scope) -> Kind:
+        """Return the kind of a variable, so that there is something of it."""
+        known = [v.kind for v in scope.variables if not isinstance(v.kind, Stack)]
+        return self.pick(known) if known and self.chance(70) else self.kind()
+
+    # -- statements
+
+    def block(self, scope: Scope, count: int, depth: int) -> list[str]:
+        """Return the lines of some statements, of which variables are added to the scope."""
+        lines: list[str] = []
+        declared: set[str] = set()
+        for _ in range(1 + self.below(count)):
+            if self.size <= 0:
+                break
+            self.size -= 1
+            lines += self.statement(scope, depth, declared)
+        return lines
+
+    def statement(self, scope: Scope, depth: int, declared: set[str]) -> list[str]:
+        ways = [
+            self._assignment, self._assignment, self._assignment, self._variable, self._compound, self._slice_assignment,
+            self._conditional, self._call_statement, self._action, self._apply, self._apply, self._table, self._switch,
+            self._loop, self._jump, self._validity, self._register, self._stack, self._counter, self._for_in,
+        ]  # fmt: skip
+        way = self.pick(ways)
+        if way == self._variable:
+            return self._variable(scope, depth, declared)
+        found = way(scope, depth)  # type: ignore[call-arg]  # only variables take names
+        return found or self._assignment(scope, depth)
+
+    def _indented(self, scope: Scope, count: int, depth: int) -> list[str]:
+        return [f"    {line}" for line in self.block(scope.inner(), count, depth - 1)]
+
+    def _assignment(self, scope: Scope, depth: int) -> list[str]:
+        targets = [v for v in scope.variables if v.is_writable]
+        if not targets:
+            return [";"]
+        target = self.pick(targets)
+        if isinstance(target.kind, Record) and self.chance(30):
+            # A list without a cast becomes what the target is.
+            parts = [self.text(each, scope, 1) for _, each in target.kind.fields]
+            return [f"{target.text} = {{ {', '.join(parts)} }};"]
+        text = self._indexed(target.text, scope) if self.chance(10) else target.text
+        return [f"{text} = {self.text(target.kind, scope, 2)};"]
+
+    def _indexed(self, text: str, scope: Scope) -> str:
+        """Replace a constant index into a stack of the headers by a variable one."""
+        if "hdr.s[" not in text:
+            return text
+        before, _, after = text.partition("hdr.s[")
+        low = self.text(Bits(8), scope, 1)
+        return f"{before}hdr.s[({low})[{integer(0, None)}:{integer(0, None)}]{after[after.index(']'):]}"
+
+    def _variable(self, scope: Scope, depth: int, declared: set[str]) -> list[str]:
+        kind = self.kind()
+        hidden = sorted({v.text for v in scope.variables if v.text.startswith("v") and v.text.isalnum()} - declared)
+        name = self.pick(hidden) if hidden and self.chance(_HIDING) else self.name("v")
+        initial = f" = {self.text(kind, scope, 2)}" if self.chance(97) else ""
+        scope.add(name, kind)
+        declared.add(name)
+        return [f"{kind.text} {name}{initial};"]
+
+    def _compound(self, scope: Scope, depth: int) -> list[str]:
+        targets = [v for v in scope.variables if v.is_writable and isinstance(v.kind, Bits) and not v.guard]
+        if not targets:
+            return []
+        target = self.pick(targets)
+        operator = self.pick(_COMPOUND)
+        kind = Bits(8) if operator in ("<<=", ">>=") else target.kind
+        return [f"{target.text} {operator} {self.text(kind, scope, 1)};"]
+
+    def _slice_assignment(self, scope: Scope, depth: int) -> list[str]:
+        kind = Bits(self.pick([1, 3, 7, 8, 16]))
+        target = self.target(kind, scope.inner(variables=[v for v in scope.variables if not v.guard]))
+        return [f"{target} = {self.text(kind, scope, 2)};"] if target is not None else []
+
+    def _conditional(self, scope: Scope, depth: int) -> list[str]:
+        if depth <= 0:
+            return []
+        if scope.place == "control" and scope.tables and self.chance(30):
+            condition = f"{self._next_table(scope).name}.apply().{self.pick(['hit', 'miss'])}"
+            if self.chance(30):
+                condition = f"{self.expression(BOOL, scope, 1).within(3)} && {condition}"
+        else:
+            condition = self.text(BOOL, scope, 2)
+        lines = [f"if ({condition}) {{", *self._indented(scope, 3, depth), "}"]
+        if self.chance(50):
+            lines[-1] = "} else {"
+            lines += [*self._indented(scope, 3, depth), "}"]
+        return lines
+
+    def _call_statement(self, scope: Scope, depth: int) -> list[str]:
+        return self._called(scope.functions, scope)
+
+    def _called(self, functions: list[Function], scope: Scope) -> list[str]:
+        if not functions:
+            return []
+        called = self.call(self.pick(functions), scope, 1)
+        return [f"{called.text};"] if called is not None else []
+
+    def _action(self, scope: Scope, depth: int) -> list[str]:
+        return self._called(scope.actions, scope) if scope.place in ("control", "action") else []
+
+    def _apply(self, scope: Scope, depth: int) -> list[str]:
+        if scope.place != "control" or not scope.controls:
+            return []
+        control = self.pick(scope.controls)
+        if control.is_single and control.name[0] == "c":
+            scope.controls.remove(control)
+        return self._called([control], scope)
+
+    def _table(self, scope: Scope, depth: int) -> list[str]:
+        if scope.place != "control" or not scope.tables:
+            return []
+        table = self._next_table(scope)
+        if depth <= 0 or self.chance(50):
+            return [f"{table.name}.apply();"]
+        lines = [f"switch ({table.name}.apply().action_run) {{"]
+        for i, action in enumerate(table.actions):
+            if self.chance(60):
+                if self.chance(20) and i + 1 < len(table.actions):
+                    lines.append(f"    {action}:")
+                    lines.append(f"    {table.actions[-1]}: {{")
+                    lines += [*(f"    {line}" for line in self._indented(scope, 2, depth)), "    }"]
+                    return [*lines, "}"]
+                lines.append(f"    {action}: {{")
+                lines += [*(f"    {line}" for line in self._indented(scope, 2, depth)), "    }"]
+        if self.chance(50):
+            lines += ["    default: {", *(f"    {line}" for line in self._indented(scope, 2, depth)), "    }"]
+        return [*lines, "}"]
+
+    def _next_table(self, scope: Scope) -> Table:
+        return scope.tables.pop(self.below(len(scope.tables)))
+
+    def _switch(self, scope: Scope, depth: int) -> list[str]:
+        if depth <= 0 or scope.place == "parser":
+            return []
+        kind = self.pick([Bits(8), Bits(3), Bits(16), *self.enums])
+        lines = [f"switch ({self.text(kind, scope, 2)}) {{"]
+        values = list(kind.members) if isinstance(kind, Enum) else [*range(3 + self.below(2)), (1 << kind.width) - 1]
+        for i, value in enumerate(values):
+            if self.chance(25):
+                continue
+            label = f"{kind.text}.{value}" if isinstance(kind, Enum) else integer(value, kind.width)  # type: ignore[arg-type]  # a number
+            if self.chance(20) and i + 1 < len(values):
+                lines.append(f"    {label}:")
+                continue
+            lines.append(f"    {label}: {{")
+            lines += [*(f"    {line}" for line in self._indented(scope, 2, depth)), "    }"]
+        if self.chance(60) or lines[-1].endswith(":"):
+            lines += ["    default: {", *(f"    {line}" for line in self._indented(scope, 2, depth)), "    }"]
+        return [*lines, "}"] if len(lines) > 1 else []
+
+    def _in_loop(self, scope: Scope) -> Scope:
+        """Return the scope of a loop, in which no table is applied, as some loops are unrolled."""
+        controls = [each for each in scope.controls if not each.is_single]
+        return scope.inner(loops=scope.loops + 1, tables=[], controls=controls)
+
+    def _loop(self, scope: Scope, depth: int) -> list[str]:
+        if depth <= 0 or scope.loops > 1 or scope.place == "parser":
+            return []
+        name, kind = self.name("i"), Bits(self.pick([8, 32]))
+        inner = self._in_loop(scope)
+        inner.add(name, kind, is_writable=False)
+        last = integer(1 + self.below(3), kind.width if self.chance(50) else None)
+        update = self.pick([f"{name} = {name} + 1", f"{name} += 1"])
+        head = f"for ({kind.text} {name} = {integer(self.below(2), None)}; {name} < {last}; {update}) {{"
+        return [head, *self._indented(inner, 3, depth), "}"]
+
+    def _for_in(self, scope: Scope, depth: int) -> list[str]:
+        if depth <= 0 or scope.loops > 1 or scope.place == "parser":
+            return []
+        name, kind = self.name("i"), Bits(8)
+        inner = self._in_loop(scope)
+        inner.add(name, kind, is_writable=False)
+        low = self.below(4)
+        if self.chance(60):
+            collection = f"{integer(low, 8)} .. {integer(low + self.below(3), 8)}"
+        else:
+            collection = f"(list<{kind.text}>){{{', '.join(self.text(kind, scope, 1) for _ in range(1 + self.below(3)))}}}"
+        return [f"for ({kind.text} {name} in {collection}) {{", *self._indented(inner, 3, depth), "}"]
+
+    def _jump(self, scope: Scope, depth: int) -> list[str]:
+        """Return a jump, mostly one under a condition."""
+        jumps = {
+            "control": ["exit;", "return;"], "action": ["exit;", "return;"], "parser": [],
+            "function": [self.returning(scope)],
+        }[scope.place]  # fmt: skip
+        if scope.loops:
+            jumps += ["break;", "continue;"] * 2
+        if not jumps:
+            return []
+        jump = self.pick(jumps)
+        return [f"if ({self.text(BOOL, scope, 1)}) {{ {jump} }}"]
+
+    def returning(self, scope: Scope) -> str:
+        return "return;" if scope.returned is None else f"return {self.text(scope.returned, scope, 2)};"
+
+    # -- headers and externs
+
+    def _validity(self, scope: Scope, depth: int) -> list[str]:
+        headers = [v for v in scope.variables if isinstance(v.kind, Record) and v.kind.is_header and v.is_writable]
+        if not (doubtful := [v for v in headers if v.guard]):
+            return []
+        header = self.pick(doubtful)
+        if self.chance(40):
+            return [f"{header.text}.setInvalid();"]
+        if self.chance(10):
+            return [f"{header.text} = {{#}};"]
+        return [f"if (!{header.text}.isValid()) {{", f"    {header.text} = {self.text(header.kind, scope, 1)};", "}"]
+
+    def _stack(self, scope: Scope, depth: int) -> list[str]:
+        stacks = [v for v in scope.variables if isinstance(v.kind, Stack) and v.is_writable]
+        if not stacks:
+            return []
+        stack = self.pick(stacks)
+        assert isinstance(stack.kind, Stack)
+        return [f"{stack.text}.{self.pick(['push_front', 'pop_front'])}({integer(1 + self.below(stack.kind.size), None)});"]
+
+    def _register(self, scope: Scope, depth: int) -> list[str]:
+        if not scope.registers or scope.place not in ("control", "action"):
+            return []
+        name, kind, size = self.pick(scope.registers)
+        assert size == 4
+        index = f"(bit<32>)({self.text(Bits(8), scope, 1)})[{integer(1, None)}:{integer(0, None)}]"
+        if self.chance(50) and (target := self.target(kind, scope)) is not None:
+            return [f"{name}.read({target}, {index});"]
+        return [f"{name}.write({index}, {self.text(kind, scope, 2)});"]
+
+    def _counter(self, scope: Scope, depth: int) -> list[str]:
+        if not scope.counters or scope.place not in ("control", "action"):
+            return []
+        name, size = self.pick(scope.counters)
+        return [f"{name}.count({self.text(Bits(32), scope, 1) if self.chance(20) else integer(self.below(size), None)});"]
+
+
