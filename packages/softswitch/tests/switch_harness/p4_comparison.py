@@ -90,9 +90,7 @@ def _of_pipeline(pipeline: InterpretedPipeline | CompiledPipeline, drawn: DrawnP
         for port, frame in drawn.frames
     ]
     program, cells = pipeline.program, pipeline.cells
-    registers = {
-        _last(each.name): cells.read_register(each.name, 0, each.size) for each in program.registers
-    }
+    registers = {_last(each.name): cells.read_register(each.name, 0, each.size) for each in program.registers}
     counters = {
         _last(each.name): [cell.packets for cell in cells.read_counter(each.name, 0, each.size)]
         for each in program.counters

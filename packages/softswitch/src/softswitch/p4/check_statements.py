@@ -195,6 +195,9 @@ class StatementChecker(CallChecker):
         if isinstance(statement.collection, tree.Range):
             found = self.check_expression(statement.collection, scope)
             element = found.element if isinstance(found, types.Set) else found
+        elif isinstance(statement.collection, tree.ListExpression) and statement.type is not None:
+            element = self.resolve(statement.type, scope)
+            self.expect(statement.collection, types.List(element), scope)
         else:
             found = self.check_expression(statement.collection, scope)
             element = found.element if isinstance(found, types.Stack | types.List) else found

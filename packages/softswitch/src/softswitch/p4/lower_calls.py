@@ -10,8 +10,9 @@ from softswitch.p4 import operands, tree, types
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.flow import Call, Label, Leave, Part, Unit
 from softswitch.p4.frames import Frame
+from softswitch.p4.lower_expressions import has_effects
 from softswitch.p4.lower_externs import ExternLowering
-from softswitch.p4.lower_statements import assigned_declarations
+from softswitch.p4.lower_statements import assigned_declarations, has_index
 from softswitch.p4.objects import CallableObject, ExternObject
 from softswitch.p4.operands import Operand, Scalar
 from softswitch.p4.scopes import Target
@@ -216,10 +217,7 @@ class CallLowering(ExternLowering):
         variable; otherwise a copy is made before, and copied back after (specification, §6.8).
         """
         copies: list[Callable[[Frame], None]] = []
-        lowered = [
-            self._lower_argument(parameter, argument, substitution, caller, callee)
-            for parameter, argument in zip(target.parameters, target.arguments, strict=True)
-        ]
+        lowered, copied, arguments = self._evaluated(target, substitution, caller, callee, node)
         outputs = [
             set() if operand is None or parameter.direction not in ("out", "inout") else self.leaves(operand)
             for parameter, operand in zip(target.parameters, lowered, strict=True)
@@ -230,7 +228,7 @@ class CallLowering(ExternLowering):
             if isinstance(bound, Operand):
                 captured |= self.leaves(bound)
         for i, (parameter, argument, operand) in enumerate(
-            zip(target.parameters, target.arguments, lowered, strict=True)
+            zip(target.parameters, arguments, lowered, strict=True)
         ):
             if parameter in callee.bindings.maps[0]:
                 continue
@@ -242,7 +240,7 @@ class CallLowering(ExternLowering):
                 is_aliased = self.leaves(operand) & others or any(
                     self.leaves(operand) & self.leaves(each) for j, each in enumerate(lowered) if j != i and each is not None
                 )
-                if operands.is_variable(operand) and not is_aliased:
+                if i not in copied and operands.is_variable(operand) and not is_aliased:
                     callee.bindings[parameter] = operand
                     if parameter.direction == "out":
                         self.invalidate(operand, caller, node)
@@ -255,16 +253,47 @@ class CallLowering(ExternLowering):
             if parameter.direction == "out":
                 self.invalidate(storage, caller, node)
             elif operand is not None:
-                self.assign(storage, operand, caller, node)
+                self.assign(storage, copied.get(i, operand), caller, node)
             elif expression is not None:
                 self.assign(storage, self.lower(expression, caller, wanted), caller, node)
             if is_output and expression is not None:
-                copies.append(self._copy_out(expression, storage))
-        callee.copies_out += copies
+                copies.append(self._copy_out(expression, storage, caller))
+        if copies:
+            callee.copies_out.append(lambda frame: _run_all(copies, frame))
         return copies
 
-    def _copy_out(self, expression: tree.Expression, storage: Operand) -> Callable[[Frame], None]:
-        return lambda frame: self.assign_to(expression, storage, frame)
+    def _evaluated(
+        self, target: Target, substitution: types.Substitution, caller: Frame, callee: Frame, node: tree.Node
+    ) -> tuple[list[Operand | None], dict[int, Operand], list[tree.Argument | None]]:
+        """Evaluate arguments in the order in which they are written (specification, §6.8).
+
+        Returned are operands, copies of those of `inout` that calls after them could change, by their positions,
+        and arguments with the indices that they have now.
+        """
+        arguments = list(target.arguments)
+        lowered: list[Operand | None] = [None] * len(arguments)
+        copied: dict[int, Operand] = {}
+        given = node.arguments if isinstance(node, tree.Call) else []
+        order = {id(each): i for i, each in enumerate(given)}
+        written = sorted(range(len(arguments)), key=lambda i: order.get(id(arguments[i]), len(given)))
+        for n, i in enumerate(written):
+            parameter, argument = target.parameters[i], arguments[i]
+            if argument is not None and argument.value is not None and parameter.direction in ("out", "inout"):
+                if has_index(argument.value):
+                    pinned = self.pinned(argument.value, caller)
+                    arguments[i] = argument = tree.Argument(argument.position, argument.name, pinned)
+            lowered[i] = operand = self._lower_argument(parameter, argument, substitution, caller, callee)
+            later = [each.value for j in written[n + 1 :] if (each := arguments[j]) is not None and each.value is not None]
+            if operand is not None and parameter.direction != "out" and any(has_effects(e, caller) for e in later):
+                if parameter.direction == "inout":
+                    copied[i] = self.kept(operand, caller, parameter)
+                else:
+                    lowered[i] = self.kept(operand, caller, parameter)
+        return lowered, copied, arguments
+
+    def _copy_out(self, expression: tree.Expression, storage: Operand, caller: Frame) -> Callable[[Frame], None]:
+        """Return what copies a result out, where a body ends, to what an argument means to the caller."""
+        return lambda frame: self.assign_to(expression, storage, caller.within(frame.items))
 
     def _is_stable(self, operand: Operand, written: set[operands.Leaf]) -> bool:
         """Return whether a value of an `in` parameter stays what it is while the body runs."""
@@ -294,6 +323,11 @@ class CallLowering(ExternLowering):
         if parameter.direction == "out" and isinstance(expression, tree.Slice):
             return None
         return self.lower(expression, caller, wanted)
+
+
+def _run_all(copies: list[Callable[[Frame], None]], frame: Frame) -> None:
+    for copy in copies:
+        copy(frame)
 
 
 def _resolved(target: Target, frame: Frame) -> dict[types.Variable, types.Type]:

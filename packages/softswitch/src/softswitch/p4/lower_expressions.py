@@ -294,9 +294,7 @@ class ExpressionLowering:
     ) -> Operand:
         """Lower an operand; if what follows has effects, its value is saved before."""
         operand = self.lower(expression, frame, wanted)
-        if isinstance(operand, Scalar) and not operand.is_constant and has_effects(following, frame):
-            return Scalar(self.saved(operand, frame, expression), operand.type)
-        return operand
+        return self.kept(operand, frame, expression) if has_effects(following, frame) else operand
 
     def ordered(
         self, expression: tree.Expression, following: tree.Expression, frame: Frame, wanted: types.Type | None
@@ -311,6 +309,16 @@ class ExpressionLowering:
         field = self.storage.scalar(operand.type, "tmp", node)
         frame.emit(ir.Assign(field, operand.expression), node.position)
         return field
+
+    def kept(self, operand: Operand, frame: Frame, node: tree.Node) -> Operand:
+        """Return an operand that stays what it is now, a copy unless it is a constant."""
+        if isinstance(operand, Scalar):
+            return operand if operand.is_constant else Scalar(self.saved(operand, frame, node), operand.type)
+        if isinstance(operand, operands.Text):
+            return operand
+        copy = self.storage.make(operand.type, "tmp", node)
+        self.assign(copy, operand, frame, node)
+        return copy
 
     def _ternary(self, expression: tree.Ternary, frame: Frame, wanted: types.Type) -> Operand:
         condition = self.scalar(expression.condition, frame)
@@ -357,9 +365,7 @@ class ExpressionLowering:
         for i, (name, value) in enumerate(given):
             operand = self.lower(value, frame, wanted_types[name])
             is_followed = any(has_effects(later, frame) for _, later in given[i + 1 :])
-            if is_followed and isinstance(operand, Scalar) and not operand.is_constant:
-                operand = Scalar(self.saved(operand, frame, value), operand.type)
-            made[name] = operand
+            made[name] = self.kept(operand, frame, value) if is_followed else operand
         for name, kind in kinds:
             if name not in made and (expression.has_rest or isinstance(base, types.Stack)):
                 made[name] = self.default_value(kind, expression)

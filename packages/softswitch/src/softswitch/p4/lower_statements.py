@@ -117,32 +117,46 @@ class StatementLowering(ExpressionLowering):
         wanted = frame.type_of(target)
         expression = frame.facts.combined.get(statement, statement.value)
         is_changeable = has_effects(target, frame) or (has_effects(expression, frame) and has_index(target))
-        if not is_changeable or isinstance(target, tree.Slice):
+        if not is_changeable:
             self.assign_to(target, self.lower(expression, frame, wanted), frame)
             return
         # The place is evaluated once, and before the value.
-        place = self._fixed(self.lower(target, frame), frame, statement)
-        if statement.operator and isinstance(place, Scalar):
-            right = self.scalar(statement.value, frame, wanted)
-            kind = types.representation(wanted)
-            result = arithmetic.binary(statement.operator, place.expression, right, kind, statement)
-            self.assign(place, Scalar(result, wanted), frame, statement)
+        target = self.pinned(target, frame)
+        if not statement.operator:
+            self.assign_to(target, self.lower(expression, frame, wanted), frame)
             return
-        self.assign(place, self.lower(expression, frame, wanted), frame, statement)
+        left = self.ordered(target, statement.value, frame, wanted)
+        right_type = types.Bits(32) if statement.operator in ("<<", ">>") else wanted
+        right = self.scalar(statement.value, frame, right_type)
+        result = arithmetic.binary(statement.operator, left, right, types.representation(wanted), statement)
+        self.assign_to(target, Scalar(result, wanted), frame)
 
-    def _fixed(self, place: Operand, frame: Frame, node: tree.Node) -> Operand:
-        """Return the place of a variable whose position in a stack does not change any more."""
-        match place:
-            case Scalar(ir.ElementField(element, field), given):
-                return Scalar(ir.ElementField(self._fixed_element(element, frame, node), field), given)
-            case operands.Header(ir.Element() as element, given):
-                return operands.Header(self._fixed_element(element, frame, node), given)
-        return place
+    def pinned(self, target: tree.Expression, frame: Frame) -> tree.Expression:
+        """Return an l-value whose indices are variables of their own, which nothing else changes."""
+        made: tree.Expression
+        match target:
+            case tree.Member(base=base):
+                made = tree.Member(target.position, self.pinned(base, frame), target.name)
+            case tree.Slice(base=base):
+                made = tree.Slice(target.position, self.pinned(base, frame), target.high, target.low, target.width)
+            case tree.Index(base=base, index=index):
+                base = self.pinned(base, frame)
+                made = tree.Index(target.position, base, self._pinned_index(index, frame))
+            case _:
+                return target
+        self.facts.types[made] = self.facts.types[target]
+        return made
 
-    def _fixed_element(self, element: ir.Element, frame: Frame, node: tree.Node) -> ir.Element:
-        if isinstance(element.index, ir.Constant):
-            return element
-        return ir.Element(element.stack, self.saved(Scalar(element.index, types.Bits(32)), frame, node))
+    def _pinned_index(self, index: tree.Expression, frame: Frame) -> tree.Expression:
+        if frame.evaluator.value(index) is not None:
+            return index
+        value = self.lower(index, frame)
+        assert isinstance(value, Scalar)
+        name = tree.Name(index.position, "index")
+        variable = tree.Variable(index.position, "index", [], tree.BaseType(index.position, "_"), None)
+        self.facts.references[name], self.facts.types[name] = variable, self.facts.types[index]
+        frame.bindings[variable] = Scalar(self.saved(value, frame, index), value.type)
+        return name
 
     def assign_to(self, target: tree.Expression, value: Operand, frame: Frame) -> None:
         """Emit an assignment to the variable that an expression denotes, or to a slice of it."""
@@ -218,6 +232,11 @@ class StatementLowering(ExpressionLowering):
     ) -> None:
         """Assign a list of values to a header, which makes it valid."""
         values = self._unaliased(header, self.parts(value, node), frame, node)
+        if isinstance(header.reference, ir.Element) and not isinstance(header.reference.index, ir.Constant):
+            index = Scalar(header.reference.index, types.Bits(32))
+            if self.leaves(index) & self.leaves(header):
+                fixed = ir.Element(header.reference.stack, self.saved(index, frame, node))
+                header = operands.Header(fixed, header.type)
         frame.emit(ir.SetValid(header.reference), node.position)
         for part, each in zip(self.parts(header, node), values, strict=True):
             self.assign(part, each, frame, node)
@@ -235,15 +254,9 @@ class StatementLowering(ExpressionLowering):
     ) -> list[Operand]:
         """Return values that do not change while the target is assigned part by part."""
         written = self.leaves(target)
-        if sum(1 for _ in values) < 2 or not any(written & self.leaves(each) for each in values):
+        if len(values) < 2 and not isinstance(target, operands.Header):
             return values
-        saved: list[Operand] = []
-        for each in values:
-            if written & self.leaves(each) and isinstance(each, Scalar):
-                saved.append(Scalar(self.saved(each, frame, node), each.type))
-            else:
-                saved.append(each)
-        return saved
+        return [self.kept(each, frame, node) if written & self.leaves(each) else each for each in values]
 
     def leaves(self, operand: Operand) -> set[operands.Leaf]:
         return operands.leaves(operand, self.storage.is_metadata, self.storage.stacks)
@@ -450,9 +463,10 @@ class StatementLowering(ExpressionLowering):
     def _for_in(self, statement: tree.ForIn, frame: Frame) -> None:
         declaration = frame.facts.references[statement]
         given = frame.declared(declaration)
+        elements = self._elements(statement, frame, given)
         ended = Part(Label("break"))
         frame.items.append(ended)
-        for element in self._elements(statement, frame, given):
+        for element in elements:
             self._count_repetition(statement)
             repeated = Part(Label("continue"))
             ended.items.append(repeated)
@@ -477,7 +491,13 @@ class StatementLowering(ExpressionLowering):
             if high - low >= MAX_UNROLLED:
                 raise SourceError(statement.position, f"expected at most {MAX_UNROLLED} repetitions, got {high - low + 1}")
             return [self.constant_operand(value, given, statement) for value in range(low, high + 1)]
-        return self.parts(self.lower(collection, frame), statement)
+        if isinstance(collection, tree.Cast) and isinstance(frame.declared(collection), types.List):
+            collection = collection.operand
+        # The collection is evaluated once, before its elements are changed by the body.
+        bound = [frame.bindings.get(each) for each in assigned_declarations(statement.body, frame)]
+        written = set().union(*(self.leaves(each) for each in bound if isinstance(each, Operand)))
+        elements = self.parts(self.lower(collection, frame), statement)
+        return [self.kept(each, frame, statement) if self.leaves(each) & written else each for each in elements]
 
 
 def has_index(expression: tree.Expression) -> bool:
@@ -514,6 +534,11 @@ def assigned_declarations(node: object, frame: Frame) -> set[tree.Declaration]:
                         found |= _roots(called.receiver, frame)
                     if isinstance(called.declaration, tree.Action):
                         stack.append(called.declaration.body)
+                    elif isinstance(called.declaration, tree.Table):
+                        for reference in called.declaration.actions:
+                            for argument in reference.arguments:
+                                found |= _roots(argument.value, frame) if argument.value is not None else set()
+                            stack.append(getattr(frame.facts.references[reference], "body", None))
                 stack += [argument.value for argument in each.arguments]
             case tree.ForIn():
                 found |= {frame.facts.references[each]} if each.type is None else set()

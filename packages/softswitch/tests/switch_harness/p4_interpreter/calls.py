@@ -48,7 +48,9 @@ class Calls(Statements):
             case "apply" | "direct":
                 self._apply(call, target, activation)
                 return None
-            case "function" if isinstance(target.declaration, tree.Function) and target.declaration.body is not None:
+            case "function" if (
+                isinstance(target.declaration, tree.Function) and target.declaration.body is not None
+            ):
                 return self._function(call, target, target.declaration, activation)
             case "function":
                 return self.extern_function(target, activation)
@@ -193,7 +195,9 @@ class Calls(Statements):
             assert root is not None
             if call not in root.anonymous:
                 assert isinstance(target.declaration, tree.Control | tree.Parser)
-                root.anonymous[call] = self.instance(target.declaration, {}, self.resolved(target, activation))
+                root.anonymous[call] = self.instance(
+                    target.declaration, {}, self.resolved(target, activation)
+                )
             found: Bound = root.anonymous[call]
         else:
             assert target.receiver is not None
@@ -213,6 +217,7 @@ class Calls(Statements):
             self.run_parser(found, inner)
         else:
             self.execute(found.declaration.body, inner)
+
 
 def shift(stack: Stack, count: int) -> None:
     """Shift the elements of a stack to higher indices by `count`, or to lower ones if it is negative."""

@@ -200,7 +200,11 @@ class Expressions:
                 return self.binary(expression, activation)
             case tree.Ternary(condition=condition, left=left, right=right):
                 given = self.type_of(expression, activation)
-                kind = wanted if given == types.INT or isinstance(given, types.Tuple | types.StructValue) else given
+                kind = (
+                    wanted
+                    if given == types.INT or isinstance(given, types.Tuple | types.StructValue)
+                    else given
+                )
                 return self.evaluate(left if self.holds(condition, activation) else right, activation, kind)
             case tree.Cast():
                 return self.cast(expression, activation)
@@ -225,7 +229,9 @@ class Expressions:
         if isinstance(stack := types.base_of(wanted) if wanted else None, types.Stack):
             kinds = dict.fromkeys(given, stack.element)
         found = {name: self.evaluate(each, activation, kinds.get(name)) for name, each in given.items()}
-        made = Struct({n: v if isinstance(v, Struct | Header | Stack) else Cell(None, v) for n, v in found.items()})
+        made = Struct(
+            {n: v if isinstance(v, Struct | Header | Stack) else Cell(None, v) for n, v in found.items()}
+        )
         if wanted is None or not kinds:
             return made
         return self._assembled(made, wanted, list(kinds))

@@ -119,9 +119,15 @@ class Operators(Expressions):
     def cast(self, expression: tree.Cast, activation: Activation) -> Value:
         wanted = self.declared(expression, activation)
         found = self.type_of(expression.operand, activation)
-        value = self.evaluate(expression.operand, activation, wanted if isinstance(expression.operand, _LISTS) else None)
+        value = self.evaluate(
+            expression.operand, activation, wanted if isinstance(expression.operand, _LISTS) else None
+        )
         if isinstance(value, Struct | Header | Stack) or value is None:
-            return value if value is not None or wanted == found else self._cast_scalar(self.defined(None, found), wanted)
+            return (
+                value
+                if value is not None or wanted == found
+                else self._cast_scalar(self.defined(None, found), wanted)
+            )
         return self._cast_scalar(value, wanted)
 
     def _cast_scalar(self, value: int | bool | str, wanted: types.Type) -> Value:

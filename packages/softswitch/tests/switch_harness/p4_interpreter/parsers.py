@@ -5,7 +5,14 @@ from __future__ import annotations
 from softswitch.p4 import tree, types
 from softswitch.p4.scopes import Target
 from switch_harness.p4_interpreter import values
-from switch_harness.p4_interpreter.instances import Activation, Bound, Instance, PacketIn, PacketOut, ParserReject
+from switch_harness.p4_interpreter.instances import (
+    Activation,
+    Bound,
+    Instance,
+    PacketIn,
+    PacketOut,
+    ParserReject,
+)
 from switch_harness.p4_interpreter.tables import Tables
 from switch_harness.p4_interpreter.values import Cell, Header, Stack, Storage, Struct, Value, reduced
 
@@ -52,7 +59,9 @@ class Parsers(Tables):
     def packet_method(self, receiver: Bound, target: Target, activation: Activation) -> Value:
         arguments = [a.value for a in target.arguments if a is not None and a.value is not None]
         if isinstance(receiver, PacketOut):
-            self._emit(receiver, self.evaluate(arguments[0], activation), self.type_of(arguments[0], activation))
+            self._emit(
+                receiver, self.evaluate(arguments[0], activation), self.type_of(arguments[0], activation)
+            )
             return None
         assert isinstance(receiver, PacketIn)
         match target.name:
@@ -133,7 +142,11 @@ class Parsers(Tables):
         """Return the scalars of a value with their widths."""
         if isinstance(value, Struct | Header):
             kinds = values.element_types(given, self.facts)
-            return [pair for name, part in value.parts.items() for pair in self.bits_of(values.load(part), kinds[name])]
+            return [
+                pair
+                for name, part in value.parts.items()
+                for pair in self.bits_of(values.load(part), kinds[name])
+            ]
         width = self._size(given)
         number = self.defined(value if not isinstance(value, Stack) else None, given)
         assert isinstance(number, int)

@@ -35,7 +35,11 @@ class Statements(Operators):
                 elif otherwise is not None:
                     self.execute(otherwise, activation)
             case tree.Return(value=value):
-                found = None if value is None else self.evaluate(value, activation, self.returned_type(activation))
+                found = (
+                    None
+                    if value is None
+                    else self.evaluate(value, activation, self.returned_type(activation))
+                )
                 raise ReturnSignal(found)
             case tree.Exit():
                 raise ExitSignal
@@ -73,7 +77,9 @@ class Statements(Operators):
             return
         # The target is evaluated once: its value stands in the operation as a variable of its own.
         combined = self.facts.combined[statement]
-        variable = tree.Variable(statement.position, "target", [], tree.BaseType(statement.position, "_"), None)
+        variable = tree.Variable(
+            statement.position, "target", [], tree.BaseType(statement.position, "_"), None
+        )
         name = tree.Name(statement.position, "target")
         activation.names[variable] = Cell(None, self.defined(self.read(place), given))
         self.facts.references[name], self.facts.types[name] = variable, given
@@ -84,7 +90,11 @@ class Statements(Operators):
     def _switch(self, statement: tree.Switch, activation: Activation) -> None:
         given = self.type_of(statement.value, activation)
         is_action = isinstance(given, types.ActionRun)
-        value = self.evaluate(statement.value, activation) if is_action else self.scalar(statement.value, activation)
+        value = (
+            self.evaluate(statement.value, activation)
+            if is_action
+            else self.scalar(statement.value, activation)
+        )
         chosen: int | None = None
         for i, case in enumerate(statement.cases):
             if isinstance(case.label, tree.Default):
@@ -109,7 +119,9 @@ class Statements(Operators):
         for each in statement.initial:
             self.execute(each, activation)
         for _ in range(MAX_ITERATIONS):
-            if not self.holds(statement.condition, activation) or not self._iterate(statement.body, activation):
+            if not self.holds(statement.condition, activation) or not self._iterate(
+                statement.body, activation
+            ):
                 return
             for each in statement.updates:
                 self.execute(each, activation)

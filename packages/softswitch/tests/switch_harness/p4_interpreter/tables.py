@@ -131,11 +131,13 @@ class Tables(Externs):
         return action.name
 
     def _run_with(
-        self, table: tree.Table, action: tree.Action, data: dict[tree.Declaration, Storage],
+        self,
+        table: tree.Table,
+        action: tree.Action,
+        data: dict[tree.Declaration, Storage],
         activation: Activation,
     ) -> None:
         """Run an action with data, and with the arguments for directed parameters that the table names."""
         reference = next(each for each in table.actions if self.facts.references[each] is action)
         directed: Target = self.facts.calls[reference]
         self.run_action(action, directed, reference, activation, data)
-

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from switch_harness.p4_programs.choices import Chooser, Choices, HypothesisChoices, SeededChoices
+from switch_harness.p4_programs.choices import Choices, Chooser, HypothesisChoices, SeededChoices
 from switch_harness.p4_programs.expressions import WIDTHS
 from switch_harness.p4_programs.kinds import BOOL, Bits, Enum, Function, Kind, Record, Scope, Stack, Table
 from switch_harness.p4_programs.render import dense, integer, plain
@@ -92,7 +92,10 @@ class ProgramDrawer(StatementDrawer):
         return BOOL if way == 5 else Bits(self.pick(WIDTHS), self.chance(30))
 
     def _header(self, name: str, count: int = 4) -> Record:
-        kinds: list[Kind] = [Bits(8), *(Bits(self.pick(WIDTHS), self.chance(25)) for _ in range(self.below(count)))]
+        kinds: list[Kind] = [
+            Bits(8),
+            *(Bits(self.pick(WIDTHS), self.chance(25)) for _ in range(self.below(count))),
+        ]
         bits = sum(kind.width for kind in kinds if isinstance(kind, Bits))
         if bits % 8:
             kinds.append(Bits(8 - bits % 8))
@@ -114,7 +117,9 @@ class ProgramDrawer(StatementDrawer):
             scope.add(name, kind, is_writable=False)
         return lines
 
-    def _parameters(self, scope: Scope, count: int, has_data: bool = False) -> tuple[tuple[str, str, Kind], ...]:
+    def _parameters(
+        self, scope: Scope, count: int, has_data: bool = False
+    ) -> tuple[tuple[str, str, Kind], ...]:
         made: list[tuple[str, str, Kind]] = []
         for _ in range(self.below(count + 1)):
             direction = self.pick(["in", "inout", "inout", "out"])
@@ -177,7 +182,9 @@ class ProgramDrawer(StatementDrawer):
             "    state start {", *(f"        {line}" for line in start),
         ]  # fmt: skip
         if self.chance(30):
-            lines.append(f"        verify({self.text(BOOL, after_a, 2, False)} || {key} < {integer(240, None)}, error.NoMatch);")
+            lines.append(
+                f"        verify({self.text(BOOL, after_a, 2, False)} || {key} < {integer(240, None)}, error.NoMatch);"
+            )
         if self.chance(30):
             wide = Bits(16)
             lines.append(f"        transition select({key}, packet.lookahead<bit<16>>()) {{")
@@ -185,7 +192,11 @@ class ProgramDrawer(StatementDrawer):
         else:
             lines.append(f"        transition select({key}) {{")
             lines += [f"            {low}: {state};" for low, state in cases]
-        lines += [f"            default: {self.pick(['accept', 'with_b', 'elements'])};", "        }", "    }"]
+        lines += [
+            f"            default: {self.pick(['accept', 'with_b', 'elements'])};",
+            "        }",
+            "    }",
+        ]
         lines += [
             "    state with_b {", "        packet.extract(hdr.b);",
             f"        transition {self.pick(['accept', 'elements', 'skip'])};", "    }",
@@ -233,7 +244,10 @@ class ProgramDrawer(StatementDrawer):
         if self.chance(40):
             lines += self._tables(inner)
         body = self._defined(parameters, inner) + self.block(inner, 4, 2)
-        scope.controls = [*scope.controls, Function(f"{name}.apply", parameters, None, bool(lines and "table" in str(lines)))]
+        scope.controls = [
+            *scope.controls,
+            Function(f"{name}.apply", parameters, None, bool(lines and "table" in str(lines))),
+        ]
         controls.append(name)
         text = self._parameter_text(parameters)
         return [f"control {name}({text}) {{", *self._body([*lines, "apply {", *self._body(body), "}"]), "}"]
@@ -255,7 +269,9 @@ class ProgramDrawer(StatementDrawer):
             match_kind = self.pick(["exact", "ternary", "range"])
             keys.append((text, kind.width, "lpm" if i == 0 and self.chance(15) else match_kind))
         lines = [f"table {name} {{", "    key = {"]
-        lines += [f'        {text}: {match_kind} @name("k{i}");' for i, (text, _, match_kind) in enumerate(keys)]
+        lines += [
+            f'        {text}: {match_kind} @name("k{i}");' for i, (text, _, match_kind) in enumerate(keys)
+        ]
         lines += ["    }", f"    actions = {{ {''.join(f'{each.name}; ' for each in actions)}NoAction; }}"]
         lines += ["    const entries = {"]
         seen: set[str] = set()
@@ -282,7 +298,11 @@ class ProgramDrawer(StatementDrawer):
 
     def _action_call(self, actions: list[Function]) -> str:
         action = self.pick(actions)
-        data = [integer(self.number(kind.width), None) for _, _, kind in action.parameters if isinstance(kind, Bits)]
+        data = [
+            integer(self.number(kind.width), None)
+            for _, _, kind in action.parameters
+            if isinstance(kind, Bits)
+        ]
         return f"{action.name}({', '.join(data)})"
 
     def _main_control(self, name: str, scope: Scope, controls: list[str]) -> list[str]:
@@ -294,7 +314,10 @@ class ProgramDrawer(StatementDrawer):
         inner.add("hdr.s", Stack(self.element, 2))
         lines: list[str] = []
         for _ in range(self.below(3)):
-            register, kind = f"{name.lower()}_{self.name('r')}", Bits(self.pick([8, 1, 33, 64]), self.chance(20))
+            register, kind = (
+                f"{name.lower()}_{self.name('r')}",
+                Bits(self.pick([8, 1, 33, 64]), self.chance(20)),
+            )
             lines.append(f"register<{kind.text}>({integer(4, None)}) {register};")
             inner.registers = [*inner.registers, (register, kind, 4)]
         if self.chance(30):

@@ -21,7 +21,21 @@ from switch_harness.p4_programs.kinds import (
 from switch_harness.p4_programs.render import CLOSE, OPEN, integer
 
 # Precedences (specification, §8), from what binds least.
-_TERNARY, _OR, _AND, _EQUAL, _ORDER, _BIT_OR, _BIT_XOR, _BIT_AND, _SHIFT, _SUM, _PRODUCT, _PREFIX, _POSTFIX = range(13)
+(
+    _TERNARY,
+    _OR,
+    _AND,
+    _EQUAL,
+    _ORDER,
+    _BIT_OR,
+    _BIT_XOR,
+    _BIT_AND,
+    _SHIFT,
+    _SUM,
+    _PRODUCT,
+    _PREFIX,
+    _POSTFIX,
+) = range(13)
 _ARITHMETIC = {
     "+": _SUM, "-": _SUM, "|+|": _SUM, "|-|": _SUM, "*": _PRODUCT, "&": _BIT_AND, "|": _BIT_OR, "^": _BIT_XOR,
 }  # fmt: skip
@@ -79,7 +93,11 @@ class ExpressionDrawer(Chooser):
                     value -= 1 << width
                     # The smallest number has no literal: it is the complement of the largest one.
                     if value == -(1 << (width - 1)):
-                        return Text(f"~{integer(-value - 1, width, True)}", _PREFIX) if width > 1 else self._cast_literal(kind)
+                        return (
+                            Text(f"~{integer(-value - 1, width, True)}", _PREFIX)
+                            if width > 1
+                            else self._cast_literal(kind)
+                        )
                     return Text(f"-{integer(-value, width, True)}", _PREFIX)
                 return Text(integer(value, width, is_signed))
             case Bool():
@@ -147,7 +165,11 @@ class ExpressionDrawer(Chooser):
     def _slice(self, kind: Bits, scope: Scope, depth: int, can_call: bool) -> Text | None:
         if kind.is_signed:
             return None
-        wide = [v for v in scope.variables if isinstance(v.kind, Bits) and v.kind.width >= kind.width and not v.guard]
+        wide = [
+            v
+            for v in scope.variables
+            if isinstance(v.kind, Bits) and v.kind.width >= kind.width and not v.guard
+        ]
         if not wide:
             return None
         leaf = self.pick(wide)
@@ -203,7 +225,9 @@ class ExpressionDrawer(Chooser):
         if way == 7:
             return Text(f"!{self.expression(BOOL, scope, depth - 1, can_call).within(_PREFIX)}", _PREFIX)
         if way == 8:
-            return Text(f"(bool){self.expression(Bits(1), scope, depth - 1, can_call).within(_PREFIX)}", _PREFIX)
+            return Text(
+                f"(bool){self.expression(Bits(1), scope, depth - 1, can_call).within(_PREFIX)}", _PREFIX
+            )
         if way == 9:
             headers = [v for v in scope.variables if isinstance(v.kind, Record) and v.kind.is_header]
             if headers:

@@ -35,7 +35,9 @@ def dense(marked: str, chooser: Chooser) -> str:
     def vary(found: re.Match[str]) -> str:
         prefix, digits = found[1].split(",")
         value = int(digits)
-        text = prefix + [digits, f"0x{value:X}", f"0b{value:b}", f"0o{value:o}", f"0d{value}"][chooser.below(5)]
+        text = (
+            prefix + [digits, f"0x{value:X}", f"0b{value:b}", f"0o{value:o}", f"0d{value}"][chooser.below(5)]
+        )
         if len(text) > len(prefix) + 3 and chooser.chance(20):
             text = f"{text[:-1]}_{text[-1]}"
         choice = chooser.below(12)
@@ -48,7 +50,9 @@ def dense(marked: str, chooser: Chooser) -> str:
         if choice == 9 and len(macros) < 8:
             name = f"MACRO_{len(macros)}"
             condition = "defined(UNKNOWN) || 1 + 2 * 3 != 7"
-            macros.append(f"#if {condition}\n#define {name} wrong\n#else\n#define {name} {text}  // comment\n#endif\n")
+            macros.append(
+                f"#if {condition}\n#define {name} wrong\n#else\n#define {name} {text}  // comment\n#endif\n"
+            )
             return name
         return text
 

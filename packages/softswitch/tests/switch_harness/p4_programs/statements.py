@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from switch_harness.p4_programs.expressions import WIDTHS, ExpressionDrawer
-from switch_harness.p4_programs.kinds import BOOL, Bits, Enum, Function, Kind, Record, Scope, Stack, Table, Tuple
+from switch_harness.p4_programs.kinds import (
+    BOOL,
+    Bits,
+    Enum,
+    Function,
+    Kind,
+    Record,
+    Scope,
+    Stack,
+    Table,
+    Tuple,
+)
 from switch_harness.p4_programs.render import integer
 
 _COMPOUND = ("+=", "-=", "*=", "&=", "|=", "^=", "|+|=", "|-|=", "<<=", ">>=")
@@ -86,11 +97,13 @@ class StatementDrawer(ExpressionDrawer):
             return text
         before, _, after = text.partition("hdr.s[")
         low = self.text(Bits(8), scope, 1)
-        return f"{before}hdr.s[({low})[{integer(0, None)}:{integer(0, None)}]{after[after.index(']'):]}"
+        return f"{before}hdr.s[({low})[{integer(0, None)}:{integer(0, None)}]{after[after.index(']') :]}"
 
     def _variable(self, scope: Scope, depth: int, declared: set[str]) -> list[str]:
         kind = self.kind()
-        hidden = sorted({v.text for v in scope.variables if v.text.startswith("v") and v.text.isalnum()} - declared)
+        hidden = sorted(
+            {v.text for v in scope.variables if v.text.startswith("v") and v.text.isalnum()} - declared
+        )
         name = self.pick(hidden) if hidden and self.chance(_HIDING) else self.name("v")
         initial = f" = {self.text(kind, scope, 2)}" if self.chance(97) else ""
         scope.add(name, kind)
@@ -174,7 +187,11 @@ class StatementDrawer(ExpressionDrawer):
             return []
         kind = self.pick([Bits(8), Bits(3), Bits(16), *self.enums])
         lines = [f"switch ({self.text(kind, scope, 2)}) {{"]
-        values = list(kind.members) if isinstance(kind, Enum) else [*range(3 + self.below(2)), (1 << kind.width) - 1]
+        values = (
+            list(kind.members)
+            if isinstance(kind, Enum)
+            else [*range(3 + self.below(2)), (1 << kind.width) - 1]
+        )
         for i, value in enumerate(values):
             if self.chance(25):
                 continue
@@ -236,7 +253,9 @@ class StatementDrawer(ExpressionDrawer):
     # -- headers and externs
 
     def _validity(self, scope: Scope, depth: int) -> list[str]:
-        headers = [v for v in scope.variables if isinstance(v.kind, Record) and v.kind.is_header and v.is_writable]
+        headers = [
+            v for v in scope.variables if isinstance(v.kind, Record) and v.kind.is_header and v.is_writable
+        ]
         if not (doubtful := [v for v in headers if v.guard]):
             return []
         header = self.pick(doubtful)
@@ -244,7 +263,11 @@ class StatementDrawer(ExpressionDrawer):
             return [f"{header.text}.setInvalid();"]
         if self.chance(10):
             return [f"{header.text} = {{#}};"]
-        return [f"if (!{header.text}.isValid()) {{", f"    {header.text} = {self.text(header.kind, scope, 1)};", "}"]
+        return [
+            f"if (!{header.text}.isValid()) {{",
+            f"    {header.text} = {self.text(header.kind, scope, 1)};",
+            "}",
+        ]
 
     def _stack(self, scope: Scope, depth: int) -> list[str]:
         stacks = [v for v in scope.variables if isinstance(v.kind, Stack) and v.is_writable]
@@ -252,7 +275,9 @@ class StatementDrawer(ExpressionDrawer):
             return []
         stack = self.pick(stacks)
         assert isinstance(stack.kind, Stack)
-        return [f"{stack.text}.{self.pick(['push_front', 'pop_front'])}({integer(1 + self.below(stack.kind.size), None)});"]
+        return [
+            f"{stack.text}.{self.pick(['push_front', 'pop_front'])}({integer(1 + self.below(stack.kind.size), None)});"
+        ]
 
     def _register(self, scope: Scope, depth: int) -> list[str]:
         if not scope.registers or scope.place not in ("control", "action"):
@@ -268,6 +293,6 @@ class StatementDrawer(ExpressionDrawer):
         if not scope.counters or scope.place not in ("control", "action"):
             return []
         name, size = self.pick(scope.counters)
-        return [f"{name}.count({self.text(Bits(32), scope, 1) if self.chance(20) else integer(self.below(size), None)});"]
-
-
+        return [
+            f"{name}.count({self.text(Bits(32), scope, 1) if self.chance(20) else integer(self.below(size), None)});"
+        ]

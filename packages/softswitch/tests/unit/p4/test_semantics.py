@@ -1,0 +1,121 @@
+"""What compiled P4_16 programs do where the order of evaluation and of copies matters (specification, §6.8, §8, §12)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.p4.compiler import compile_file
+
+_PROGRAM = """
+#include <v1model.p4>
+header four_t {{ bit<8> a; bit<8> b; bit<8> c; bit<8> d; }}
+header one_t {{ bit<8> x; }}
+struct pair_t {{ bit<8> p; bit<8> q; }}
+struct pairs_t {{ pair_t left; pair_t right; }}
+struct headers_t {{ four_t f; one_t o; one_t[2] s; }}
+struct meta_t {{ bit<8> m; }}
+{declarations}
+parser P(packet_in packet, out headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {{
+    state start {{ packet.extract(hdr.f); transition accept; }}
+}}
+control None(inout headers_t hdr, inout meta_t meta) {{ apply {{ }} }}
+control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {{
+    {locals}
+    apply {{ {body} }}
+}}
+control Out(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {{ apply {{ }} }}
+control Deparse(packet_out packet, in headers_t hdr) {{ apply {{ packet.emit(hdr); }} }}
+V1Switch(P(), None(), In(), Out(), None(), Deparse()) main;
+"""
+
+
+def _sent(folder: Path, frame: str, body: str, locals: str = "", declarations: str = "") -> str:
+    """Return the frame, in hexadecimal digits, that a program with this ingress sends."""
+    file = folder / "program.p4"
+    file.write_text(_PROGRAM.format(body=body, locals=locals, declarations=declarations))
+    [output] = InterpretedPipeline(compile_file(file).program).process(1, bytes.fromhex(frame), 0, 0)
+    return output.frame.hex()
+
+
+def test_a_header_initialised_from_its_own_validity_reads_the_old_one(tmp_path: Path) -> None:
+    assert _sent(tmp_path, "01020304", "hdr.o = { hdr.o.isValid() ? 8w1 : 8w9 };") == "0102030409"
+
+
+def test_the_index_of_an_initialised_element_is_read_before_the_element_becomes_valid(tmp_path: Path) -> None:
+    body = "hdr.s[hdr.s[1].isValid() ? 32w0 : 32w1] = { 8w7 };"
+    assert _sent(tmp_path, "01020304", body) == "0102030407"
+
+
+def test_structs_that_swap_places_keep_their_values(tmp_path: Path) -> None:
+    body = """
+        pairs_t v = { { 1, 2 }, { 3, 4 } };
+        v = { v.right, v.left };
+        hdr.f = { v.left.p, v.left.q, v.right.p, v.right.q };
+    """
+    assert _sent(tmp_path, "00000000", body) == "03040102"
+
+
+@pytest.mark.parametrize("collection", ["{ hdr.f.a, hdr.f.b }", "(list<bit<8>>){ hdr.f.a, hdr.f.b }"])
+def test_the_list_of_a_loop_is_evaluated_before_its_first_repetition(tmp_path: Path, collection: str) -> None:
+    body = f"for (bit<8> i in {collection}) {{ hdr.f.b = 9; hdr.f.c = hdr.f.c + i; }}"
+    assert _sent(tmp_path, "01020004", body) == "01090304"
+
+
+def test_arguments_are_evaluated_from_left_to_right(tmp_path: Path) -> None:
+    declarations = """
+        bit<8> bump(inout bit<8> x) { x = x + 1; return x; }
+        bit<8> join(in bit<8> x, in bit<8> y) { return x[3:0] ++ y[3:0]; }
+        void both(inout bit<8> x, in bit<8> y) { x = x + y; }
+    """
+    body = "hdr.f.b = join(hdr.f.a, bump(hdr.f.a)); both(hdr.f.c, bump(hdr.f.c));"
+    # `both` gets the old value of its first argument, and copies the sum over what `bump` has stored.
+    assert _sent(tmp_path, "01000400", body, declarations=declarations) == "02120900"
+
+
+def test_named_arguments_are_evaluated_as_they_are_written(tmp_path: Path) -> None:
+    declarations = """
+        bit<8> bump(inout bit<8> x) { x = x + 1; return x; }
+        bit<8> join(in bit<8> x, in bit<8> y) { return x[3:0] ++ y[3:0]; }
+    """
+    body = "hdr.f.b = join(y = bump(hdr.f.a), x = bump(hdr.f.a));"
+    assert _sent(tmp_path, "01000000", body, declarations=declarations) == "03320000"
+
+
+def test_a_struct_in_a_list_keeps_its_value_while_later_elements_are_evaluated(tmp_path: Path) -> None:
+    declarations = "bit<8> bump(inout pair_t x) { x.p = x.p + 1; return x.p; }"
+    body = """
+        pair_t v = { 1, 2 };
+        tuple<pair_t, bit<8>> t = { v, bump(v) };
+        hdr.f.a = t[0].p;
+        hdr.f.b = t[1];
+    """
+    assert _sent(tmp_path, "00000000", body, declarations=declarations) == "01020000"
+
+
+def test_a_result_goes_to_the_element_that_the_index_meant_at_the_call(tmp_path: Path) -> None:
+    locals = "bit<8> i; action change(inout bit<8> x) { x = 7; i = 1; }"
+    body = "hdr.s[0] = { 0 }; hdr.s[1] = { 1 }; i = 0; change(hdr.s[i].x);"
+    assert _sent(tmp_path, "01020304", body, locals) == "010203040701"
+
+
+def test_exit_copies_results_to_bits_of_the_callers_variables(tmp_path: Path) -> None:
+    declarations = "control Leave(inout bit<4> x) { apply { x = 7; exit; } }"
+    body = "hdr.f.b = 0x55; leave.apply(hdr.f.b[7:4]); hdr.f.c = 9;"
+    assert _sent(tmp_path, "01020304", body, "Leave() leave;", declarations) == "01750304"
+
+
+def test_exit_copies_results_from_left_to_right(tmp_path: Path) -> None:
+    declarations = "control Leave(inout bit<8> x, inout bit<8> y) { apply { x = 7; y = 8; exit; } }"
+    assert (
+        _sent(tmp_path, "01020304", "leave.apply(hdr.f.a, hdr.f.a);", "Leave() leave;", declarations)
+        == "08020304"
+    )
+
+
+def test_a_compound_assignment_reads_its_target_once_and_before_the_value(tmp_path: Path) -> None:
+    declarations = "bit<8> bump(inout bit<8> x) { x = x + 1; return x; }"
+    body = "hdr.s[0] = { 0 }; hdr.s[1] = { 1 }; hdr.s[bump(hdr.f.a)].x += 5; hdr.f.b += bump(hdr.f.b);"
+    assert _sent(tmp_path, "00020304", body, declarations=declarations) == "010503040006"
