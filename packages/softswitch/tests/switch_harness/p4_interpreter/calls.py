@@ -13,6 +13,7 @@ from switch_harness.p4_interpreter.instances import (
     ExitSignal,
     ExternInstance,
     Instance,
+    ParserReject,
     ReturnSignal,
 )
 from switch_harness.p4_interpreter.statements import Statements
@@ -143,13 +144,17 @@ class Calls(Statements):
         return copies
 
     def run(self, body: Callable[[], None], copies: _Copies) -> Value:
-        """Run a body, and copy out what it has computed also if it ends early."""
+        """Run a body, and copy out what it has computed also if it ends early.
+
+        What a parser that rejects gives to the parser around it, the specification leaves open; p4c's results
+        are there.
+        """
         result: Value = None
         try:
             body()
         except ReturnSignal as signal:
             result = signal.value
-        except ExitSignal:
+        except (ExitSignal, ParserReject):
             self._copy_out(copies)
             raise
         self._copy_out(copies)

@@ -37,6 +37,15 @@ def _drawn(choices: Choices, size: int) -> DrawnProgram:
     return DrawnProgram(plain(text), dense(text, Chooser(choices)), drawer.frames())
 
 
+def _width(kind: Kind) -> int:
+    match kind:
+        case Bits(width):
+            return width
+        case Record(fields=fields):
+            return sum(_width(each) for _, each in fields)
+    return 1
+
+
 class ProgramDrawer(StatementDrawer):
     def program(self, size: int) -> str:
         self.size = size
@@ -46,6 +55,8 @@ class ProgramDrawer(StatementDrawer):
         lines += self._constants(scope)
         for _ in range(self.below(4)):
             lines += self._function(scope)
+        lines += self._generic_function(scope)
+        lines += self._sub_parser(scope)
         lines += self._parser(scope)
         controls: list[str] = []
         for _ in range(self.below(3)):
@@ -58,7 +69,7 @@ class ProgramDrawer(StatementDrawer):
     # -- types
 
     def _types(self) -> list[str]:
-        lines: list[str] = []
+        lines: list[str] = ["error { Drawn }", "typedef bit<16> Alias;"]
         if self.chance(60):
             width = self.pick([8, 3, 16])
             members = [f"M{i} = {integer(i * 2 % (1 << width), None)}" for i in range(2 + self.below(3))]
@@ -68,6 +79,8 @@ class ProgramDrawer(StatementDrawer):
             names = tuple("ABCD"[: 2 + self.below(3)])
             self.enums.append(Enum("Plain", names))
             lines.append(f"enum Plain {{ {', '.join(names)} }}")
+        self._inner = Record("in_t", False, (("x", Bits(8)), ("y", Bits(3)), ("z", Bits(5, True))))
+        lines += self._declared(self._inner)
         self.headers = [self._header(f"h{i}_t") for i in range(2)]
         self.element = self._header("e_t", 3)
         for each in (*self.headers, self.element):
@@ -77,7 +90,7 @@ class ProgramDrawer(StatementDrawer):
             fields = [(f"f{j}", self._field_kind(structs)) for j in range(1 + self.below(4))]
             structs.append(Record(f"s{i}_t", False, tuple(fields)))
             lines += self._declared(structs[-1])
-        self.records = [*structs, *self.headers]
+        self.records = [*structs, *self.headers, self._inner]
         self.metadata = Record("meta_t", False, tuple((f"m{i}", self._field_kind(structs)) for i in range(3)))
         lines += self._declared(self.metadata)
         lines += ["struct headers_t {", "    h0_t a;", "    h1_t b;", "    h1_t c;", "    e_t[2] s;", "}"]
@@ -96,9 +109,13 @@ class ProgramDrawer(StatementDrawer):
             Bits(8),
             *(Bits(self.pick(WIDTHS), self.chance(25)) for _ in range(self.below(count))),
         ]
-        bits = sum(kind.width for kind in kinds if isinstance(kind, Bits))
+        if self.chance(15):
+            kinds.append(BOOL)
+        bits = sum(map(_width, kinds))
         if bits % 8:
             kinds.append(Bits(8 - bits % 8))
+        if self.chance(15):
+            kinds.append(self._inner)
         return Record(name, True, tuple((f"f{i}", kind) for i, kind in enumerate(kinds)))
 
     def _declared(self, record: Record) -> list[str]:
@@ -158,9 +175,20 @@ class ProgramDrawer(StatementDrawer):
         head = f"{returned.text if returned else 'void'} {name}({self._parameter_text(parameters)}) {{"
         return [head, *self._body(lines), "}"]
 
+    def _generic_function(self, scope: Scope) -> list[str]:
+        """Return a function with a type parameter, which the scope has with two types."""
+        if not self.chance(40):
+            return []
+        name = self.name("g")
+        for kind in (Bits(8), self.kind()):
+            parameters = (("inout", "x", kind), ("in", "y", kind), ("in", "c", BOOL))
+            scope.functions = [*scope.functions, Function(name, parameters, kind)]
+        body = ["T old = x;", "if (c) { x = y; }", "return old;"]
+        return [f"T {name}<T>(inout T x, in T y, in bool c) {{", *self._body(body), "}"]
+
     def _action_declaration(self, scope: Scope, has_data: bool) -> list[str]:
         inner = scope.inner(place="action", tables=[], controls=[])
-        parameters = self._parameters(inner, 0 if has_data else 2, has_data)
+        parameters = self._parameters(inner, 1 if has_data else 2, has_data)
         name = self.name("a")
         lines = self._defined(parameters, inner) + self.block(inner, 3, 2)
         scope.actions = [*scope.actions, Function(name, parameters)]
@@ -168,39 +196,63 @@ class ProgramDrawer(StatementDrawer):
 
     # -- the parser
 
+    def _sub_parser(self, scope: Scope) -> list[str]:
+        inner = scope.inner(place="parser")
+        inner.variables = [v for v in scope.variables if v.text.startswith("K")]
+        inner.add("count", Bits(8))
+        inner.add("h", self.headers[1])
+        body = [*self.block(inner, 2, 1), f"count = count + {integer(1, 8)};"]
+        return [
+            "parser Sub(packet_in packet, out h1_t h, inout bit<8> count) {",
+            "    state start {", "        packet.extract(h);", *(f"        {line}" for line in body),
+            "        transition select(h.f0, count) {",
+            f"            ({self._set(8)}, {self._set(8)}): again;", f"            ({self._set(8)}, _): accept;",
+            f"            default: {self.pick(['accept', 'again', 'reject'])};", "        }", "    }",
+            "    state again {", "        packet.extract(h);",
+            f"        transition select(count) {{ {integer(3, None)} .. {integer(255, None)}: accept; default: start; }}",
+            "    }", "}",
+        ]  # fmt: skip
+
     def _parser(self, scope: Scope) -> list[str]:
         inner = scope.inner(place="parser")
         inner.variables = [v for v in scope.variables if v.text.startswith("K")]
         inner.add("meta", self.metadata)
+        inner.add("count", Bits(8))
         after_a = inner.inner()
         after_a.add("hdr.a", self.headers[0])
-        start = ["packet.extract(hdr.a);", *self.block(after_a, 2, 0)]
-        key = "hdr.a.f0"
-        cases = self._cases(8)
+        start = ["packet.extract(hdr.a);", *self.block(after_a, 3, 1)]
+        key = self.text(Bits(8), after_a, 2, False) if self.chance(30) else "hdr.a.f0"
         lines = [
             "parser P(packet_in packet, out headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {",
+            f"    bit<8> count = {integer(self.below(3), None)};", "    Sub() sub;",
             "    state start {", *(f"        {line}" for line in start),
         ]  # fmt: skip
         if self.chance(30):
-            lines.append(
-                f"        verify({self.text(BOOL, after_a, 2, False)} || {key} < {integer(240, None)}, error.NoMatch);"
-            )
-        if self.chance(30):
-            wide = Bits(16)
+            check = f"{self.text(BOOL, after_a, 2, False)} || hdr.a.f0 < {integer(240, None)}"
+            lines.append(f"        verify({check}, error.{self.pick(['NoMatch', 'Drawn'])});")
+        way = self.below(4)
+        if way == 0:
             lines.append(f"        transition select({key}, packet.lookahead<bit<16>>()) {{")
-            lines += [f"            ({low}, {self._set(wide.width)}): {state};" for low, state in cases]
+            lines += [f"            ({low}, {self._set(16)}): {state};" for low, state in self._cases(8)]
+        elif way == 1:
+            lines.append(f"        transition select({key}, packet.lookahead<e_t>().f0) {{")
+            lines += [f"            ({low}, {self._set(8)}): {state};" for low, state in self._cases(8)]
         else:
             lines.append(f"        transition select({key}) {{")
-            lines += [f"            {low}: {state};" for low, state in cases]
-        lines += [
-            f"            default: {self.pick(['accept', 'with_b', 'elements'])};",
-            "        }",
-            "    }",
-        ]
+            lines += [f"            {low}: {state};" for low, state in self._cases(8)]
+        lines += [f"            default: {self.pick(['accept', 'with_b', 'elements', 'sub_b'])};", "        }", "    }"]
+        after_b = inner.inner()
+        after_b.add("hdr.a", self.headers[0])
+        after_b.add("hdr.b", self.headers[1])
         lines += [
             "    state with_b {", "        packet.extract(hdr.b);",
+            *(f"        {line}" for line in self.block(after_b, 2, 1)),
+            f"        transition {self.pick(['accept', 'elements', 'skip'])};", "    }",
+            "    state sub_b {", f"        sub.apply(packet, hdr.{self.pick('bc')}, count);",
             f"        transition {self.pick(['accept', 'elements', 'skip'])};", "    }",
             "    state skip {", f"        packet.advance({integer(8 * (1 + self.below(3)), None)});",
+            f"        transition {self.pick(['accept', 'sub_c'])};", "    }",
+            "    state sub_c {", f"        sub.apply(packet, hdr.{self.pick('bc')}, count);",
             "        transition accept;", "    }",
             "    state elements {", "        packet.extract(hdr.s.next);",
             "        transition select(hdr.s.last.f0) {",
@@ -211,7 +263,7 @@ class ProgramDrawer(StatementDrawer):
         return lines
 
     def _cases(self, width: int) -> list[tuple[str, str]]:
-        states = ["with_b", "elements", "accept", "with_c", "skip"]
+        states = ["with_b", "elements", "accept", "with_c", "skip", "sub_b"]
         return [(self._set(width), self.pick(states)) for _ in range(1 + self.below(4))]
 
     def _set(self, width: int) -> str:
@@ -257,11 +309,18 @@ class ProgramDrawer(StatementDrawer):
         with_data = scope.inner(actions=[])
         for _ in range(1 + self.below(2)):
             lines += self._action_declaration(with_data, has_data=True)
-        lines += self._table_declaration(scope, with_data.actions)
+        lines += self._table_declaration(scope, list(with_data.actions))
         return lines
 
     def _table_declaration(self, scope: Scope, actions: list[Function]) -> list[str]:
         name = self.name("t")
+        references: list[str] = []
+        for each in list(actions):
+            directed = tuple(parameter for parameter in each.parameters if parameter[0])
+            called = self.call(Function(each.name, directed), scope, 0, can_call=False)
+            references += [called.text if directed else each.name] if called is not None else []
+            if called is None:
+                actions.remove(each)
         keys: list[tuple[str, int, str]] = []
         for i in range(1 + self.below(2)):
             kind = Bits(self.pick([8, 8, 3, 16, 33]))
@@ -272,15 +331,15 @@ class ProgramDrawer(StatementDrawer):
         lines += [
             f'        {text}: {match_kind} @name("k{i}");' for i, (text, _, match_kind) in enumerate(keys)
         ]
-        lines += ["    }", f"    actions = {{ {''.join(f'{each.name}; ' for each in actions)}NoAction; }}"]
+        lines += ["    }", f"    actions = {{ {''.join(f'{each}; ' for each in references)}NoAction; }}"]
         lines += ["    const entries = {"]
         seen: set[str] = set()
         for _ in range(1 + self.below(4)):
             sets = [self._entry_set(width, match_kind) for _, width, match_kind in keys]
             if str(sets) not in seen and "lpm" not in [match_kind for *_, match_kind in keys][1:]:
                 seen.add(str(sets))
-                lines.append(f"        ({', '.join(sets)}): {self._action_call(actions)};")
-        lines += ["    }", f"    default_action = {self._action_call(actions)};", "}"]
+                lines.append(f"        ({', '.join(sets)}): {self._action_call(actions, references)};")
+        lines += ["    }", f"    default_action = {self._action_call(actions, references)};", "}"]
         scope.tables = [*scope.tables, Table(name, (*(each.name for each in actions), "NoAction"))]
         return lines
 
@@ -296,14 +355,20 @@ class ProgramDrawer(StatementDrawer):
         mask = self.number(width)
         return f"{integer(value & mask, None)} &&& {integer(mask, None)}"
 
-    def _action_call(self, actions: list[Function]) -> str:
-        action = self.pick(actions)
+    def _action_call(self, actions: list[Function], references: list[str]) -> str:
+        """Return the action of an entry with its data, sometimes after the arguments that the table names."""
+        if not actions:
+            return "NoAction()"
+        number = self.below(len(actions))
         data = [
             integer(self.number(kind.width), None)
-            for _, _, kind in action.parameters
-            if isinstance(kind, Bits)
+            for direction, _, kind in actions[number].parameters
+            if isinstance(kind, Bits) and not direction
         ]
-        return f"{action.name}({', '.join(data)})"
+        directed = references[number].partition("(")[2].rpartition(")")[0]
+        if directed and self.chance(50) and "=" not in directed:
+            data = [directed, *data]
+        return f"{actions[number].name}({', '.join(data)})"
 
     def _main_control(self, name: str, scope: Scope, controls: list[str]) -> list[str]:
         inner = scope.inner(place="control", tables=[])
@@ -362,7 +427,7 @@ class ProgramDrawer(StatementDrawer):
 
     def frames(self) -> tuple[tuple[int, bytes], ...]:
         """Return frames whose first bytes are often small numbers, as those that states and tables compare."""
-        bits = [sum(kind.width for _, kind in each.fields if isinstance(kind, Bits)) for each in self.headers]
+        bits = [_width(each) for each in self.headers]
         length = (2 * sum(bits) + 8 * 40) // 8
         made: list[tuple[int, bytes]] = []
         for _ in range(4):

@@ -81,7 +81,7 @@ class ExpressionDrawer(Chooser):
             return None
         chosen = self.pick(found)
         if not chosen.guard or isinstance(chosen.kind, Record) or self.chance(2):
-            return Text(chosen.text)
+            return Text(self.indexed(chosen.text, scope, can_call) if depth > 0 else chosen.text)
         other = self.literal(kind, scope)
         return Text(f"{chosen.guard}.isValid() ? {chosen.text} : {other.within(_TERNARY + 1)}", _TERNARY)
 
@@ -277,22 +277,24 @@ class ExpressionDrawer(Chooser):
             return None
         return self.call(self.pick(fitting), scope, depth)
 
-    def call(self, function: Function, scope: Scope, depth: int) -> Text | None:
+    def call(self, function: Function, scope: Scope, depth: int, can_call: bool = True) -> Text | None:
         """Return a call, or None if there is no variable for one of its outputs."""
         arguments: list[str] = []
         for direction, _, kind in function.parameters:
             if direction in ("out", "inout"):
-                if (target := self.target(kind, scope, has_slices=direction == "inout")) is None:
+                if (target := self.target(kind, scope, direction == "inout", can_call)) is None:
                     return None
                 arguments.append(target)
             else:
-                arguments.append(self.text(kind, scope, depth))
+                arguments.append(self.text(kind, scope, depth, can_call))
         if arguments and self.chance(5):
             names = [name for _, name, _ in function.parameters]
             arguments = [f"{name} = {text}" for name, text in zip(names, arguments, strict=True)]
         return Text(f"{function.name}({', '.join(arguments)})")
 
-    def target(self, kind: Kind, scope: Scope, has_slices: bool = True) -> str | None:
+    def target(
+        self, kind: Kind, scope: Scope, has_slices: bool = True, can_call: bool = True
+    ) -> str | None:
         """Return a variable, or bits of one, to assign a value to."""
         if isinstance(kind, Bits) and not kind.is_signed and has_slices and self.chance(15):
             wide = [
@@ -305,4 +307,13 @@ class ExpressionDrawer(Chooser):
                 low = self.below(leaf.kind.width - kind.width + 1)
                 return f"{leaf.text}[{integer(low + kind.width - 1, None)}:{integer(low, None)}]"
         found = [v for v in scope.variables if v.is_writable and v.kind == kind]
-        return self.pick(found).text if found else None
+        return self.indexed(self.pick(found).text, scope, can_call) if found else None
+
+    def indexed(self, text: str, scope: Scope, can_call: bool = True) -> str:
+        """Replace a constant index into a stack of two headers by a variable one, sometimes."""
+        before, separator, after = text.partition("hdr.s[")
+        if not separator or not self.chance(40):
+            return text
+        index = self.expression(Bits(8), scope, 1, can_call).within(_POSTFIX)
+        bit = integer(0, None)
+        return f"{before}hdr.s[{index}[{bit}:{bit}]{after[after.index(']') :]}"

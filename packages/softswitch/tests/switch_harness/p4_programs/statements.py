@@ -44,12 +44,15 @@ class StatementDrawer(ExpressionDrawer):
             return self.pick(self.records)
         if way == 6 and self.chance(40):
             return Tuple(tuple(Bits(self.pick(WIDTHS)) for _ in range(1 + self.below(3))))
-        return Bits(self.pick(WIDTHS), self.chance(30))
+        return Bits(8) if self.chance(30) else Bits(self.pick(WIDTHS), self.chance(30))
 
     def common_kind(self, scope: Scope) -> Kind:
         """Return the kind of a variable, so that there is something of it."""
         known = [v.kind for v in scope.variables if not isinstance(v.kind, Stack)]
-        return self.pick(known) if known and self.chance(70) else self.kind()
+        way = self.below(10)
+        if way < 5:
+            return Bits(8)  # so that there are many variables of one type, which may be the same
+        return self.pick(known) if known and way < 8 else self.kind()
 
     # -- statements
 
@@ -68,7 +71,7 @@ class StatementDrawer(ExpressionDrawer):
         ways = [
             self._assignment, self._assignment, self._assignment, self._variable, self._compound, self._slice_assignment,
             self._conditional, self._call_statement, self._action, self._apply, self._apply, self._table, self._switch,
-            self._loop, self._jump, self._validity, self._register, self._stack, self._counter, self._for_in,
+            self._loop, self._jump, self._validity, self._register, self._stack, self._counter, self._for_in, self._block,
         ]  # fmt: skip
         way = self.pick(ways)
         if way == self._variable:
@@ -88,16 +91,8 @@ class StatementDrawer(ExpressionDrawer):
             # A list without a cast becomes what the target is.
             parts = [self.text(each, scope, 1) for _, each in target.kind.fields]
             return [f"{target.text} = {{ {', '.join(parts)} }};"]
-        text = self._indexed(target.text, scope) if self.chance(10) else target.text
+        text = self.indexed(target.text, scope)
         return [f"{text} = {self.text(target.kind, scope, 2)};"]
-
-    def _indexed(self, text: str, scope: Scope) -> str:
-        """Replace a constant index into a stack of the headers by a variable one."""
-        if "hdr.s[" not in text:
-            return text
-        before, _, after = text.partition("hdr.s[")
-        low = self.text(Bits(8), scope, 1)
-        return f"{before}hdr.s[({low})[{integer(0, None)}:{integer(0, None)}]{after[after.index(']') :]}"
 
     def _variable(self, scope: Scope, depth: int, declared: set[str]) -> list[str]:
         kind = self.kind()
@@ -122,7 +117,8 @@ class StatementDrawer(ExpressionDrawer):
     def _slice_assignment(self, scope: Scope, depth: int) -> list[str]:
         kind = Bits(self.pick([1, 3, 7, 8, 16]))
         target = self.target(kind, scope.inner(variables=[v for v in scope.variables if not v.guard]))
-        return [f"{target} = {self.text(kind, scope, 2)};"] if target is not None else []
+        operator = self.pick(["=", "=", "+=", "^=", "|-|="])
+        return [f"{target} {operator} {self.text(kind, scope, 2)};"] if target is not None else []
 
     def _conditional(self, scope: Scope, depth: int) -> list[str]:
         if depth <= 0:
@@ -218,8 +214,14 @@ class StatementDrawer(ExpressionDrawer):
         inner.add(name, kind, is_writable=False)
         last = integer(1 + self.below(3), kind.width if self.chance(50) else None)
         update = self.pick([f"{name} = {name} + 1", f"{name} += 1"])
+        if scope.place == "action" and self.chance(30):
+            # Loops of actions may depend on the packet.
+            last = f"(bit<{kind.width}>)({self.text(Bits(8), scope, 1)})[{integer(1, None)}:{integer(0, None)}]"
         head = f"for ({kind.text} {name} = {integer(self.below(2), None)}; {name} < {last}; {update}) {{"
         return [head, *self._indented(inner, 3, depth), "}"]
+
+    def _block(self, scope: Scope, depth: int) -> list[str]:
+        return ["{", *self._indented(scope, 3, depth), "}"] if depth > 0 else []
 
     def _for_in(self, scope: Scope, depth: int) -> list[str]:
         if depth <= 0 or scope.loops > 1 or scope.place == "parser":
