@@ -12,7 +12,7 @@ from softswitch.p4.flow import Call, Label, Leave, Part, Unit
 from softswitch.p4.frames import Frame
 from softswitch.p4.lower_expressions import has_effects
 from softswitch.p4.lower_externs import ExternLowering
-from softswitch.p4.lower_statements import assigned_declarations, has_index
+from softswitch.p4.lower_statements import assigned_declarations, has_index, mentioned_declarations
 from softswitch.p4.objects import CallableObject, ExternObject
 from softswitch.p4.operands import Operand, Scalar
 from softswitch.p4.scopes import Target
@@ -97,7 +97,7 @@ class CallLowering(ExternLowering):
             loops=[], copies_out=list(frame.copies_out), depth=frame.depth + 1,
             outer=bindings, direct_meters=frame.direct_meters,
         )  # fmt: skip
-        copies = self._bind(target, substitution, frame, inner, set(), call)
+        copies = self._bind(target, substitution, frame, inner, None, call)
         returned = types.substitute(frame.facts.returns[declaration], substitution)
         assert declaration.body is not None
         statements = declaration.body.statements
@@ -129,8 +129,7 @@ class CallLowering(ExternLowering):
             copies_out=list(frame.copies_out), depth=frame.depth + 1, outer=outer,
             direct_meters=frame.direct_meters,
         )  # fmt: skip
-        written = assigned_declarations(declaration.body, frame)
-        copies = self._bind(target, frame.substitution, frame, inner, written, call)
+        copies = self._bind(target, frame.substitution, frame, inner, declaration, call)
         frame.items.append(part)
         self.block(declaration.body, inner)
         _drop_last_leave(part)
@@ -185,7 +184,7 @@ class CallLowering(ExternLowering):
             target.kind, declaration, target.receiver, target.name, declaration.parameters, target.arguments,
             target.substitution, target.type,
         )  # fmt: skip
-        copies = self._bind(bound, {**found.substitution, **_resolved(target, frame)}, frame, inner, set(), node)
+        copies = self._bind(bound, {**found.substitution, **_resolved(target, frame)}, frame, inner, None, node)
         frame.items.append(part)
         if isinstance(declaration, tree.Parser):
             part.items.append(Call(self.sub_parser(found, inner), node.position))
@@ -209,7 +208,7 @@ class CallLowering(ExternLowering):
 
     def _bind(
         self, target: Target, substitution: types.Substitution, caller: Frame, callee: Frame,
-        written: set[tree.Declaration], node: tree.Node,
+        action: tree.Action | None, node: tree.Node,
     ) -> list[Callable[[Frame], None]]:  # fmt: skip
         """Bind the parameters of a body, and return what copies results out after it.
 
@@ -222,11 +221,9 @@ class CallLowering(ExternLowering):
             set() if operand is None or parameter.direction not in ("out", "inout") else self.leaves(operand)
             for parameter, operand in zip(target.parameters, lowered, strict=True)
         ]
-        captured: set[operands.Leaf] = set()
-        for declaration in written:
-            bound = callee.bindings.get(declaration)
-            if isinstance(bound, Operand):
-                captured |= self.leaves(bound)
+        # An action also sees the variables of the control around it.
+        written = self._captured(assigned_declarations(action.body, caller) if action else set(), callee)
+        seen = self._captured(mentioned_declarations(action.body, caller) if action else set(), callee)
         for i, (parameter, argument, operand) in enumerate(
             zip(target.parameters, arguments, lowered, strict=True)
         ):
@@ -234,10 +231,10 @@ class CallLowering(ExternLowering):
                 continue
             wanted = types.substitute(caller.facts.declared[parameter], substitution)
             expression = argument.value if argument is not None else None
-            others = set().union(captured, *(each for j, each in enumerate(outputs) if j != i))
+            others = set().union(written, *(each for j, each in enumerate(outputs) if j != i))
             is_output = parameter.direction in ("out", "inout")
             if is_output and operand is not None:
-                is_aliased = self.leaves(operand) & others or any(
+                is_aliased = self.leaves(operand) & (others | seen) or any(
                     self.leaves(operand) & self.leaves(each) for j, each in enumerate(lowered) if j != i and each is not None
                 )
                 if i not in copied and operands.is_variable(operand) and not is_aliased:
@@ -261,6 +258,10 @@ class CallLowering(ExternLowering):
         if copies:
             callee.copies_out.append(lambda frame: _run_all(copies, frame))
         return copies
+
+    def _captured(self, declarations: set[tree.Declaration], callee: Frame) -> set[operands.Leaf]:
+        bound = [callee.bindings.get(each) for each in declarations]
+        return set().union(*(self.leaves(each) for each in bound if isinstance(each, Operand)))
 
     def _evaluated(
         self, target: Target, substitution: types.Substitution, caller: Frame, callee: Frame, node: tree.Node

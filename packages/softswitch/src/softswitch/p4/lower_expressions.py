@@ -159,6 +159,8 @@ class ExpressionLowering:
         if isinstance(base_type, types.ApplyResult):
             return self.lower_hit(expression, frame)
         base = self.lower(expression.base, frame)
+        if frame.body == "parser" and isinstance(expression.base, tree.Call):
+            self._look_to_end(base, frame, expression)
         match base:
             case operands.Stack():
                 return self._stack_member(base, name, expression)
@@ -173,6 +175,13 @@ class ExpressionLowering:
             case operands.HeaderValue():
                 return self.default_value(found, expression)
         raise SourceError(expression.position, f"expected a struct or a header before `.{name}`")
+
+    def _look_to_end(self, operand: Operand, frame: Frame, node: tree.Node) -> None:
+        """Read the last part of what a lookahead returns: all of it has to be in the packet."""
+        while isinstance(operand, operands.Struct | operands.HeaderValue) and operand.fields:
+            operand = list(operand.fields.values())[-1]
+        if isinstance(operand, Scalar) and isinstance(operand.expression, ir.Lookahead):
+            self.saved(operand, frame, node)
 
     def lower_hit(self, expression: tree.Member, frame: Frame) -> Operand:
         raise NotImplementedError

@@ -550,6 +550,24 @@ def assigned_declarations(node: object, frame: Frame) -> set[tree.Declaration]:
     return found
 
 
+def mentioned_declarations(node: object, frame: Frame) -> set[tree.Declaration]:
+    """Return the variables and parameters that statements name, and those in actions that they call."""
+    found: set[tree.Declaration] = set()
+    stack: list[object] = [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, list):
+            stack += each
+        elif isinstance(each, tree.Name):
+            if (declaration := frame.facts.references.get(each)) is not None and declaration not in found:
+                found.add(declaration)
+                if isinstance(declaration, tree.Action):
+                    stack.append(declaration.body)
+        elif isinstance(each, tree.Node):
+            stack += [getattr(each, name) for name in _slots(type(each))]
+    return found
+
+
 def _slots(kind: type) -> list[str]:
     return [name for parent in kind.__mro__ for name in getattr(parent, "__slots__", ()) if name != "position"]
 

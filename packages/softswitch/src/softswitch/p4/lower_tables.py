@@ -112,6 +112,9 @@ class TableLowering(CallLowering):
         if not isinstance(expression, ir.FieldRef):
             expression, mask = self._stored_key(element, operand, frame), None
         width = self.storage.layouts[expression.header].fields[expression.field].width
+        wanted = types.representation(operand.type)
+        if isinstance(wanted, types.Bits) and wanted.width != width:  # that of a cast
+            expression, width, mask = self._stored_key(element, operand, frame), wanted.width, None
         return ir.KeyField(name, expression, width, kind, mask)
 
     def _stored_key(self, element: tree.KeyElement, operand: Scalar, frame: Frame) -> ir.FieldRef:
@@ -211,8 +214,8 @@ class TableLowering(CallLowering):
     ) -> int:
         declaration = frame.facts.references[reference]
         assert isinstance(declaration, tree.Action)
-        is_shared = not reference.arguments and meter is None
         is_local = declaration in frame.owner.declaration.locals
+        is_shared = not reference.arguments and meter is None and (is_local or not frame.copies_out)
         key = (frame.owner if is_local else None, declaration)
         if is_shared and key in self._shared_actions:
             return self._shared_actions[key]
@@ -230,7 +233,8 @@ class TableLowering(CallLowering):
         outer = frame.control_bindings
         inner = Frame(
             frame.facts, "action", frame.owner, ChainMap({}, *outer.maps), frame.substitution, part.items, part.label,
-            depth=frame.depth + 1, outer=outer, direct_meters={meter[0]: meter[1].target} if meter else {},
+            copies_out=list(frame.copies_out), depth=frame.depth + 1, outer=outer,
+            direct_meters={meter[0]: meter[1].target} if meter else {},
         )  # fmt: skip
         widths: list[int] = []
         names: list[str] = []
@@ -241,7 +245,7 @@ class TableLowering(CallLowering):
         items: list[Item] = []
         target = frame.facts.calls[reference]
         before = inner.within(items)
-        copies = self._bind(target, frame.substitution, before, inner, set(), reference)
+        copies = self._bind(target, frame.substitution, before, inner, declaration, reference)
         self.block(declaration.body, inner)
         items.append(part)
         for copy in copies:

@@ -1,4 +1,4 @@
-"""What compiled P4_16 programs do where the order of evaluation and of copies matters (specification, §6.8, §8, §12)."""
+"""What compiled P4_16 programs do where the order of evaluation and of copies matters (specification, §6.8 to §14)."""
 
 from __future__ import annotations
 
@@ -119,3 +119,51 @@ def test_a_compound_assignment_reads_its_target_once_and_before_the_value(tmp_pa
     declarations = "bit<8> bump(inout bit<8> x) { x = x + 1; return x; }"
     body = "hdr.s[0] = { 0 }; hdr.s[1] = { 1 }; hdr.s[bump(hdr.f.a)].x += 5; hdr.f.b += bump(hdr.f.b);"
     assert _sent(tmp_path, "00020304", body, declarations=declarations) == "010503040006"
+
+
+def test_exit_in_the_action_of_a_table_copies_results_of_the_controls_around(tmp_path: Path) -> None:
+    declarations = """
+        control Leave(inout bit<4> x) {
+            action leave() { x = 7; exit; }
+            table t { actions = { leave; } default_action = leave(); }
+            apply { t.apply(); }
+        }
+    """
+    body = "hdr.f.b = 0x55; leave.apply(hdr.f.b[7:4]); hdr.f.c = 9;"
+    assert _sent(tmp_path, "01020304", body, "Leave() leave;", declarations) == "01750304"
+
+
+@pytest.mark.parametrize("call", ["set(v);", "t.apply();"])
+def test_an_action_sees_the_old_value_of_its_result_in_the_variable_around(tmp_path: Path, call: str) -> None:
+    locals = """
+        bit<8> v;
+        action set(out bit<8> x) { x = 1; hdr.f.b = v; }
+        table t { actions = { set(v); } default_action = set(v); }
+    """
+    assert _sent(tmp_path, "05020304", f"v = hdr.f.a; {call} hdr.f.a = v;", locals) == "01050304"
+
+
+def test_a_key_has_the_width_of_its_cast(tmp_path: Path) -> None:
+    locals = """
+        action found(bit<8> x) { hdr.f.b = x; }
+        table t {
+            key = { (bit<8>)hdr.f.a[2:0]: ternary @name("first"); (bit<8>)narrow: ternary @name("second"); }
+            actions = { found; }
+            const entries = { (_, 0x10 &&& 0x10): found(1); (0x10 &&& 0x10, _): found(2); }
+            default_action = found(3);
+        }
+    """
+    assert _sent(tmp_path, "17020304", "t.apply();", "bit<3> narrow = 7;" + locals) == "17030304"
+
+
+def test_a_lookahead_needs_all_of_its_header_in_the_packet(tmp_path: Path) -> None:
+    file = tmp_path / "program.p4"
+    states = """
+        transition select(packet.lookahead<four_t>().a) { 1: skip; default: accept; } }
+        state skip { packet.advance(8); transition accept; }
+    """
+    text = _PROGRAM.format(declarations="", locals="", body="")
+    file.write_text(text.replace("packet.extract(hdr.f); transition accept; }", states))
+    pipeline = InterpretedPipeline(compile_file(file).program)
+    sent = [pipeline.process(1, bytes.fromhex(frame), 0, 0)[0].frame.hex() for frame in ("01020304", "010203")]
+    assert sent == ["020304", "010203"]
