@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from foundation.checkout import ROOT
-from foundation.designs.registry import COMPILED
+from foundation.designs.sources import COMPILED, P4INFO_SUFFIX, mark_compiled, newest_source_ns, source_of
 from foundation.errors import HotlineError
 from nativekit.files import replace_file
 from softswitch.errors import ProgramError
@@ -41,7 +40,7 @@ class P4Program(NamedTuple):
 
     @property
     def p4info(self) -> Path:
-        return self.output.with_suffix(".p4info.txtpb")
+        return self.output.with_suffix(P4INFO_SUFFIX)
 
 
 def trees(root: Path = ROOT) -> Iterator[Path]:
@@ -58,10 +57,10 @@ def programs_of(tree: Path) -> list[P4Program]:
     sources = sorted(tree.rglob("*.p4"))
     if tree.name == "p4src":
         sources = [source for source in sources if source.stem == source.parent.name]
-    else:
-        included = set().union(*(included_by(source) - {source} for source in sources))
-        sources = [source for source in sources if source not in included]
-    return [P4Program(source, tree / COMPILED / source.stem) for source in sources]
+        return [P4Program(source, tree / COMPILED / source.stem) for source in sources]
+    included = set().union(*(included_by(source) - {source} for source in sources))
+    sources = [source for source in sources if source not in included]
+    return [P4Program(source, source.parent / COMPILED / source.stem) for source in sources]
 
 
 @cache
@@ -99,34 +98,31 @@ def compiled(program: P4Program) -> CompiledProgram:
 
 def refresh(program: P4Program) -> bool:
     """Write a program's outputs where they differ from what its sources give; return whether some did."""
+    newest_ns = newest_source_ns(program.source)  # an edit during the compilation is newer
     made = compiled(program)
     has_changed = False
     for file, content in ((program.json, made.json), (program.p4info, made.p4info.encode())):
         if not file.is_file() or file.read_bytes() != content:
             _write(file, content)
             has_changed = True
+    with contextlib.suppress(OSError):  # another user's files: the next process compares them again
+        mark_compiled(program.json, newest_ns)
     return has_changed
 
 
 def _write(file: Path, content: bytes) -> None:
     try:
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(file, content)
     except OSError as error:
         raise P4Error(f"{file} cannot be written: {error.strerror}") from error
 
 
 def refresh_output(json_file: Path) -> None:
-    """Refresh the program that is compiled to a file; a file without a source beside it stays as it is."""
-    tree = json_file.parent.parent
-    if json_file.parent.name != COMPILED or not tree.is_dir():
-        return
-    for source in (tree / json_file.stem / f"{json_file.stem}.p4", tree / f"{json_file.stem}.p4"):
-        if source.is_file():
-            refresh(P4Program(source, json_file.with_suffix("")))
-            with contextlib.suppress(OSError):  # the next process sees that nothing is newer
-                os.utime(json_file)
-            return
+    """Refresh the program that is compiled to a file; a file without a source stays as it is."""
+    source = source_of(json_file)
+    if source is not None:
+        refresh(P4Program(source, json_file.with_suffix("")))
 
 
 def refresh_all() -> int:

@@ -27,7 +27,7 @@ PLACEHOLDERS = {"NAME", "mine.recent"}  # the latter is a module that the reader
 WRITTEN_BY_THE_READER = {"mine.look"}
 INSTALLED_BY_THE_READER = {"jupyter": "jupyterlab"}
 """Program -> the package that a command before it installs."""
-FENCED = {"cd", "cp", "export", "mkdir", "p4c-bm2-ss"}
+FENCED = {"cd", "cp", "export", "mkdir"}
 """Other programs in blocks of shell."""
 
 SHOWN = sorted(set(PAGES) - set(OLD))
@@ -127,16 +127,6 @@ def test_softswitch_has_the_command_and_its_options(command: ShownCommand) -> No
     text = text_of(SUBCOMMANDS.get(verb, "softswitch.cli"))
     for option in (word for word in (verb, *rest) if word.startswith("--")):
         assert f'"{option}"' in text or option == "--help", option
-
-
-def test_a_compiler_line_writes_the_p4info_beside_the_program() -> None:
-    """A design is both files; controllers and simulations read the P4Info."""
-    lines = [each for page in SHOWN for each in all_commands_of(page) if each.words[0] == "p4c-bm2-ss"]
-    whole = [each.words for each in lines if each.place != Place.SENTENCE]
-    assert whole
-    for words in whole:
-        program, p4info = (words[words.index(option) + 1] for option in ("-o", "--p4runtime-files"))
-        assert p4info == program.removesuffix(".json") + ".p4info.txtpb"
 
 
 @pytest.mark.parametrize("command", commands("pip"), ids=label)

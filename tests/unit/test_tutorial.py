@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import hashlib
 import importlib
 import re
 import runpy
@@ -19,6 +18,7 @@ from click.testing import CliRunner
 from foundation.designs import registry
 from hotline.cli.commands import hotline
 from simulator import simulated_switch
+from softswitch.load import load_program
 from switch_harness.wording import says
 from tests.unit.test_rooms import ROOT
 
@@ -120,30 +120,81 @@ def broken(home: Path) -> Iterator[Path]:
     [
         ("control.py", "CONTROL = (", ("control.py", "line 1")),
         ("switch_state.py", "SWITCH_STATE_OPS = (", ("switch_state.py", "line 1")),
-        ("compiled/once.p4info.txtpb", None, ("once.p4info.txtpb", "--p4runtime-files")),
-        ("compiled/once.json", None, ("once.json", "-o")),
-        ("compiled/once.json", "{}", ("design once", "-o")),
     ],
 )
 def test_a_fault_in_a_part_of_a_design_is_one_line_before_compiling(
     broken_file: str,
-    text: str | None,
+    text: str,
     named: tuple[str, ...],
     broken: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if text is None:
-        (broken / broken_file).unlink()
-    else:
-        (broken / broken_file).write_text(text)
-    simulated_switch.loaded_config.cache_clear()
+    (broken / broken_file).write_text(text)
+    forget_programs()
     compiled: list[object] = []
     monkeypatch.setattr(simulated_switch, "MachineCode", compiled.append)
     with pytest.raises(SystemExit) as ended:
         entered(".venv/bin/python -m mine.look mine.once", broken.parents[1], monkeypatch, capsys)
     message = str(ended.value)
     assert says(message, *named) and "\n" not in message and compiled == []
+
+
+def forget_programs() -> None:
+    """Look designs' programs up again, as the next process does."""
+    simulated_switch.loaded_config.cache_clear()
+    registry._compile_if_changed.cache_clear()
+
+
+@pytest.mark.parametrize("text", [None, "{}"], ids=["missing", "garbled"])
+@pytest.mark.parametrize("output", ["once.json", "once.p4info.txtpb"])
+def test_a_missing_or_garbled_output_is_compiled_again(output: str, text: str | None, broken: Path) -> None:
+    registry.design("mine.once")
+    file = broken / "compiled" / output
+    compiled = file.read_bytes()
+    if text is None:
+        file.unlink()
+    else:
+        file.write_text(text)
+    forget_programs()
+    registry.design("mine.once")
+    assert file.read_bytes() == compiled
+
+
+def test_the_edit_of_the_page_is_what_the_next_command_runs(
+    broken: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`n + 2` in place of `n + 1` makes the printed total."""
+    [old, new, total] = re.findall(r"say\s`(.+?)`\sto\s`(.+?)`.*?becomes\s(\d+)\.", PAGE, re.S)[0]
+    source = broken / "count.p4"
+    text = source.read_text()
+    assert text.count(old) == 1
+    source.write_text(text.replace(old, new))
+    forget_programs()
+    printed = entered(".venv/bin/python -m mine.look mine.count", broken.parents[1], monkeypatch, capsys)
+    assert printed.splitlines()[-1].endswith(f"total {total}")
+    source.write_text(text)
+    forget_programs()
+
+
+def test_a_mistake_in_a_program_is_shown_with_its_place(
+    broken: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = broken / "once.p4"
+    source.write_text(source.read_text().replace("bit<32> last;", "bit<32> last"))
+    forget_programs()
+    with pytest.raises(SystemExit) as ended:
+        entered(".venv/bin/python -m mine.look mine.once", broken.parents[1], monkeypatch, capsys)
+    line = 1 + source.read_text().splitlines().index("            bit<32> last")
+    assert f"once.p4:{line + 1}:" in str(ended.value)
+
+
+def test_the_compiler_line_of_the_page_compiles_the_program(home: Path) -> None:
+    [line] = re.findall(r"^\.venv/bin/softswitch compile .*$", PAGE, re.M)
+    words = [sys.executable, "-m", "softswitch", *line.replace("~", str(home)).split()[1:]]
+    ended = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert ended.stderr == ""
+    load_program((home / "designs" / "count.json").read_bytes())
 
 
 def test_every_command_of_the_page_shows_output() -> None:
@@ -157,17 +208,7 @@ def test_the_files_of_the_page_equal_the_files_of_the_repository() -> None:
     """Configurations are nowhere else; unshown files are copied."""
     shown = {name: text for name, text in FILES.items() if not name.endswith(".toml")}
     assert shown == {name: (TUTORIAL / name).read_text() for name in shown}
-    here = {file.name for file in TUTORIAL.iterdir()} - {"answers", "__pycache__"}
-    copied = {"__init__.py", "look.py", "switch_state.py", "frame.p4", "turn_around.p4", "compiled"}
+    here = {file.name for file in TUTORIAL.iterdir()} - {"answers", "__pycache__", "compiled"}
+    copied = {"__init__.py", "look.py", "switch_state.py", "frame.p4", "turn_around.p4"}
     assert here - set(shown) == copied
     assert copied <= {Path(word).name for command in PREPARING for word in command.line.split()}
-
-
-def test_the_compiled_programs_match_the_digests_of_their_sources() -> None:
-    """`make p4` writes the digests."""
-    lines = (TUTORIAL / "compiled" / "sources.sha256").read_text().splitlines()
-    recorded = {name: digest for digest, name in (line.split(maxsplit=1) for line in lines)}
-    sources = TUTORIAL.rglob("*.p4")
-    assert recorded == {
-        f"./{file.relative_to(TUTORIAL)}": hashlib.sha256(file.read_bytes()).hexdigest() for file in sources
-    }

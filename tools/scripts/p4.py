@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from controller.sizes import CALLERS
+from foundation.designs.sources import mark_compiled, newest_source_ns
 from foundation.errors import HotlineError
 from foundation.programs import (
     COMPILED,
@@ -61,11 +62,13 @@ def compile_by_p4c(compiler: Path, program: P4Program) -> bool:
         str(compiler), *driver_options, "--p4runtime-files", f"{output}.p4info.txtpb", "-o", str(json_file),
         *folders, "--Wdisable=unused", *macros, str(source),
     ]  # fmt: skip
+    newest_ns = newest_source_ns(program.source)
     done = subprocess.run(command, cwd=project, stderr=subprocess.PIPE, text=True)
     sys.stderr.write(done.stderr)
     if done.returncode:
         raise P4Error(f"{compiler} ended with {done.returncode} at {source}")
     program.output.with_suffix(".p4i").unlink(missing_ok=True)  # the driver's copy of the source
+    mark_compiled(program.json, newest_ns)
     return True
 
 

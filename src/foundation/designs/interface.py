@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import NamedTuple
 
+from foundation.designs.sources import P4INFO_SUFFIX, SUFFIX, output_of
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
 from foundation.protocol.rpc import Rpc
@@ -373,7 +374,7 @@ class Design:
     promise: str
     """One line with the guarantee, for example that no update is lost, and its condition."""
     program: Path
-    """BMv2 JSON that p4c wrote."""
+    """BMv2 JSON. If it is given as P4 source, it becomes the JSON to which the source is compiled."""
     arms: tuple[Arm, ...]
     module: str
     """Name of the module that describes the design."""
@@ -401,6 +402,10 @@ class Design:
     """Whether all workers push together and wait for each other, and each holds all parameters. Such a design
     trains the hottest parameters of a workload (`top_k`), as one vector, in a closed loop."""
 
+    def __post_init__(self) -> None:
+        if self.program.suffix == SUFFIX:
+            object.__setattr__(self, "program", output_of(self.program))
+
     @property
     def modules(self) -> tuple[str, ...]:
         """Names of the modules that describe the design and hold its parts."""
@@ -414,4 +419,4 @@ class Design:
 
     @property
     def p4info(self) -> Path:
-        return self.program.with_suffix(".p4info.txtpb")
+        return self.program.with_suffix(P4INFO_SUFFIX)

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from foundation.checkout import ROOT
 from foundation.designs.interface import Design
+from foundation.designs.sources import is_current, source_of
 from foundation.errors import HotlineError
 from foundation.packages import install_hint
 from foundation.text import one_line
@@ -25,9 +25,6 @@ NAMES = tuple(sorted(_ENTRY_POINTS, key=lambda name: (name != DEFAULT, name)))
 """Names of the installed designs, the default one first."""
 HOW_TO_COMPILE = "`make p4` makes it or, outside of the checkout, `softswitch compile` with --p4runtime-files"
 """Text of errors about a program or P4Info that is missing."""
-COMPILED = "compiled"
-"""Name of the folders of compiled programs, beside their sources."""
-_COMPILER = ROOT / "packages" / "softswitch" / "src" / "softswitch" / "p4"
 _external_designs: dict[str, Design] = {}  # by the dotted name of the module
 
 
@@ -56,12 +53,9 @@ def design(name: str) -> Design:
 
 @cache  # once in each process
 def _compile_if_changed(program: Path) -> None:
-    """Compile a design's program if its P4 source, or the compiler, is newer; raises `P4Error`."""
-    if program.parent.name != COMPILED:
-        return
-    sources = [*program.parents[1].rglob("*.p4"), *(ROOT / "p4src").rglob("*.p4"), *_COMPILER.rglob("*.p*")]
-    newest = max((source.stat().st_mtime for source in sources if source.is_file()), default=0.0)
-    if program.is_file() and program.stat().st_mtime >= newest:
+    """Compile a design's program if its P4 source, or the compiler, has changed; raises `P4Error`."""
+    source = source_of(program)
+    if source is None or is_current(program, source):
         return
     if find_spec("softswitch") is not None:  # without which a program is compiled by p4c
         refresh_output: Callable[[Path], None] = import_module("foundation.programs").refresh_output

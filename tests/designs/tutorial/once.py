@@ -10,7 +10,7 @@ DESIGN = replace(
     SUM,
     name="once",
     promise="no acknowledged update is lost as long as the switch lives",
-    program=Path(__file__).parent / "compiled" / "once.json",
+    program=Path(__file__).with_name("once.p4"),
     arms=(
         replace(OFF, name="once-off", job=62, design=__name__),
         replace(ON, name="once", job=52, design=__name__, reference="once-off"),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from foundation import programs
 from foundation.designs import registry
+from foundation.designs.interface import Design
+from foundation.designs.sources import newest_source_ns
 from foundation.programs import P4Error, P4Program, compiled, programs_of, refresh, trees
 from softswitch import ir
 from softswitch.codegen.pipeline import build_module
@@ -18,6 +21,7 @@ from softswitch.codegen.prefetch_plan import plan_prefetches
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.load import load_program
 from softswitch.memory.layout import make_layout
+from softswitch.p4.cached import CompiledProgram
 from switch_harness.wording import says
 from tests.harness import testnet
 
@@ -68,22 +72,73 @@ def port_of(data: bytes) -> int:
     return output.port
 
 
-def test_a_design_whose_source_is_newer_is_compiled_when_the_design_is_found(
+def test_a_design_is_compiled_when_it_is_found_unless_its_outputs_are_of_its_sources(
     small: P4Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of its sources are outputs with the time of the newest source: not older, nor written since."""
     refreshed: list[Path] = []
     monkeypatch.setattr(programs, "refresh_output", refreshed.append)
-    registry._compile_if_changed.cache_clear()
-    monkeypatch.setattr(registry, "_COMPILER", small.source.parent)
-    monkeypatch.setattr(registry, "ROOT", small.source.parent)
     refresh(small)
-    for age, expected in ((10, []), (-10, [small.json])):
-        newest = max(file.stat().st_mtime for file in small.source.parent.iterdir())
-        os.utime(small.json, (newest + age, newest + age))
-        registry._compile_if_changed.cache_clear()
-        registry._compile_if_changed(small.json)
-        assert refreshed == expected
+    newest = newest_source_ns(small.source)
+    for file in (small.json, small.p4info):
+        for age_ns, expected in ((0, []), (10**9, [small.json]), (-(10**9), [small.json])):
+            os.utime(file, ns=(newest + age_ns, newest + age_ns))
+            registry._compile_if_changed.cache_clear()
+            registry._compile_if_changed(small.json)
+            assert refreshed == expected
+            refreshed.clear()
+        os.utime(file, ns=(newest, newest))
     registry._compile_if_changed.cache_clear()
+
+
+def test_an_edit_during_a_compilation_is_compiled_by_the_next_process(
+    small: P4Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, compile_one = small.source.parent / "port.p4", programs.compiled
+
+    def compile_and_edit(program: P4Program) -> CompiledProgram:
+        made = compile_one(program)
+        port.write_text("#define PORT 4\n")
+        later = newest_source_ns(small.source) + 10**9  # whatever the clock's resolution
+        os.utime(port, ns=(later, later))
+        return made
+
+    with monkeypatch.context() as patched:
+        patched.setattr(programs, "compiled", compile_and_edit)
+        refresh(small)
+    registry._compile_if_changed.cache_clear()
+    registry._compile_if_changed(small.json)
+    registry._compile_if_changed.cache_clear()
+    assert port_of(small.json.read_bytes()) == 4
+
+
+def described(program: Path) -> Design:
+    return replace(registry.design("none"), program=program)
+
+
+def test_a_design_may_name_its_source_and_has_the_output_beside_it(small: P4Program) -> None:
+    found = described(small.source)
+    assert found.program == small.source.parent / "compiled" / "small.json"
+    assert found.p4info == small.source.parent / "compiled" / "small.p4info.txtpb"
+    assert replace(found, name="other").program == found.program
+    registry._compile_if_changed(found.program)
+    assert port_of(found.program.read_bytes()) == 3
+
+
+def test_the_cache_has_the_output_of_a_source_in_a_folder_that_cannot_be_written(
+    small: P4Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may write everywhere, so the question is answered for it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    access, folder = os.access, small.source.parent
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != folder and access(path, mode))
+    found = described(small.source)
+    assert found.program.is_relative_to(tmp_path / "cache") and not (folder / "compiled").exists()
+    registry._compile_if_changed(found.program)
+    assert port_of(found.program.read_bytes()) == 3 and found.p4info.is_file()
+    other = folder.parent / "other"
+    folder.rename(other)
+    assert described(other / "small.p4").program != found.program
 
 
 def test_an_error_of_a_program_names_its_place_and_keeps_the_outputs(small: P4Program) -> None:

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from foundation.protocol.header import LANES
+from softswitch.p4.cached import compile_cached
 from switch_bench.calls import install_program, ns_per_packet
-from switch_bench.errors import BenchError
 from switch_bench.results import Result
 from switch_bench.sections import forwarding as plain_forwarding
 from switch_bench.sections import parts as plain_parts
@@ -45,8 +43,7 @@ def function(stage: Stage) -> list[Result]:
     for live in (8, 16):
         workload = hotline.hot_pushes(live=live)
         results.append(packets(stage, f"our program, {live} of {LANES} lanes filled, hit", setup, workload))
-    if shutil.which("p4c-bm2-ss"):
-        results += [_lanes(stage, lanes) for lanes in (8, 16, 32, 64)]
+    results += [_lanes(stage, lanes) for lanes in (8, 16, 32, 64)]
     return results + tables(stage)
 
 
@@ -81,10 +78,7 @@ def _lanes(stage: Stage, lanes: int) -> Result:
 def _compiled_for(lanes: int) -> Iterator[CompiledProgram]:
     with tempfile.TemporaryDirectory() as folder:
         program = CompiledProgram(Path(folder) / "hotline")
-        outputs = ["--p4runtime-files", str(program.p4info), "-o", str(program.json)]
-        source = _P4SRC / "hotset" / "hotset.p4"
-        command = ["p4c-bm2-ss", "-I", str(_P4SRC), f"-DLANES={lanes}", *outputs, str(source)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise BenchError(f"p4c-bm2-ss failed for {lanes} lanes: {done.stderr.strip()}")
+        made = compile_cached(_P4SRC / "hotset" / "hotset.p4", [_P4SRC], [("LANES", str(lanes))])
+        program.json.write_bytes(made.json)
+        program.p4info.write_text(made.p4info)
         yield program

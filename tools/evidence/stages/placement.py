@@ -120,5 +120,5 @@ LOST_ANSWERS = Stage(
     modules=REAL_RUN,
     files=PROGRAM_FILES,
     seeds=(SEED,),
-    needs=f"p4c-bm2-ss, {_NEEDS}",
+    needs=_NEEDS,
 )

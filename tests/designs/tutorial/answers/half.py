@@ -3,4 +3,4 @@ from pathlib import Path
 
 from ..sum import DESIGN as STEP
 
-DESIGN = replace(STEP, program=Path(__file__).parents[1] / "compiled" / "half.json")
+DESIGN = replace(STEP, program=Path(__file__).with_name("half.p4"))

@@ -3,4 +3,4 @@ from pathlib import Path
 
 from ..once import DESIGN as STEP
 
-DESIGN = replace(STEP, program=Path(__file__).parents[1] / "compiled" / "late.json")
+DESIGN = replace(STEP, program=Path(__file__).with_name("late.p4"))

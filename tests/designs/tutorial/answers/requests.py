@@ -3,4 +3,4 @@ from pathlib import Path
 
 from ..count import DESIGN as STEP
 
-DESIGN = replace(STEP, program=Path(__file__).parents[1] / "compiled" / "requests.json")
+DESIGN = replace(STEP, program=Path(__file__).with_name("requests.p4"))
