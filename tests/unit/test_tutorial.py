@@ -143,6 +143,7 @@ def test_a_fault_in_a_part_of_a_design_is_one_line_before_compiling(
 def forget_programs() -> None:
     """Look designs' programs up again, as the next process does."""
     simulated_switch.loaded_config.cache_clear()
+    simulated_switch.compiled_config.cache_clear()
     registry._compile_if_changed.cache_clear()
 
 
@@ -186,7 +187,7 @@ def test_a_mistake_in_a_program_is_shown_with_its_place(
     with pytest.raises(SystemExit) as ended:
         entered(".venv/bin/python -m mine.look mine.once", broken.parents[1], monkeypatch, capsys)
     line = 1 + source.read_text().splitlines().index("            bit<32> last")
-    assert f"once.p4:{line + 1}:" in str(ended.value)
+    assert f"once.p4:{line}:" in str(ended.value) and str(ended.value).endswith("^")
 
 
 def test_the_compiler_line_of_the_page_compiles_the_program(home: Path) -> None:

@@ -17,6 +17,7 @@ from experiment.designs import initial_rows
 from experiment.progress import compilation_shown
 from foundation.designs.registry import design
 from foundation.errors import HotlineError
+from foundation.programs import P4Error
 from hosts.keys import KeySpace
 from simulator.config import SimulationConfig
 from simulator.costs import HostCosts, Network
@@ -87,5 +88,7 @@ if __name__ == "__main__":
         given = {fault: float(value) for fault, value in (each.split("=") for each in rest)}
         with compilation_shown():
             look(name, int(given.pop("seed", 1)), **given)
+    except P4Error as error:
+        sys.exit(f"look: {error}")
     except (HotlineError, ValueError) as error:
         sys.exit(f"look: {error}; python -m mine.look DESIGN [seed=2] [loss=0.05] ...")

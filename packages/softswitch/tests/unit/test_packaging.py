@@ -27,18 +27,22 @@ PACKAGES = ROOT / "src"
 SOURCES = sorted(PACKAGES.rglob("*.py"))
 OURS = {"softswitch", "nativekit"}
 PROGRAM = ROOT / "tests" / "programs" / "compiled" / "control"
+SOURCE = ROOT / "tests" / "programs" / "l2.p4"
+INCLUDED = PACKAGES / "softswitch" / "p4" / "include"
 LAYERS = ["status", "codecs", "p4info", "entities", "control"]  # of p4runtime, the lowest first
 INSTALLED_AS = {"grpc": "grpcio", "google": "protobuf"}
 PYTHONS = os.environ.get("SOFTSWITCH_PYTHONS", sys.executable).split(os.pathsep)
 """Interpreters that the distribution is installed for."""
 
-# Argument: a compiled program.
+# Arguments: a compiled program, and the source of another one.
 USE = """
 import asyncio, contextlib, io, sys
 from pathlib import Path
 from google.protobuf import text_format
 from softswitch import cli
 from softswitch.compiled import CompiledPipeline
+from softswitch.load import load_program
+from softswitch.p4 import command
 from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import p4i, p4r
@@ -72,6 +76,15 @@ async def serve():
 
 
 asyncio.run(serve())
+
+outputs = ["-o", "l2.json", "--p4runtime-files", "l2.p4info.txtpb"]
+command.main([sys.argv[2], *outputs])
+p4info = text_format.Parse(Path("l2.p4info.txtpb").read_text(), p4i.P4Info())
+assert [table.preamble.name for table in p4info.tables] == ["L2Ingress.hosts"]
+pipeline = CompiledPipeline(load_program(Path("l2.json").read_bytes()))
+forward = ActionCall("L2Ingress.forward", (2,))
+pipeline.tables.write([EntryWrite(Change.INSERT, "L2Ingress.hosts", (0x0B,), forward)])
+assert pipeline.process(1, frame, 0, 0) == [(2, frame)]
 print("used")
 """
 
@@ -140,11 +153,17 @@ def test_the_license_files_are_the_texts_of_the_declared_licenses() -> None:
 
 def test_the_distribution_contains_the_data_files() -> None:
     data = {
-        PACKAGES.joinpath(*package.split("."), name)
+        file
         for package, names in PROJECT["tool"]["setuptools"]["package-data"].items()
         for name in names
+        for file in PACKAGES.joinpath(*package.split(".")).glob(name)
     }
-    assert data == {*PACKAGES.glob("*/py.typed"), messages.DESCRIPTORS_FILE}
+    included = {INCLUDED / "core.p4", INCLUDED / "v1model.p4"}
+    assert data == {*PACKAGES.glob("*/py.typed"), messages.DESCRIPTORS_FILE, *included}
+    others = {file for file in PACKAGES.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")}
+    assert {
+        file for file in others if not {"__pycache__", "hotline_softswitch.egg-info"} & set(file.parts)
+    } == data
     assert {file.parent.name for file in PACKAGES.glob("*/py.typed")} == OURS
 
 
@@ -155,7 +174,8 @@ def test_softswitch_runs_elsewhere_without_the_requirements_of_tests_and_bench(t
     script = tmp_path / "use.py"
     script.write_text(f"FORBIDDEN = {sorted(forbidden)}\n{FORBID}\n{USE}")
     environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
-    command = [sys.executable, str(script), str(PROGRAM)]
+    source = shutil.copy(SOURCE, tmp_path)
+    command = [sys.executable, str(script), str(PROGRAM), str(source)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "used\n"), done.stderr
 
@@ -183,7 +203,7 @@ def test_the_sdist_and_its_wheel_work_in_a_new_environment(python: str, tmp_path
         text=True,
     )
     assert says_in_one_line(version.stdout, "softswitch", __version__)
-    command = [str(binaries / "python"), "-c", USE, str(PROGRAM)]
+    command = [str(binaries / "python"), "-c", USE, str(PROGRAM), str(shutil.copy(SOURCE, tmp_path))]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "used\n"), done.stderr
     for absent in ("finsy", "mininet", "scapy", "analysis"):
