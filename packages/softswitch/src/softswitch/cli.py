@@ -16,11 +16,11 @@ import grpc
 from softswitch import __version__
 from softswitch.errors import SwitchError
 from softswitch.kernel.pins import unpin as remove_pins
-from softswitch.p4.compiler import parse_definition
 from softswitch.p4runtime.access import make_policy
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports.impairment import parse_impairment
 from softswitch.ports.shaping import make_shapes, parse_port_queue, parse_port_rate
+from softswitch.program_options import source_options
 from softswitch.settings import (
     HOOKS,
     TCX,
@@ -40,9 +40,10 @@ def run(settings: Settings) -> None:
 
 
 @click.command(
-    epilog="Subcommands: `softswitch compile` writes BMv2's JSON and P4Info of P4 source, `softswitch cli` runs BMv2's "
-    "CLI commands on a running switch, `softswitch explain` shows what a program does to a packet, `softswitch install-as` writes scripts with BMv2's program "
-    "names into a folder. Each has --help."
+    epilog="Subcommands: `softswitch compile` writes BMv2's JSON and P4Info of P4 source, `softswitch cli` "
+    "runs BMv2's CLI commands on a running switch, `softswitch explain` shows what a program does to a packet, "
+    "`softswitch conformance` runs test vectors, and `softswitch install-as` writes scripts with the program "
+    "names of BMv2 and p4c into a folder. Each has --help."
 )
 @click.version_option(__version__)
 @click.argument("program", required=False, type=click.Path(path_type=Path))
@@ -54,18 +55,8 @@ def run(settings: Settings) -> None:
     metavar="PORT@INTERFACE",
     help="A port and its interface; repeat the option for each port.",
 )
-@click.option("--p4info", type=click.Path(path_type=Path), help="P4Info of PROGRAM as JSON, for P4Runtime.")
-@click.option(
-    "-I",
-    "include_folders",
-    multiple=True,
-    metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Folder of files that P4 source includes; repeat the option.",
-)
-@click.option(
-    "-D", "definitions", multiple=True, metavar="NAME[=VALUE]", help="Macro of P4 source; repeat the option."
-)
+@click.option("--p4info", type=click.Path(path_type=Path), help="P4Info of a PROGRAM in JSON, for P4Runtime.")
+@source_options
 @click.option("--no-p4", is_flag=True, help="Start without PROGRAM and wait for one over P4Runtime.")
 @click.option("--device-id", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--grpc-server-addr", default="127.0.0.1:9559", show_default=True, metavar="HOST:PORT")
@@ -195,8 +186,8 @@ class Options:
     program: Path | None
     interfaces: Sequence[str]
     p4info: Path | None
-    include_folders: Sequence[Path]
-    definitions: Sequence[str]
+    include_folders: tuple[Path, ...]
+    definitions: tuple[tuple[str, str], ...]
     no_p4: bool
     device_id: int
     grpc_server_addr: str
@@ -251,8 +242,8 @@ def make_settings(options: Options) -> Settings:
     return Settings(
         program=options.program,
         p4info=options.p4info,
-        include_folders=tuple(options.include_folders),
-        definitions=tuple(map(parse_definition, options.definitions)),
+        include_folders=options.include_folders,
+        definitions=options.definitions,
         ports=ports,
         device_id=options.device_id,
         addresses=(options.grpc_server_addr,),

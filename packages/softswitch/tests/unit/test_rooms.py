@@ -28,7 +28,7 @@ FLOORS = (
     {"compiled"},
     {"p4runtime", "ports"},
     {"frames", "kernel", "p4", "runtime", "settings", "warm"},
-    {"program_files"},
+    {"program_files", "program_options"},
     {"commands", "conformance"},
     {"explain"},
     {"datapath", "set_up", "testing"},

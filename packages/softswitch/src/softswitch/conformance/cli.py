@@ -21,13 +21,13 @@ _FOLDER = click.Path(path_type=Path)
 
 @click.command()
 @click.option("--target", type=click.Choice(list(TARGETS)), default="compiled", show_default=True)
-@click.option("--programs", multiple=True, type=_FOLDER, metavar="DIR", help="Folder of compiled programs.")
+@click.option("--programs", multiple=True, type=_FOLDER, metavar="DIR", help="Folder of programs.")
 @click.option(
     "--vectors", multiple=True, type=_FOLDER, metavar="DIR", help="Folder of STF files, named like programs."
 )
 @click.option("--json", "to_json", is_flag=True, help="Print one JSON object per STF file.")
 @click.option("-v", "--verbose", count=True, help="Print values of *_read statements; -vv: tracebacks, too.")
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[PROGRAM.json VECTORS.stf]...")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[PROGRAM VECTORS.stf]...")
 def command(
     target: str,
     programs: Sequence[Path],
@@ -36,14 +36,14 @@ def command(
     verbose: int,
     files: Sequence[Path],
 ) -> None:
-    """Run STF vectors on programs (BMv2 JSON, with NAME.p4info.txtpb beside NAME.json).
+    """Run STF vectors on programs (P4 source, or BMv2 JSON with NAME.p4info.txtpb beside NAME.json).
 
     Prints one line per STF file: pass, fail or refused. The exit status is 1 if any failed.
     """
     logging.basicConfig(format="%(message)s", level=_LEVELS[min(verbose, len(_LEVELS) - 1)])
     pairs = _pairs_of_files(files) + _pairs_in_folders(programs, vectors)
     if not pairs:
-        raise click.UsageError("no vectors: give PROGRAM.json VECTORS.stf, or --programs and --vectors")
+        raise click.UsageError("no vectors: give PROGRAM VECTORS.stf, or --programs and --vectors")
     outcomes: Counter[Outcome] = Counter()
     for pair in _show_progress(pairs):
         verdict = run(TARGETS[target], *pair)
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _pairs_of_files(files: Sequence[Path]) -> list[Pair]:
     if len(files) % 2:
-        raise click.UsageError(f"expected pairs of files, PROGRAM.json VECTORS.stf, got {len(files)} files")
+        raise click.UsageError(f"expected pairs of files, PROGRAM VECTORS.stf, got {len(files)} files")
     return [Pair(program, vectors) for program, vectors in zip(files[::2], files[1::2], strict=True)]
 
 

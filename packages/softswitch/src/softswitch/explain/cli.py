@@ -18,11 +18,12 @@ from softswitch.explain.frames import TimedFrame, parse_packet, read_pcap
 from softswitch.explain.record import Recorder
 from softswitch.explain.state import from_switch
 from softswitch.explain.tree import show
-from softswitch.program_files import read_program
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.load import load_program
 from softswitch.messages import pluralize
+from softswitch.program_files import read_program
+from softswitch.program_options import source_options
 from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES
 
 INTERRUPTED = 130  # exit status: 128 + SIGINT
@@ -31,6 +32,8 @@ INTERRUPTED = 130  # exit status: 128 + SIGINT
 @dataclass(frozen=True)
 class ExplainOptions:
     program: Path | None
+    include_folders: tuple[Path, ...]
+    definitions: tuple[tuple[str, str], ...]
     packets: tuple[str, ...]
     pcap: Path | None
     port: int
@@ -45,6 +48,7 @@ class ExplainOptions:
 
 @click.command()
 @click.argument("program", required=False, type=click.Path(path_type=Path))
+@source_options
 @click.option(
     "--packet", "packets", multiple=True, metavar="HEX", help="A frame; repeat the option for more."
 )
@@ -110,7 +114,9 @@ def command(**values: Any) -> None:  # of click, by the fields of `ExplainOption
         recorders.append(Recorder(loaded))
         return InterpretedPipeline(loaded, options.priority_queues, recorders[0])
 
-    program_data = None if program is None else read_program(program).json
+    program_data = None
+    if program is not None:
+        program_data = read_program(program, options.include_folders, options.definitions).json
     if address is not None:
         pipeline = from_switch(address, options.device_id, make_pipeline, program_data)
     else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,12 +28,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def p4_switch(pytestconfig: pytest.Config) -> Iterator[MakeSwitch]:
-    """Make switches, `p4_switch(program, p4info)`, that are closed when the test ends."""
+    """Make switches, with the arguments of `Switch`, that are closed when the test ends."""
     coverages = pytestconfig.stash[_COVERAGE]
     with ExitStack() as exit_stack:
 
-        def make(program: str | Path, p4info: str | Path | None = None) -> Switch:
-            switch = exit_stack.enter_context(Switch(program, p4info))
+        def make(program: str | Path, p4info: str | Path | None = None, **options: Any) -> Switch:
+            switch = exit_stack.enter_context(Switch(program, p4info, **options))
             name = str(program)
             # A program's first coverage is stored, and merging it with itself changes nothing.
             exit_stack.callback(lambda: coverages.setdefault(name, switch.coverage).merge(switch.coverage))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.loaded_config import read_p4info
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines
-from softswitch.program_files import read_program
 from softswitch.pipeline import Notice
+from softswitch.program_files import read_program
 from softswitch.runtime.device import SwitchRuntime
 from softswitch.runtime.no_ports import NoPorts
 from softswitch.testing.coverage import Coverage, CoverageRecorder
@@ -32,14 +32,23 @@ _PACKET_GAP_US = 1000
 class Switch(AbstractContextManager["Switch"]):
     """A program with its entries, which processes frames one by one; refused calls raise `SwitchError`.
 
-    `program` is P4 source, or BMv2 JSON with its P4Info, which only `write` needs. Times are in µs.
+    `program` is P4 source, or BMv2 JSON with its P4Info, which only `write` needs. Files that source includes
+    are searched for in `include_folders`, too, and `definitions` are its macros. Times are in µs.
     """
 
-    def __init__(self, program: str | Path, p4info: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        program: str | Path,
+        p4info: str | Path | None = None,
+        *,
+        include_folders: Sequence[str | Path] = (),
+        definitions: Mapping[str, str | int] | None = None,
+    ) -> None:
+        macros = [(name, str(value)) for name, value in (definitions or {}).items()]
+        data, compiled_p4info = read_program(Path(program), [*map(Path, include_folders)], macros)
         self._ports = NoPorts()
         # `Any`, since an interpreted pipeline cannot decode ports' notices; `NoPorts` has none.
         self._pipelines = Pipelines[Any](self._ports, self._make_pipeline, folder_of=lambda _: None)
-        data, compiled_p4info = read_program(Path(program))
         try:
             info = read_p4info(Path(p4info)) if p4info is not None else compiled_p4info
             if info is None:

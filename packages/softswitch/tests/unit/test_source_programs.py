@@ -1,0 +1,118 @@
+"""Commands and tests that take P4 source: an edit is what the next call runs, and -I and -D apply."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from softswitch.conformance import cli as conformance
+from softswitch.errors import SwitchError
+from softswitch.explain import cli as explain
+from softswitch.p4 import command as compiler
+from softswitch.testing import Switch
+from switch_harness.wording import says
+
+SOURCES = Path(__file__).parents[1] / "programs"
+FRAME = bytes.fromhex("00000000000b 00000000000a 0800") + bytes(46)
+# The port of all frames is `PORT` of an included file, plus the macro `STEP`.
+SOURCE = """
+#include <core.p4>
+#include <v1model.p4>
+#include "port.p4"
+#ifndef STEP
+#define STEP 0
+#endif
+struct none_t {}
+parser P(packet_in p, out none_t h, inout none_t m, inout standard_metadata_t s) {
+    state start { transition accept; }
+}
+control V(inout none_t h, inout none_t m) { apply {} }
+control I(inout none_t h, inout none_t m, inout standard_metadata_t s) {
+    apply { s.egress_spec = PORT + STEP; }
+}
+control E(inout none_t h, inout none_t m, inout standard_metadata_t s) { apply {} }
+control D(packet_out p, in none_t h) { apply {} }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Return a program whose included file is in another folder."""
+    (tmp_path / "included").mkdir()
+    (tmp_path / "included" / "port.p4").write_text("#define PORT 3\n")
+    file = tmp_path / "program.p4"
+    file.write_text(SOURCE)
+    return file
+
+
+@pytest.fixture
+def included(source: Path) -> Path:
+    return source.parent / "included"
+
+
+def test_a_test_of_source_runs_the_edited_source_with_folders_and_macros(
+    source: Path, included: Path
+) -> None:
+    with Switch(source, include_folders=[included]) as switch:
+        switch.expect(1, FRAME, (3, FRAME))
+    with Switch(source, include_folders=[included], definitions={"STEP": 4}) as switch:
+        switch.expect(1, FRAME, (7, FRAME))
+    (included / "port.p4").write_text("#define PORT 5\n")
+    with Switch(source, include_folders=[included]) as switch:
+        switch.expect(1, FRAME, (5, FRAME))
+
+
+def test_a_test_of_source_has_p4info_for_writes() -> None:
+    with Switch(SOURCES / "l2.p4") as switch:
+        switch.run("table_add hosts forward 00:00:00:00:00:0b => 2")
+        switch.expect(1, FRAME, (2, FRAME))
+
+
+def test_an_error_of_source_names_file_line_and_column(source: Path) -> None:
+    with pytest.raises(SwitchError) as error:
+        Switch(source)
+    assert f"{source.name}:4:" in str(error.value) and "port.p4" in str(error.value)
+
+
+def test_explain_takes_source_with_folders_and_macros(source: Path, included: Path) -> None:
+    options = ["-I", str(included), "-D", "STEP=2", "--packet", FRAME.hex(), "--json"]
+    ended = CliRunner().invoke(explain.command, [str(source), *options], catch_exceptions=False)
+    assert ended.exit_code == 0
+    sent = json.loads(ended.output.splitlines()[-1])
+    assert (sent["kind"], sent["port"]) == ("send", 5)
+
+
+def test_explain_shows_names_and_lines_of_the_source() -> None:
+    """The names of temporary tables, which p4c makes for statements, are not the program's."""
+    packet = ["--packet", FRAME.hex()]
+    ended = CliRunner().invoke(
+        explain.command, [str(SOURCES / "control.p4"), *packet], catch_exceptions=False
+    )
+    assert ended.exit_code == 0
+    assert "control.p4:" in ended.output and "tbl_" not in ended.output
+
+
+def test_vectors_run_on_source(tmp_path: Path) -> None:
+    vectors = tmp_path / "l2.stf"
+    hosts = "add hosts mac:0x00000000000b forward(port:2)"
+    vectors.write_text(f"{hosts}\npacket 1 {FRAME.hex()}\nexpect 2 {FRAME.hex()}\n")
+    options = ["--target", "interpreter", str(SOURCES / "l2.p4"), str(vectors)]
+    ended = CliRunner().invoke(conformance.command, options, catch_exceptions=False)
+    assert ended.exit_code == 0 and "1 pass" in ended.stderr
+
+
+def test_folders_and_macros_with_json_are_refused(included: Path) -> None:
+    with pytest.raises(SwitchError) as error:
+        Switch(SOURCES / "compiled" / "l2.json", include_folders=[included])
+    assert says(str(error.value), "l2.json", "-I", "-D")
+
+
+def test_a_macro_without_a_name_is_one_line(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for main, options in ((explain.main, ["--packet", "00"]), (compiler.main, [])):
+        with pytest.raises(SystemExit) as ended:
+            main([str(source), "-D", "=3", *options])
+        assert says(str(ended.value.code), "-D =3", "NAME") and "\n" not in str(ended.value.code)
