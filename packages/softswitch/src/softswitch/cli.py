@@ -41,9 +41,9 @@ def run(settings: Settings) -> None:
 
 @click.command(
     epilog="Subcommands: `softswitch compile` writes BMv2's JSON and P4Info of P4 source, `softswitch cli` "
-    "runs BMv2's CLI commands on a running switch, `softswitch explain` shows what a program does to a packet, "
-    "`softswitch conformance` runs test vectors, and `softswitch install-as` writes scripts with the program "
-    "names of BMv2 and p4c into a folder. Each has --help."
+    "runs BMv2's CLI commands on a running switch, `softswitch explain` shows what a program does to a "
+    "packet, `softswitch conformance` runs test vectors, and `softswitch install-as` writes scripts with the "
+    "program names of BMv2 and p4c into a folder. Each has --help."
 )
 @click.version_option(__version__)
 @click.argument("program", required=False, type=click.Path(path_type=Path))

@@ -116,3 +116,76 @@ def test_a_macro_without_a_name_is_one_line(source: Path, capsys: pytest.Capture
         with pytest.raises(SystemExit) as ended:
             main([str(source), "-D", "=3", *options])
         assert says(str(ended.value.code), "-D =3", "NAME") and "\n" not in str(ended.value.code)
+
+
+REFUSING = """
+#include <core.p4>
+#include <v1model.p4>
+{top}
+header h_t {{ bit<8> a; bit<8> b; }}
+struct cell_t {{ bit<8> a; bit<8> b; }}
+struct headers_t {{ h_t first; h_t second; }}
+struct m_t {{ bit<8> x; }}
+parser P(packet_in p, out headers_t h, inout m_t m, inout standard_metadata_t s) {{
+    state start {{ p.extract(h.first); {parser} transition accept; }}
+}}
+control V(inout headers_t h, inout m_t m) {{ apply {{}} }}
+control I(inout headers_t h, inout m_t m, inout standard_metadata_t s) {{
+    action set(bit<8> x) {{ m.x = x; }}
+    table t {{ key = {{ h.first.a: exact; }} actions = {{ set; NoAction; }} }}
+    {declared}
+    apply {{ {body} }}
+}}
+control E(inout headers_t h, inout m_t m, inout standard_metadata_t s) {{ apply {{}} }}
+control D(packet_out p, in headers_t h) {{ apply {{ p.emit(h.first); {deparser} }} }}
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+"""
+"""A program that compiles if nothing is put into the places in braces."""
+
+
+def refusing(**parts: str) -> str:
+    places = ("top", "parser", "declared", "body", "deparser")
+    return REFUSING.format(**{place: parts.get(place, "") for place in places})
+
+
+REFUSED = {
+    "psa": ("#include <psa.p4>\n", "psa.p4"),
+    "another package": ("package Other<C>(C c);\ncontrol C() { apply {} }\nOther(C()) main;\n", "Other"),
+    "function of the user's": (refusing(top="extern void f(in bit<8> x);", body="f(1);"), "`f`"),
+    "Checksum16": (refusing(declared="Checksum16() c;", body="m.x = (bit<8>)c.get(h.first);"), "Checksum16"),
+    "register of structs": (
+        refusing(declared="register<cell_t>(4) r;", body="cell_t c; r.read(c, 0); m.x = c.a;"),
+        "cell_t",
+    ),
+    "length of a packet": (refusing(parser="m.x = (bit<8>)p.length();"), "`length`"),
+    "conditional emit": (refusing(deparser="if (h.first.a == 1) { p.emit(h.second); }"), "deparser"),
+    "switched emit": (
+        refusing(deparser="switch (h.first.a) { 1: { p.emit(h.second); } default: {} }"),
+        "deparser",
+    ),
+    "table with two followers": (
+        refusing(body="if (h.first.b == 1) { t.apply(); m.x = 2; } else { t.apply(); m.x = 3; }"),
+        "table I.t",
+    ),
+}
+"""What docs/compiler.md lists as refused, with what the message names."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_construct_of_the_pages_list_is_refused_by_name(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, named = REFUSED[name]
+    file = tmp_path / "program.p4"
+    file.write_text(source)
+    with pytest.raises(SystemExit) as ended:
+        compiler.main([str(file), "-o", str(tmp_path / "program.json")])
+    assert named in str(ended.value.code) and f"{file}:" in str(ended.value.code)
+    assert not (tmp_path / "program.json").exists()
+
+
+def test_the_program_without_a_refused_construct_compiles(tmp_path: Path) -> None:
+    file = tmp_path / "program.p4"
+    file.write_text(refusing())
+    compiler.main([str(file), "-o", str(tmp_path / "program.json")])
+    assert (tmp_path / "program.json").exists()

@@ -14,6 +14,7 @@ from softswitch.p4.frames import Frame
 from softswitch.p4.graph import GraphBuilder
 from softswitch.p4.lower_externs import number_of
 from softswitch.p4.lower_parser import ParserLowering
+from softswitch.p4.lower_statements import CONDITION_IN_DEPARSER
 from softswitch.p4.objects import CallableObject, ExternObject, PackageObject
 from softswitch.p4.operands import Operand, Scalar
 from softswitch.p4.renumber import in_json_order
@@ -39,7 +40,6 @@ class Lowered:
 class ProgramLowering(ParserLowering):
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)
-        self._emitted: list[int] = []
         self._node_names: set[str] = set()
         self._checksums: list[ir.Checksum] = []
 
@@ -66,7 +66,7 @@ class ProgramLowering(ParserLowering):
             errors={name: i for i, name in enumerate(self.facts.errors)},
             parser=tuple(state for state in self.states if state is not None), start_state=start,
             value_sets=self.finished_value_sets(), verify=verify, actions=tuple(self.actions), ingress=ingress,
-            egress=egress, update=update, deparser_body=deparser_body, deparser=tuple(self._emitted),
+            egress=egress, update=update, deparser_body=deparser_body, deparser=tuple(self.emitted),
             counters=tuple(ir.Counter(each.path, each.integer("size")) for each in self.counters),
             meters=tuple(
                 ir.Meter(each.path, each.integer("size"), counts_bytes=_counts_bytes(each)) for each in self.meters
@@ -255,7 +255,7 @@ class ProgramLowering(ParserLowering):
                     statements += self._plain(item.items)
                 case _:
                     position = getattr(item, "position", NOWHERE)
-                    raise SourceError(position, "conditions in a deparser are not supported by BMv2 and softswitch")
+                    raise SourceError(position, CONDITION_IN_DEPARSER)
         return statements
 
     def emit_header(self, call: tree.Call, target: Target, frame: Frame) -> Operand | None:
@@ -269,7 +269,7 @@ class ProgramLowering(ParserLowering):
     def _emit_operand(self, operand: Operand, call: tree.Call) -> None:
         match operand:
             case operands.Header(reference) if isinstance(reference, int):
-                self._emitted.append(reference)
+                self.emitted.append(reference)
             case operands.Struct() | operands.Stack() | operands.Union():
                 for part in self.parts(operand, call):
                     if not isinstance(part, Scalar):

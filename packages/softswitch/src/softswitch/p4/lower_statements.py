@@ -13,12 +13,14 @@ from softswitch.p4.operands import Operand, Scalar
 
 MAX_UNROLLED = 1 << 14
 """Repetitions of all loops of a program that are written out."""
+CONDITION_IN_DEPARSER = "conditions in a deparser are not supported by BMv2 and softswitch"
 
 
 class StatementLowering(ExpressionLowering):
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]  # those of the base class
         self._unrolled = 0
+        self.emitted: list[int] = []
 
     def apply_table(self, call: tree.Call, frame: Frame) -> Apply:
         """Emit the application of a table, and return it."""
@@ -286,8 +288,11 @@ class StatementLowering(ExpressionLowering):
             return
         branch = Branch(condition, statement.condition.position, self.text_of(statement.condition))
         frame.items.append(branch)
+        emitted_before = len(self.emitted)
         self._into(statement.then, frame, branch.then)
         self._into(statement.otherwise, frame, branch.otherwise)
+        if len(self.emitted) > emitted_before:
+            raise SourceError(statement.condition.position, CONDITION_IN_DEPARSER)
         if not branch.then and not branch.otherwise:
             frame.items.remove(branch)
 
@@ -332,6 +337,7 @@ class StatementLowering(ExpressionLowering):
         value = self.lower(statement.value, frame)
         if not isinstance(value, Scalar):
             raise SourceError(statement.position, "expected a number or an enum to switch on")
+        emitted_before = len(self.emitted)
         if not value.is_constant and not isinstance(value.expression, ir.FieldRef):
             value = Scalar(self.saved(value, frame, statement), value.type)
         items = frame.items
@@ -353,6 +359,8 @@ class StatementLowering(ExpressionLowering):
             self._into(case.body, frame, branch.then)
             items = branch.otherwise
         self._into(default, frame, items)
+        if len(self.emitted) > emitted_before:
+            raise SourceError(statement.position, CONDITION_IN_DEPARSER)
 
     def _body_from(self, cases: list[tree.SwitchCase], start: int) -> tree.Block | None:
         return next((case.body for case in cases[start:] if case.body is not None), None)
