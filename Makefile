@@ -34,7 +34,7 @@ run-topo: setup ## run the experiment; the report is runs/latest/report.html
 shell: ## p4runtime-shell on the running switch
 	@tools/scripts/shell $(ARGS)
 
-p4: ## compile the changed P4 programs (P4C= names the compiler)
+p4: ## compile all P4 programs, as each command does for its own (P4C= names p4c, to compile by it)
 	@$(PYTHON) tools/scripts/p4.py $(CALLERS)
 
 ##@ Check

@@ -162,7 +162,7 @@ def test_a_missing_or_garbled_output_is_compiled_again(output: str, text: str | 
     assert file.read_bytes() == compiled
 
 
-def test_the_edit_of_the_page_is_what_the_next_command_runs(
+def test_the_next_command_runs_the_edit_of_the_page(
     broken: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`n + 2` in place of `n + 1` makes the printed total."""

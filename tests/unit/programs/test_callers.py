@@ -51,7 +51,7 @@ def test_a_program_has_cells_for_its_callers() -> None:
     assert last == testnet.EPOCH << 32 + LANES | 1 << LANES | 1
 
 
-def test_fewer_callers_are_kept_until_the_next_call_without_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_fewer_callers_are_kept_until_the_next_call_without_a_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The designs' programs get fewer cells, and no other one changes."""
     monkeypatch.setattr(p4, "ROOT", tmp_path)
     (tmp_path / "p4src").mkdir()

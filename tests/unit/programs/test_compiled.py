@@ -52,7 +52,7 @@ def small(tmp_path: Path) -> P4Program:
 
 
 @pytest.mark.parametrize("program", [each for tree in trees() for each in programs_of(tree)], ids=str)
-def test_the_compiled_programs_are_those_of_the_sources(program: P4Program) -> None:
+def test_the_compiled_programs_equal_the_output_of_the_compiler(program: P4Program) -> None:
     made = compiled(program)
     assert program.json.read_bytes() == made.json
     assert program.p4info.read_text() == made.p4info
@@ -72,7 +72,7 @@ def port_of(data: bytes) -> int:
     return output.port
 
 
-def test_a_design_is_compiled_when_it_is_found_unless_its_outputs_are_of_its_sources(
+def test_a_design_is_compiled_when_found_unless_the_outputs_have_the_time_of_the_sources(
     small: P4Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of its sources are outputs with the time of the newest source: not older, nor written since."""
@@ -116,7 +116,7 @@ def described(program: Path) -> Design:
     return replace(registry.design("none"), program=program)
 
 
-def test_a_design_may_name_its_source_and_has_the_output_beside_it(small: P4Program) -> None:
+def test_a_design_may_name_a_source_and_has_the_output_beside_the_source(small: P4Program) -> None:
     found = described(small.source)
     assert found.program == small.source.parent / "compiled" / "small.json"
     assert found.p4info == small.source.parent / "compiled" / "small.p4info.txtpb"

@@ -48,9 +48,9 @@ def test_the_page_shows_the_printed_trace(
     monkeypatch.chdir(ROOT)
     page = (ROOT / "docs" / "explain.md").read_text()
     shown = "\n".join(re.findall(r"^    ([├│└ p].*)$", page.partition("it prints:")[2], re.MULTILINE))
-    hexadecimal = re.search(r'control\.json .*--packet "([^"]+)"', page)
+    hexadecimal = re.search(r'control\.p4 .*--packet "([^"]+)"', page)
     assert hexadecimal is not None and f"`{ADD}`" in page
-    program = "tests/programs/compiled/control.json"
+    program = "tests/programs/control.p4"
     assert run(program, "--commands", commands, "--packet", hexadecimal[1]) == 0
     printed = capsys.readouterr().out
     assert printed and shown.startswith(printed.rstrip("\n"))
