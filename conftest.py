@@ -9,7 +9,7 @@ from inspect import iscoroutinefunction, signature
 
 import pytest
 
-from foundation.programs import refresh_all
+from foundation.designs.programs import refresh_all
 from tests.harness import process_state
 
 pytest_plugins = ["switch_harness.plugin"]

@@ -199,7 +199,7 @@ warm_processes._serve(int(sys.argv[1]))
 """
 
 
-def test_what_compilation_imports_starts_no_threads(module: str) -> None:
+def test_imports_of_a_compilation_start_no_threads(module: str) -> None:
     """The fork server of tests compiles when the sources of agents have changed since the last one."""
     connection, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.settimeout(PATIENCE_S)

@@ -112,7 +112,7 @@ def test_the_testbed_requires_its_imports() -> None:
     assert {(top, source) for top, source in wanted if top.replace("_", "-") not in required} == set()
 
 
-def test_the_simulator_requires_what_it_imports() -> None:
+def test_the_simulator_requires_all_imported_distributions() -> None:
     """The rooms and `nativekit` come with the testbed and its switch."""
     known = sys.stdlib_module_names | rooms() | {"softswitch", "nativekit"}
     files = (SIMULATOR / "src").rglob("*.py")

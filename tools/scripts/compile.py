@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 
-from foundation.programs import P4Error, refresh_all
-from foundation.text import pluralize
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from foundation.designs.programs import P4Error, refresh_all
+from foundation.text import pluralize
 
 _REFRESH_S = 0.25
 _LINE_INTERVAL_S = 15.0  # between lines of progress where there is no terminal

@@ -18,9 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from controller.sizes import CALLERS
-from foundation.designs.sources import mark_compiled, newest_source_ns
-from foundation.errors import HotlineError
-from foundation.programs import (
+from foundation.designs.programs import (
     COMPILED,
     DEFINITIONS,
     ROOT,
@@ -32,6 +30,8 @@ from foundation.programs import (
     refresh,
     trees,
 )
+from foundation.designs.sources import mark_compiled, newest_source_ns
+from foundation.errors import HotlineError
 
 _SWITCH = ROOT / "packages" / "softswitch"
 _VARIABLE, _DRIVER = "P4C", "p4c"
@@ -82,7 +82,7 @@ def write_constants() -> None:
 
 
 def write_definitions(callers: int) -> None:
-    """Write the macros of the programs with exactly-once cells, which `foundation.programs` compiles with."""
+    """Write the macros with which `foundation.designs.programs` compiles programs with exactly-once cells."""
     file = ROOT / "p4src" / COMPILED / DEFINITIONS
     file.unlink(missing_ok=True)
     if callers != CALLERS:

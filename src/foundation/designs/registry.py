@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -13,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from foundation.designs.interface import Design
+from foundation.designs.programs import refresh_output
 from foundation.designs.sources import is_current, source_of
 from foundation.errors import HotlineError
 from foundation.packages import install_hint
@@ -57,8 +57,7 @@ def _compile_if_changed(program: Path) -> None:
     source = source_of(program)
     if source is None or is_current(program, source):
         return
-    if find_spec("softswitch") is not None:  # without which a program is compiled by p4c
-        refresh_output: Callable[[Path], None] = import_module("foundation.programs").refresh_output
+    if find_spec("softswitch") is not None:  # without it, the compiled file is taken as it is
         refresh_output(program)
 
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from experiment.designs import initial_rows
 from experiment.progress import compilation_shown
+from foundation.designs.programs import P4Error
 from foundation.designs.registry import design
 from foundation.errors import HotlineError
-from foundation.programs import P4Error
 from hosts.keys import KeySpace
 from simulator.config import SimulationConfig
 from simulator.costs import HostCosts, Network

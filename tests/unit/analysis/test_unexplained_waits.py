@@ -61,7 +61,7 @@ def test_waits_are_explained_by_the_other_agents_on_the_cpu(
     assert unexplained_share([a_waiting_block(workers, servers)], placement) == pytest.approx(share)
 
 
-def test_the_program_of_the_switch_explains_waits_on_the_cpus_where_it_ran() -> None:
+def test_the_program_of_the_switch_explains_waits_on_the_same_cpus() -> None:
     program = ProgramUse(workers=0.02, servers=0.01, on_workers=0.02, on_servers=0.04)
     for workers, servers, share in [
         ((0, 0, 0, 221), (0,), 51 / (51 + 50)),
@@ -91,7 +91,7 @@ def test_a_share_is_the_mean_of_blocks() -> None:
     assert unexplained_share([], APART) == 0
 
 
-def test_what_others_took_is_known_by_cpu_time_or_by_waits() -> None:
+def test_time_of_other_programs_is_known_by_cpu_time_or_by_waits() -> None:
     """The larger of the two: programs that make agents wait may be among those that /proc shows."""
     blocks = [
         a_waiting_block((0,), (100,), arm=arm, load=load, others_cpu_ms=ms)

@@ -11,9 +11,9 @@ import pytest
 from controller.designs import check_rows
 from controller.sizes import CALLERS
 from controller.tables import WorkerRow
+from foundation.designs.programs import ROOT, P4Program, compiled, included_by, programs_of, trees
 from foundation.designs.registry import DesignError
 from foundation.designs.registry import design as find_design
-from foundation.programs import ROOT, P4Program, compiled, included_by, programs_of, trees
 from foundation.protocol.header import WINDOW_BITS, Op
 from softswitch.compiled import CompiledPipeline
 from softswitch.pipeline import Change
@@ -51,14 +51,20 @@ def test_a_program_has_cells_for_its_callers() -> None:
     assert last == testnet.EPOCH << 32 + LANES | 1 << LANES | 1
 
 
-def test_fewer_callers_are_kept_until_the_next_call_without_a_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_fewer_callers_are_kept_until_the_next_call_without_a_number(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The designs' programs get fewer cells, and no other one changes."""
     monkeypatch.setattr(p4, "ROOT", tmp_path)
     (tmp_path / "p4src").mkdir()
     p4.write_definitions(256)
-    assert json.loads((tmp_path / "p4src" / "compiled" / "definitions.json").read_text()) == {"CALLERS": "256"}
+    assert json.loads((tmp_path / "p4src" / "compiled" / "definitions.json").read_text()) == {
+        "CALLERS": "256"
+    }
     programs = [program for tree in trees() for program in programs_of(tree)]
-    moved = {each: P4Program(each.source, tmp_path / "p4src" / "compiled" / each.source.stem) for each in programs}
+    moved = {
+        each: P4Program(each.source, tmp_path / "p4src" / "compiled" / each.source.stem) for each in programs
+    }
     chosen = [each for each in programs if each.source.is_relative_to(ROOT / "p4src")]
     changed = {each.source.stem for each in chosen if compiled(moved[each]).p4info != compiled(each).p4info}
     assert changed == OF_DESIGNS == {each.source.stem for each in programs if has_cells(each)}

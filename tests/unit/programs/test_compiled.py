@@ -10,18 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from foundation import programs
-from foundation.designs import registry
+from foundation.designs import programs, registry
 from foundation.designs.interface import Design
+from foundation.designs.programs import (
+    P4Error,
+    P4Program,
+    ProgramOutputs,
+    compiled,
+    programs_of,
+    refresh,
+    trees,
+)
 from foundation.designs.sources import newest_source_ns
-from foundation.programs import P4Error, P4Program, compiled, programs_of, refresh, trees
 from softswitch import ir
 from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.prefetch_plan import plan_prefetches
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.load import load_program
 from softswitch.memory.layout import make_layout
-from softswitch.p4.cached import CompiledProgram
 from switch_harness.wording import says
 from tests.harness import testnet
 
@@ -77,7 +83,7 @@ def test_a_design_is_compiled_when_found_unless_the_outputs_have_the_time_of_the
 ) -> None:
     """Of its sources are outputs with the time of the newest source: not older, nor written since."""
     refreshed: list[Path] = []
-    monkeypatch.setattr(programs, "refresh_output", refreshed.append)
+    monkeypatch.setattr(registry, "refresh_output", refreshed.append)
     refresh(small)
     newest = newest_source_ns(small.source)
     for file in (small.json, small.p4info):
@@ -96,7 +102,7 @@ def test_an_edit_during_a_compilation_is_compiled_by_the_next_process(
 ) -> None:
     port, compile_one = small.source.parent / "port.p4", programs.compiled
 
-    def compile_and_edit(program: P4Program) -> CompiledProgram:
+    def compile_and_edit(program: P4Program) -> ProgramOutputs:
         made = compile_one(program)
         port.write_text("#define PORT 4\n")
         later = newest_source_ns(small.source) + 10**9  # whatever the clock's resolution

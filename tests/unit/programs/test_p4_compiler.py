@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from foundation.programs import P4Program
+from foundation.designs.programs import P4Program
 from switch_harness.wording import says
 from tools.scripts import p4
 

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from foundation.programs import programs_of, trees
+from foundation.designs.programs import programs_of, trees
 from softswitch import ir
 from softswitch.errors import SwitchError
 from softswitch.interpreter import InterpretedPipeline

@@ -95,7 +95,7 @@ def test_sizes_are_of_rows_that_fit(dim: int) -> None:
         (("user=128",), 4_096 * LANES, ("1 value", "--dims")),
     ],
 )
-def test_sizes_are_those_of_the_smallest_rows_that_the_log_has(
+def test_sizes_belong_to_the_smallest_rows_of_the_log(
     log: Path, tmp_path: Path, dims: tuple[str, ...], most: int, named: tuple[str, str]
 ) -> None:
     options: dict[str, Any] = {

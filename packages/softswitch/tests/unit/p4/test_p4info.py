@@ -64,7 +64,7 @@ def names(objects: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_p4info_is_that_of_p4c(name: str) -> None:
+def test_p4info_equals_p4info_by_p4c(name: str) -> None:
     lowered = compile_file(PROGRAMS.parent / f"{name}.p4")
     message = p4info(lowered)
     assert p4info_text(message) == (PROGRAMS / f"{name}.p4info.txtpb").read_text()
@@ -77,7 +77,7 @@ def test_p4info_is_that_of_p4c(name: str) -> None:
 # -- IDs and aliases
 
 
-def test_the_first_of_equal_hashes_in_order_of_names_keeps_it() -> None:
+def test_the_first_of_equal_hashes_in_order_of_names_keeps_the_hash() -> None:
     first, second = "ingress.t10718", "ingress.t8383"
     assert name_hash(first) & 0xFFFFFF == name_hash(second) & 0xFFFFFF == 0x484060
     for added in ([first, second], [second, first]):
@@ -318,7 +318,7 @@ TYPES = """
 """
 
 
-def test_types_are_described_with_all_that_they_are_made_of(tmp_path: Path) -> None:
+def test_types_are_described_with_all_of_their_parts(tmp_path: Path) -> None:
     body = """
         action typed(Text text, Plain plain, Number number, Kind kind) {}
         table t { actions = { typed; } }
@@ -410,7 +410,7 @@ def test_entries_have_priorities_and_canonical_matches(tmp_path: Path) -> None:
         ("", ("priority=20:", "", "priority=30:"), [(30, 3), (20, 1), (19, 2)]),
     ],
 )
-def test_priorities_are_those_that_a_program_implies(
+def test_priorities_are_implied_by_the_program(
     properties: str, written: tuple[str, str, str], priorities: list[tuple[int, int]], tmp_path: Path
 ) -> None:
     lines = "".join(f"{each} {i}: set({i});" for i, each in enumerate(written, 1))
@@ -463,7 +463,7 @@ def test_a_key_without_a_name_is_refused(tmp_path: Path) -> None:
         ("apply {}", "@pkginfo(version=plain)", "expected a number, a bool or a string in an annotation"),
     ],
 )  # fmt: skip
-def test_what_p4info_cannot_have_is_refused(body: str, package: str, message: str, tmp_path: Path) -> None:
+def test_annotations_beyond_p4info_are_refused(body: str, package: str, message: str, tmp_path: Path) -> None:
     lowered = compiled(tmp_path, body, package=package)
     with pytest.raises(CompileError, match=re.escape(message)):
         p4info(lowered)

@@ -1,6 +1,7 @@
 """The P4 programs of a checkout: their sources, and BMv2 JSON and P4Info in folders `compiled` beside them.
 
-softswitch's compiler makes the outputs from the sources, at set-up and wherever a source has changed since.
+softswitch's compiler makes the outputs from the sources, at set-up and wherever a source has changed since. It is
+imported where a program is compiled: processes that compile nothing do not load it.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from foundation.checkout import ROOT
 from foundation.designs.sources import COMPILED, P4INFO_SUFFIX, mark_compiled, newest_source_ns, source_of
 from foundation.errors import HotlineError
 from nativekit.files import replace_file
-from softswitch.errors import ProgramError
-from softswitch.p4.cached import CompiledProgram, compile_cached
 
 DEFINITIONS = "definitions.json"
 """File beside compiled programs with the macros that they are compiled with."""
@@ -27,6 +27,13 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 class P4Error(HotlineError):
     """A P4 program that cannot be compiled, or whose outputs cannot be written."""
+
+
+class ProgramOutputs(Protocol):
+    """What the compiler makes of a program."""
+
+    json: bytes
+    p4info: str
 
 
 class P4Program(NamedTuple):
@@ -86,13 +93,16 @@ def definitions_of(program: P4Program) -> dict[str, str]:
     return dict(json.loads(file.read_text())) if file.is_file() else {}
 
 
-def compiled(program: P4Program) -> CompiledProgram:
+def compiled(program: P4Program) -> ProgramOutputs:
     """Return a program's outputs, from the cache if no source has changed; raises `P4Error`."""
+    compiler, errors = import_module("softswitch.p4.cached"), import_module("softswitch.errors")
+    definitions = sorted(definitions_of(program).items())
     try:
-        return compile_cached(
-            program.source, include_folders(), sorted(definitions_of(program).items()), base=ROOT
+        made: ProgramOutputs = compiler.compile_cached(
+            program.source, include_folders(), definitions, base=ROOT
         )
-    except ProgramError as error:
+        return made
+    except errors.ProgramError as error:
         raise P4Error(f"{program.source.name} cannot be compiled\n{error}") from error
 
 
