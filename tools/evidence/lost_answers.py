@@ -1,7 +1,7 @@
 """`python -m tools.evidence.lost_answers FOLDER SETTING...`: run the changed program of docs/start.md.
 
-The change is applied to a copy of the checkout's last commit in FOLDER, compiled by `make p4`, and run with the
-settings; the run is written where FOLDER/run.toml says.
+The change is applied to a copy of the checkout's last commit in FOLDER, compiled by `make p4`, and run with
+the settings; the run is written where FOLDER/run.toml says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The P4 programs of a checkout: their sources, and BMv2 JSON and P4Info in folders `compiled` beside them.
 
-softswitch's compiler makes the outputs from the sources, at set-up and wherever a source has changed since. It is
-imported where a program is compiled: processes that compile nothing do not load it.
+softswitch's compiler makes the outputs from the sources, at set-up and wherever a source has changed since.
+It is imported where a program is compiled: processes that compile nothing do not load it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Our P4 programs behave as p4c compiles them: `tests/programs/p4c` has what p4c 1.2.5 printed, compressed."""
+"""Our programs behave as compiled by p4c: `tests/programs/p4c` has what p4c 1.2.5 printed, compressed."""
 
 from __future__ import annotations
 
