@@ -44,9 +44,7 @@ def probe(python: Path, log: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("text", [TABLES, UNORDERED], ids=["tables", "unordered"])
-def test_the_ground_floor_computes_without_numba_what_compiled_code_computes(
-    python: Path, tmp_path: Path, text: str
-) -> None:
+def test_the_ground_floor_without_numba_equals_compiled_code(python: Path, tmp_path: Path, text: str) -> None:
     log = tmp_path / "log.csv"
     log.write_text(text)
     found, expected = probe(python, log), computed(log)
@@ -70,7 +68,7 @@ def test_the_ground_floor_computes_without_numba_what_compiled_code_computes(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_a_command_that_needs_numba_names_numba_and_how_to_install_it(
+def test_a_command_without_numba_names_numba_and_its_installation(
     python: Path, arguments: tuple[str, ...], subject: str
 ) -> None:
     done = run(python, *arguments)

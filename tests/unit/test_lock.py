@@ -28,7 +28,7 @@ def wanted(lock: str) -> list[Requirement]:
     ]
     texts = [text for project in projects for text in project["dependencies"]]
     extras = projects[0]["optional-dependencies"]
-    return [Requirement(text) for text in texts + extras["test"] + extras["dev"]]
+    return [Requirement(text) for text in texts + extras["full"] + extras["test"] + extras["dev"]]
 
 
 def applies(requirement: Requirement, environment: dict[str, str]) -> bool:

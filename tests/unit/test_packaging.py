@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from base64 import urlsafe_b64encode
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from hashlib import sha256
 from importlib.metadata import EntryPoint
 from itertools import chain
@@ -23,12 +23,16 @@ from click.testing import CliRunner
 
 from foundation.checkout import source_folders
 from hotline.cli.commands import GROUPS, VerbCommands, hotline
-from tests.unit.test_rooms import ROOT, SIMULATOR, SOURCES, imports
+from tests.unit.test_rooms import ROOT, SOURCES, imports
 
 SWITCH = ROOT / "packages" / "softswitch"
 INSTALLED_AS = {"grpc": "grpcio", "google": "protobuf", "xdist": "pytest-xdist"}
 NOT_NAMED = {"mininet", "markupsafe", "pydantic_core", "yaml"}
 """Mininet is a package of the distribution; the others come with what is required."""
+
+
+CHECKOUT_ONLY = {"packages", "tests", "tools"}
+"""What a package may import from the checkout, without which it is not there."""
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -44,14 +48,15 @@ def rooms() -> set[str]:
 
 
 def test_the_testbed_requires_the_requirements_of_softswitch() -> None:
-    assert requirements(SWITCH) <= requirements(ROOT)
+    full = project(ROOT)["project"]["optional-dependencies"]["full"]
+    assert requirements(SWITCH) <= requirements(ROOT).union(full)
     assert project(SWITCH)["project"]["requires-python"] == project(ROOT)["project"]["requires-python"]
 
 
 def test_the_tests_of_the_testbed_require_the_requirements_of_softswitchs_tests() -> None:
     tests = set(project(SWITCH)["project"]["optional-dependencies"]["test"])
     extras = project(ROOT)["project"]["optional-dependencies"]
-    assert tests <= requirements(ROOT).union(extras["test"], extras["dev"])
+    assert tests <= requirements(ROOT).union(extras["full"], extras["test"], extras["dev"])
 
 
 def distributions(*extras: str) -> set[str]:
@@ -100,11 +105,11 @@ def test_make_setup_installs_all_imports_of_test_modules() -> None:
 
 def test_the_testbed_requires_its_imports() -> None:
     """Developers' tools are missing where it is installed without them."""
-    required = distributions("torch")
+    required = distributions("full", "torch")
     known = sys.stdlib_module_names | rooms() | NOT_NAMED | {"softswitch", "nativekit"}
     wanted = {
         (INSTALLED_AS.get(top, top), source)
-        for room in rooms() - {"tests", "tools"}
+        for room in rooms() - {"simulator", "tests", "tools"}
         for folder in SOURCES
         for source in (folder / room).rglob("*.py")
         for top in {module.partition(".")[0] for module in imports(source)} - known
@@ -112,13 +117,45 @@ def test_the_testbed_requires_its_imports() -> None:
     assert {(top, source) for top, source in wanted if top.replace("_", "-") not in required} == set()
 
 
-def test_the_simulator_requires_all_imported_distributions() -> None:
-    """The rooms and `nativekit` come with the testbed and its switch."""
-    known = sys.stdlib_module_names | rooms() | {"softswitch", "nativekit"}
-    files = (SIMULATOR / "src").rglob("*.py")
-    wanted = {module.partition(".")[0] for file in files for module in imports(file)} - known
-    required = {re.split("[>=;]", text)[0].replace("-", "_") for text in requirements(SIMULATOR)}
-    assert required == wanted | {"hotline_softswitch", "hotline_testbed"}
+def distribution_of(module: str) -> str:
+    """Return the distribution that has an imported module, as a `pyproject.toml` names it."""
+    top = module.partition(".")[0]
+    if top == "simulator":
+        return "hotline-simulator"
+    if top in ("nativekit", "softswitch"):
+        return "hotline-softswitch"
+    if top in rooms():
+        return "hotline-testbed"
+    return INSTALLED_AS.get(top, top).replace("_", "-")
+
+
+def names_of(texts: Iterable[str]) -> set[str]:
+    return {re.split("[<>=;]", text)[0] for text in texts}
+
+
+@pytest.mark.parametrize("folder", sorted(ROOT.glob("packages/*")), ids=lambda folder: folder.name)
+def test_a_package_declares_its_imports_and_nothing_else(folder: Path) -> None:
+    """Imports that another import guards, or that are for types, may be of an extra."""
+    table = project(folder)["project"]
+    files = (folder / "src").rglob("*.py")
+    known = sys.stdlib_module_names | CHECKOUT_ONLY
+    modules = {module for file in files for module in imports(file)}
+    wanted = {distribution_of(each) for each in modules if each.partition(".")[0] not in known}
+    wanted -= {table["name"]}
+    required = names_of(table["dependencies"])
+    extras = names_of(chain(*table.get("optional-dependencies", {}).values()))
+    assert required <= wanted, "required, and not imported"
+    assert wanted <= required | extras, "imported, and not required"
+
+
+def test_projects_require_a_distribution_in_the_same_versions() -> None:
+    texts: dict[str, set[str]] = {}
+    for folder in (ROOT, *ROOT.glob("packages/*")):
+        table = project(folder)["project"]
+        for text in chain(table["dependencies"], *table.get("optional-dependencies", {}).values()):
+            [name] = names_of([text])
+            texts.setdefault(name, set()).add(text.partition(";")[0])
+    assert {name: found for name, found in texts.items() if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize("hook", ["build_wheel", "build_sdist", "get_requires_for_build_wheel"])

@@ -127,9 +127,7 @@ def test_agents_of_scapy_train_rows(log_dir: Path, ranges: RowRanges, dim: int) 
     assert found == expected
 
 
-def test_agents_of_scapy_without_numba_train_the_model_of_compiled_ones(
-    log_dir: Path, tmp_path: Path
-) -> None:
+def test_agents_of_scapy_train_the_same_model_without_numba(log_dir: Path, tmp_path: Path) -> None:
     python = make_ground_floor(tmp_path / "environment")
     found = values_after_training(log_dir, WORKER, (SERVER, SERVER), steps=5, python=python)
     assert found == values_after_training(log_dir, COMPILED_WORKER, (COMPILED_SERVER,) * 2, steps=5)
