@@ -21,6 +21,7 @@ import numpy as np
 
 from analysis.record import AnalysisError, Block
 from analysis.statistics import ALPHA, Comparison, comparison_of_logarithms
+from analysis.student import t_quantile
 from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import arms_in_order
 from foundation.designs.interface import Arm
@@ -101,10 +102,8 @@ def _half_width(log_losses: Mapping[str, float], arm: Arm, baseline: Arm, alpha:
     if not degrees_of_freedom:
         return None
     sum_of_squares = sum(float(np.var(values)) * len(values) for values in losses.values())
-    from scipy.special import stdtrit  # here, since the import takes 0.3 s, which few commands need
-
     # The difference of two trainings has twice the variance of one.
-    return float(stdtrit(degrees_of_freedom, 1 - alpha / 2)) * sqrt(2 * sum_of_squares / degrees_of_freedom)
+    return t_quantile(degrees_of_freedom, 1 - alpha / 2) * sqrt(2 * sum_of_squares / degrees_of_freedom)
 
 
 def read_curves(run: Path) -> Curves:

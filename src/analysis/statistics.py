@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
+from analysis.student import t_quantile
+
 Rounds = npt.NDArray[np.float64]
 """One estimate per round: (rounds,)."""
 Estimates = npt.NDArray[np.float64]
@@ -198,9 +200,7 @@ def _welch_interval(other_run: Rounds, first_run: Rounds) -> tuple[float | None,
     degrees_of_freedom = variance**2 / sum(
         mean_variance**2 / degrees for mean_variance, degrees in mean_variances
     )
-    from scipy.special import stdtrit  # here, since the import takes 0.3 s, which few commands need
-
-    half_width = float(stdtrit(degrees_of_freedom, 1 - ALPHA / 2) * np.sqrt(variance))
+    half_width = float(t_quantile(degrees_of_freedom, 1 - ALPHA / 2) * np.sqrt(variance))
     return shift - half_width, shift + half_width
 
 
