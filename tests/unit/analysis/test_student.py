@@ -14,13 +14,13 @@ from switch_harness.effort import examples
     ("degrees", "probability", "expected"),
     [(1, 0.75, 1.0), (1, 0.975, 12.7062), (5, 0.975, 2.5706), (10, 0.95, 1.8125), (10**6, 0.975, 1.95997)],
 )
-def test_quantiles_are_those_of_printed_tables(degrees: float, probability: float, expected: float) -> None:
+def test_quantiles_equal_printed_tables(degrees: float, probability: float, expected: float) -> None:
     assert t_quantile(degrees, probability) == pytest.approx(expected, abs=6e-5)
 
 
 @settings(max_examples=examples(60))
 @given(st.floats(0.5, 1e4), st.floats(0.5, 0.99999))
-def test_quantiles_equal_those_of_scipy(degrees: float, probability: float) -> None:
+def test_quantiles_equal_quantiles_of_scipy(degrees: float, probability: float) -> None:
     from scipy.special import stdtrit  # here, so that one process of the tests spends 0.8 s on it, not all
 
     found = t_quantile(degrees, probability)

@@ -9,8 +9,10 @@ from analysis.disturbed_blocks import DisturbedBlocks
 from analysis.facts import facts
 from analysis.record import AgentCost, Simulation
 from analysis.report import durability_table
+from analysis.sentences.facts import all_facts
 from analysis.summary import Summary, summarise
 from foundation.logs.columns import CALLS
+from switch_harness.wording import says
 from tests.harness.summaries import a_summary, terminal
 from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun
 
@@ -216,6 +218,15 @@ def test_scapy_agents_are_compared_with_compiled_agents() -> None:
     [slow] = facts(a_summary({}, agents={"fast": fast, "scapy": scapy})).slow_agents
     assert (slow.codec, slow.cost, slow.compiled, slow.slowdown) == ("scapy", scapy, fast, 625)
     assert facts(a_summary({})).slow_agents == []
+
+
+def test_scapy_agents_without_numba_have_no_slowdown() -> None:
+    scapy = AgentCost(worker_us=3000.0, server_us=2000.0)
+    summary = a_summary({}, agents={"scapy": scapy})
+    [slow] = facts(summary).slow_agents
+    assert (slow.cost, slow.compiled, slow.slowdown) == (scapy, None, None)
+    sentences = all_facts(summary, facts(summary))
+    assert says(sentences[0], "codec scapy", "3,000", "2,000", "numba")
 
 
 def test_a_summary_has_the_cost_of_agents_alone(synthetic_run: SyntheticRun) -> None:

@@ -32,7 +32,13 @@ _MAGIC_BYTES = 6
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _XZ, _BZIP2 = b"\xfd7zXZ\x00", b"BZh"
 ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
-_READ_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error, *_ZSTANDARD_ERRORS)
+_READ_ERRORS: tuple[type[Exception], ...] = (
+    OSError,
+    EOFError,
+    lzma.LZMAError,
+    zlib.error,
+    *_ZSTANDARD_ERRORS,
+)
 _PATTERN = re.compile(r"[*?\[]")
 _METADATA_FILE = re.compile(r"[._].*|.*\.(json|md|yaml|yml)|.*file_list.*\.txt", re.IGNORECASE)
 
