@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
 
 from softswitch import ir
 from softswitch.p4 import tree, types
@@ -148,8 +147,14 @@ def with_slice(
 
 
 def all_of(conditions: Iterable[ir.Expression]) -> ir.Expression:
-    return reduce(lambda left, right: logical("&&", left, right), conditions, ir.Constant(1))
+    found: ir.Expression = ir.Constant(1)
+    for each in conditions:
+        found = logical("&&", found, each)
+    return found
 
 
 def any_of(conditions: Iterable[ir.Expression]) -> ir.Expression:
-    return reduce(lambda left, right: logical("||", left, right), conditions, ir.Constant(0))
+    found: ir.Expression = ir.Constant(0)
+    for each in conditions:
+        found = logical("||", found, each)
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softswitch.p4 import tree
-from softswitch.p4.diagnostics import SourceError
+from softswitch.p4.diagnostics import Position, SourceError
 from softswitch.p4.lexer import Kind, parse_integer
 from softswitch.p4.token_stream import TokenStream, describe
 
@@ -204,11 +204,11 @@ class ExpressionParser(TokenStream):
         self.index = start
         return None
 
-    def braced(self, position: tree.Position) -> tree.Expression:
+    def braced(self, position: Position) -> tree.Expression:
         """Parse what follows a brace, up to the one that closes it."""
         return self._list(position)
 
-    def _list(self, position: tree.Position) -> tree.Expression:
+    def _list(self, position: Position) -> tree.Expression:
         """Parse a list or a struct after `{`."""
         if self.accept("#"):
             self.expect("}")
@@ -227,7 +227,7 @@ class ExpressionParser(TokenStream):
                 self.expect(",", "or `}`")
         return tree.ListExpression(position, elements)
 
-    def _struct(self, position: tree.Position) -> tree.Expression:
+    def _struct(self, position: Position) -> tree.Expression:
         fields: list[tree.NamedValue] = []
         while not self.accept("}"):
             if self.accept("..."):

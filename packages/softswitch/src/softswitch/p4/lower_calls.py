@@ -42,9 +42,11 @@ class CallLowering(ExternLowering):
                     return self.extern_function(call, target, frame)
                 return self._function(call, target, declaration, frame)
             case "action":
-                return self._action(call, target, frame)
+                self._action(call, target, frame)
+                return None
             case "apply" | "direct":
-                return self._apply(call, target, frame)
+                self._apply(call, target, frame)
+                return None
             case "method":
                 found = self.object_of(target.receiver, frame) if target.receiver is not None else None
                 return self.extern_method(call, target, found, frame)

@@ -11,6 +11,12 @@ _ASSIGNMENTS = (
     "=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", "|+|=", "|-|=", "++=",
 )  # fmt: skip
 
+_ENDS: dict[str, type[tree.Exit] | type[tree.Break] | type[tree.Continue]] = {
+    "exit": tree.Exit,
+    "break": tree.Break,
+    "continue": tree.Continue,
+}
+
 
 class StatementParser(ExpressionParser):
     def block(self, annotations: tree.Annotations | None = None) -> tree.Block:
@@ -52,8 +58,7 @@ class StatementParser(ExpressionParser):
             case "exit" | "break" | "continue" as keyword:
                 self.advance()
                 self.expect(";")
-                kinds = {"exit": tree.Exit, "break": tree.Break, "continue": tree.Continue}
-                return kinds[keyword](position)
+                return _ENDS[keyword](position)
             case "const":
                 return self.constant(annotations)
         if self._at_declaration():

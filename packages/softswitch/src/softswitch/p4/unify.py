@@ -88,13 +88,11 @@ def _unify_objects(left: types.Object, right: types.Object, known: Known, facts:
     if left.declaration is right.declaration:
         return _unify_all(left.arguments, right.arguments, known, facts)
     # A control or parser has the type of another one if their parameters have the same types.
-    match left.declaration, right.declaration:
-        case (tree.Control(), tree.Control()) | (tree.Parser(), tree.Parser()):
-            pass
-        case _:
-            return False
+    callables = tree.Control | tree.Parser
+    if not isinstance(left.declaration, callables) or not isinstance(right.declaration, callables):
+        return False
     lefts, rights = left.declaration.parameters, right.declaration.parameters
-    if len(lefts) != len(rights):
+    if type(left.declaration) is not type(right.declaration) or len(lefts) != len(rights):
         return False
     left_values = struct_substitution(left.declaration, left.arguments)
     right_values = struct_substitution(right.declaration, right.arguments)
