@@ -27,8 +27,8 @@ def check_abstract_methods(instance: tree.Instance, made: types.Type, facts: Fac
             raise SourceError(
                 function.position, f"expected an abstract method of {made} ({names}), got `{function.name}`"
             )
-        names = {parameter.name for parameter in function.parameters}
-        parameters = [p for p in method.parameters if p.name in names or p.annotation("optional") is None]
+        given_names = {parameter.name for parameter in function.parameters}
+        parameters = [p for p in method.parameters if p.name in given_names or p.annotation("optional") is None]
         wanted = _signature(method, parameters, known, facts)
         given = _signature(function, function.parameters, {}, facts)
         if wanted != given:

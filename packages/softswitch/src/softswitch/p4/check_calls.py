@@ -204,9 +204,9 @@ class CallChecker(ExpressionChecker):
             if matched[index] is not None:
                 raise SourceError(argument.position, f"expected one argument for `{parameters[index].name}`, got two")
             matched[index] = argument
-        for parameter, argument in zip(parameters, matched, strict=True):
+        for parameter, found in zip(parameters, matched, strict=True):
             is_optional = parameter.default is not None or parameter.annotation("optional") is not None
-            if argument is None and not is_optional:
+            if found is None and not is_optional:
                 raise SourceError(
                     node.position, f"expected an argument for the parameter `{parameter.name}` of `{name}`"
                 )
@@ -270,8 +270,11 @@ class CallChecker(ExpressionChecker):
         resolved = tuple(types.substitute(known.get(v, types.UNKNOWN), known) for v in variables)
         made = types.Object(declaration, resolved)
         target = Target("constructor", declaration, None, declaration.name, parameters, matched, known, made)
-        is_call = isinstance(node, tree.Call)
-        if not (node.type_arguments if is_call else isinstance(node.type, tree.SpecializedType)):
+        if isinstance(node, tree.Call):
+            has_types = bool(node.type_arguments)
+        else:
+            has_types = isinstance(node.type, tree.SpecializedType)
+        if not has_types:
             check_inferred(node, target, self.facts)
         self.facts.calls[node] = target
         return made

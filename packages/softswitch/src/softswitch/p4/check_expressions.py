@@ -289,10 +289,10 @@ class ExpressionChecker(TypeResolver):
     def _binary(self, expression: tree.Binary, scope: Scope) -> types.Type:
         operator, left, right = expression.operator, expression.left, expression.right
         if operator in ("&&", "||"):
-            for operand in (left, right):
-                found = self.check_expression(operand, scope, types.BOOL)
+            for each in (left, right):
+                found = self.check_expression(each, scope, types.BOOL)
                 if found != types.BOOL:
-                    raise SourceError(operand.position, f"expected a bool at `{operator}`, got {found}")
+                    raise SourceError(each.position, f"expected a bool at `{operator}`, got {found}")
             return types.BOOL
         if operator in ("<<", ">>"):
             return self._shift(expression, scope)
@@ -455,8 +455,8 @@ class ExpressionChecker(TypeResolver):
             )
         if isinstance(wanted, types.Struct) and not types.has_variables(wanted):
             return wanted
-        names = tuple(each.name for each in expression.fields)
-        return types.StructValue(names, tuple(self.facts.types[each.value] for each in expression.fields))
+        given = tuple(each.name for each in expression.fields)
+        return types.StructValue(given, tuple(self.facts.types[each.value] for each in expression.fields))
 
 
 def _value_type(found: types.Type) -> types.Type:

@@ -58,9 +58,8 @@ class TableChecker(CallChecker):
         for name, each in table.properties.items():
             if name not in ("default_action", *_PRIORITIES):
                 found = self.check_expression(each.value, scope)
-                value = self.evaluator.value(each.value)
                 if name == "size" and not isinstance(each.value, tree.Name):
-                    if value is None or not types.is_numeric(found):
+                    if self.evaluator.value(each.value) is None or not types.is_numeric(found):
                         raise SourceError(
                             each.position, f"expected a constant number as the size, got {found}"
                         )

@@ -21,6 +21,7 @@ from softswitch.p4.diagnostics import SourceError, Sources
 from softswitch.p4.placement import check_placement
 from softswitch.p4.scopes import Facts, Scope
 from softswitch.p4.table_rules import can_end, can_select
+from softswitch.p4.usage import warn_of_usage
 
 
 def check_program(program: tree.Program, sources: Sources) -> Facts:
@@ -31,6 +32,8 @@ def check_program(program: tree.Program, sources: Sources) -> Facts:
     check_placement(program, checker.facts, sources)
     check_annotations(program, checker.facts, sources)
     check_control_plane_names(program, sources)
+    if not sources.error_count:
+        warn_of_usage(program, checker.facts, sources)
     return checker.facts
 
 

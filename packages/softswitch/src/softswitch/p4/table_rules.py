@@ -41,10 +41,10 @@ def check_scope_of_action(
     """Raise `SourceError` if an action is used in a way that `@tableonly` or `@defaultonly` excludes."""
     target = facts.calls.get(value)
     for reference in table.actions:
-        if target is not None and facts.references.get(reference) is target.declaration:
-            if any(each.name == annotation for each in reference.annotations):
-                text = f"expected an action without `@{annotation}` in {use}"
-                raise SourceError(value.position, f"{text}, got `{reference.name}`")
+        is_same = target is not None and facts.references.get(reference) is target.declaration
+        if is_same and any(each.name == annotation for each in reference.annotations):
+            text = f"expected an action without `@{annotation}` in {use}"
+            raise SourceError(value.position, f"{text}, got `{reference.name}`")
 
 
 def check_entries(table: tree.Table, facts: Facts, evaluator: Evaluator) -> None:
@@ -116,9 +116,9 @@ def can_end(parser: tree.Parser) -> bool:
 
 def check_properties(table: tree.Table, evaluator: Evaluator) -> None:
     """Check the properties that give entries their priorities (specification, §14.2.1.4)."""
-    if (largest := table.properties.get("largest_priority_wins")) is not None:
-        if not isinstance(largest.value, tree.Boolean):
-            raise SourceError(largest.position, "expected true or false as `largest_priority_wins`")
+    largest = table.properties.get("largest_priority_wins")
+    if largest is not None and not isinstance(largest.value, tree.Boolean):
+        raise SourceError(largest.position, "expected true or false as `largest_priority_wins`")
     if (delta := table.properties.get("priority_delta")) is not None:
         value = evaluator.value(delta.value)
         if isinstance(value, bool) or not isinstance(value, int) or value <= 0:

@@ -140,8 +140,11 @@ class TypeResolver:
                 if len(arguments) != expected:
                     text = f"expected {expected} type arguments of `{found.name}`, got {len(arguments)}"
                     raise SourceError(node.position, text)
-                is_struct = isinstance(found, tree.Struct)
-                made = types.Struct(found, arguments) if is_struct else types.Object(found, arguments)
+                made: types.Struct | types.Object
+                if isinstance(found, tree.Struct):
+                    made = types.Struct(found, arguments)
+                else:
+                    made = types.Object(found, arguments)
                 check_type_arguments(made, node, self.facts)
                 return made
         if arguments:
