@@ -13,9 +13,10 @@ from tools.fuzz.target import Target, scratch
 _SYMBOLS = (
     "{", "}", "(", ")", "[", "]", "<", ">", ";", ":", ",", ".", "=", "==", "!=", "<=", "+", "-", "*", "/",
     "%", "++", "|+|", "&&&", "..", "...", "?", "@", "#", "##", "{#}", "_", "+:", ">>", "<<=", '"', "/*", "*/",
-    "//", "\\\n", "\n", "#define A(x) x", "#if", "#else", "#endif", "#include <core.p4>", "8w255", "4s7", "0x",
-    "1w", "bit<0>", "int<1>", "bit<8192>", ".apply()", "isValid()", "next", "last", "lookahead<", "extract(",
-    "NoAction", "main", "accept",
+    "//", "\\\n", "\n",
+    "#define A(x) x", "#if", "#else", "#endif", "#include <core.p4>", "8w255", "4s7",
+    "0x", "1w", "bit<0>", "int<1>", "bit<8192>", ".apply()", "isValid()", "next", "last", "lookahead<",
+    "extract(", "NoAction", "main", "accept",
 )  # fmt: skip
 
 

@@ -28,7 +28,8 @@ def check_abstract_methods(instance: tree.Instance, made: types.Type, facts: Fac
                 function.position, f"expected an abstract method of {made} ({names}), got `{function.name}`"
             )
         given_names = {parameter.name for parameter in function.parameters}
-        parameters = [p for p in method.parameters if p.name in given_names or p.annotation("optional") is None]
+        is_given = [p.name in given_names or p.annotation("optional") is None for p in method.parameters]
+        parameters = [p for p, is_kept in zip(method.parameters, is_given, strict=True) if is_kept]
         wanted = _signature(method, parameters, known, facts)
         given = _signature(function, function.parameters, {}, facts)
         if wanted != given:

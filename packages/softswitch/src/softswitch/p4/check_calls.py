@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from softswitch.p4 import tree, types
 from softswitch.p4.abstract_methods import check_constructor_call
 from softswitch.p4.argument_rules import (
-    check_argument, check_inferred, check_is_value, check_packet_call,
+    check_argument,
+    check_inferred,
+    check_is_value,
+    check_packet_call,
 )  # fmt: skip
 from softswitch.p4.check_expressions import ExpressionChecker
 from softswitch.p4.constants import struct_substitution

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Literal
 
 from softswitch.p4 import tree, types
@@ -29,11 +28,15 @@ def check_placement(program: tree.Program, facts: Facts, sources: Sources) -> No
         checker.check_declaration(declaration)
 
 
-@cache
+_PARTS: dict[type[tree.Node], tuple[str, ...]] = {}
+
+
 def _parts_of(kind: type[tree.Node]) -> tuple[str, ...]:
-    return tuple(
-        field.name for field in fields(kind) if field.name not in ("position", "name", "annotations")
-    )
+    """Return the names of the attributes of a kind of node that may have nodes."""
+    if kind not in _PARTS:
+        skipped = ("position", "name", "annotations")
+        _PARTS[kind] = tuple(field.name for field in fields(kind) if field.name not in skipped)
+    return _PARTS[kind]
 
 
 def parts(node: tree.Node) -> Iterator[tree.Node]:

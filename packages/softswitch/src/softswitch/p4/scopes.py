@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from softswitch.p4 import tree
-from softswitch.p4 import types as p4_types
+from softswitch.p4 import tree, types
+from softswitch.p4.types import UNKNOWN, Type
 
-Entity = tree.Declaration | p4_types.Variable
+Entity = tree.Declaration | types.Variable
 """What a name can mean."""
 TargetKind = Literal[
     "function", "method", "builtin", "action", "table", "apply", "constructor", "direct", "size", "none"
@@ -57,8 +57,8 @@ class Target:
     name: str = ""
     parameters: list[tree.Parameter] = field(default_factory=list)
     arguments: list[tree.Argument | None] = field(default_factory=list)
-    substitution: dict[p4_types.Variable, p4_types.Type] = field(default_factory=dict)
-    type: p4_types.Type | None = None
+    substitution: dict[types.Variable, types.Type] = field(default_factory=dict)
+    type: types.Type | None = None
     """The type whose size a builtin function returns, or that a constructor makes."""
 
 
@@ -66,29 +66,29 @@ class Target:
 class Facts:
     """What is known of a checked program. All keys are nodes of the tree."""
 
-    types: dict[tree.Node, p4_types.Type] = field(default_factory=dict)
+    types: dict[tree.Node, Type] = field(default_factory=dict)
     """Types of expressions, as far as they do not depend on what is expected of them."""
     references: dict[tree.Node, tree.Declaration] = field(default_factory=dict)
     """Declarations that names mean."""
     calls: dict[tree.Node, Target] = field(default_factory=dict)
     """What calls call, and what instances are made by."""
-    returns: dict[tree.Declaration, p4_types.Type] = field(default_factory=dict)
+    returns: dict[tree.Declaration, Type] = field(default_factory=dict)
     """Types that functions and methods return."""
     combined: dict[tree.Assignment, tree.Binary] = field(default_factory=dict)
     """The operation of each assignment such as `a += b`."""
-    declared: dict[tree.Node, p4_types.Type] = field(default_factory=dict)
+    declared: dict[tree.Node, Type] = field(default_factory=dict)
     """Types of variables, parameters, constants, fields and instances, and of casts."""
     scopes: dict[tree.Declaration, Scope] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     """Members of `error`, in order."""
     match_kinds: list[str] = field(default_factory=list)
-    field_counts: dict[p4_types.Type, int] = field(default_factory=dict)
+    field_counts: dict[Type, int] = field(default_factory=dict)
     """Fields of structs, with those of the structs in them."""
-    sizes: dict[tuple[p4_types.Type, bool], int] = field(default_factory=dict)
+    sizes: dict[tuple[Type, bool], int] = field(default_factory=dict)
     """Bits of structs, at least or at most."""
     constants: dict[tree.Declaration, object] = field(default_factory=dict)
     globals: Scope = field(default_factory=Scope)
 
-    def declared_type(self, node: tree.Node) -> p4_types.Type:
+    def declared_type(self, node: tree.Node) -> Type:
         """Return the type of a variable, a parameter and the like; `_` if its declaration is refused."""
-        return self.declared.get(node, types.UNKNOWN)
+        return self.declared.get(node, UNKNOWN)
