@@ -172,7 +172,7 @@ def test_many_errors_are_shown_up_to_a_limit(tmp_path: Path) -> None:
     "enum E { " + ", ".join(f"a{i}" for i in range(20_000)) + " }",
     "error { " + ", ".join(f"a{i}" for i in range(20_000)) + " }",
     "struct S { " + "".join(f"bit<8> a{i};" for i in range(20_000)) + " }",
-    "parser p() { state start { transition s0; }" + chain("state s{n} {{ transition s{next}; }}", DEPTH),
+    "parser p() { state start { transition s0; }" + chain("state s{n} {{transition s{next};}}", DEPTH) + "}",
     "control c(in bit<32> x) { apply { switch (x) { " + chain("{n}: {{}} ", 10_000) + "} } }",
 ], ids=["enum", "errors", "fields", "states", "labels"])  # fmt: skip
 def test_long_declarations_take_linear_time(source: str, tmp_path: Path) -> None:
