@@ -47,7 +47,7 @@ def described(design: Design) -> dict[str, Any]:
 
 
 def broken(design: Design, file: str, text: str, *changes: tuple[str, str]) -> dict[str, Any]:
-    """Return the program with other constants or fields in what p4c made of one line."""
+    """Return the program with other constants or fields in what the compiler made of one line."""
     source = (design.program.parents[1] / design.name / file).read_text().splitlines()
     [line] = [number for number, each in enumerate(source, start=1) if text in each]
     changed = 0

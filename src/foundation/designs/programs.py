@@ -30,7 +30,7 @@ class P4Error(HotlineError):
 
 
 class ProgramOutputs(Protocol):
-    """What the compiler makes of a program."""
+    """BMv2 JSON and P4Info of a program, as the compiler returns them."""
 
     json: bytes
     p4info: str

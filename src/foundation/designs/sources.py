@@ -24,10 +24,10 @@ def output_of(source: Path) -> Path:
     The cache has it if the user may not write beside the source.
     """
     source = source.absolute()
-    beside = source.parent / COMPILED
+    folder = source.parent / COMPILED
     name = f"{source.stem}.json"
-    if os.access(beside if beside.is_dir() else source.parent, os.W_OK | os.X_OK):
-        return beside / name
+    if os.access(folder if folder.is_dir() else source.parent, os.W_OK | os.X_OK):
+        return folder / name
     digest = hashlib.sha256(str(source).encode()).hexdigest()[:16]
     output = user_cache() / "designs" / digest / COMPILED / name
     _sources_of_cached[output] = source
