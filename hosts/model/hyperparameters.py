@@ -100,10 +100,15 @@ class _Features(NamedTuple):
     n_columns: int
 
     def times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.bincount(self.rows, self.values * vector[self.columns], self.n_samples)
+        return _sums(self.rows, self.values * vector[self.columns], self.n_samples)
 
     def transposed_times(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.bincount(self.columns, self.values * vector[self.rows], self.n_columns)
+        return _sums(self.columns, self.values * vector[self.rows], self.n_columns)
+
+
+def _sums(places: NDArray[np.int64], terms: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Return the sum of the terms of each place: [n]."""
+    return np.bincount(places, terms, n).astype(np.float64, copy=False)
 
 
 def _sample_features(trace: Trace) -> _Features:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from scapy.packet import Packet
 
 from foundation.checkout import ROOT
 from foundation.designs.registry import design
@@ -100,8 +101,8 @@ def scapy_agents() -> dict[str, object]:
     keys = range(_KEYS)
     worker = ScapyWorker(0, 1, 0, _WORKER, [_SERVER], 4)
     server = ScapyServer(0, 1, keys, {0: 0}, _SERVER, _SERVER)
-    packets = worker.push(1, {key: (key * key,) for key in keys}, set(), 0)
-    for start_pull in (lambda: worker.pull(1, keys, 0), list):
+
+    def exchange(packets: Sequence[Packet]) -> None:
         while packets:
             requests = [packet_of(datagram_of(packet), _WORKER, _SERVER) for packet in packets]
             for request in requests:
@@ -112,8 +113,12 @@ def scapy_agents() -> dict[str, object]:
                 for answer in answers
                 for packet in worker.handle(packet_of(datagram_of(answer), _SERVER, _WORKER), 0)
             ]
-        packets = start_pull()
-    return {"rows": [list(row) for _, row, _, _ in server.contents(0, keys)], "rpcs": server.counters[0].rpcs}
+
+    exchange(worker.push(1, {key: (key * key,) for key in keys}, set(), 0))
+    exchange(worker.pull(1, keys, 0))
+    rows = [list(row) for _, row, _, _ in server.contents(0, keys)]
+    pulled = [list(worker.values[key]) for key in keys]
+    return {"rows": rows, "pulled": pulled, "rpcs": server.counters[0].rpcs}
 
 
 def state_machines() -> dict[str, object]:

@@ -32,7 +32,7 @@ def run(python: Path, folder: Path, bmv2: str, **settings: object) -> subprocess
     config = folder / "run.toml"
     values = {**SMALL_SCAPY, "runs": str(folder / "runs"), **settings}
     config.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items()))
-    command = [python, "-m", "hotline.cli", "run", f"CONFIG={config}", "TARGET=bmv2", "CODEC=scapy"]
+    command = [str(python), "-m", "hotline.cli", "run", f"CONFIG={config}", "TARGET=bmv2", "CODEC=scapy"]
     environment = {**environment_with_checkout(), "HOTLINE_BMV2": bmv2}
     return subprocess.run(
         command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=PATIENCE_S
@@ -70,7 +70,7 @@ def test_a_run_without_numba_looks_for_bmv2_and_names_its_variable(
 
 
 def test_a_run_on_softswitch_without_numba_names_numba_and_bmv2(python: Path, tmp_path: Path) -> None:
-    command = [python, "-m", "hotline.cli", "run", "CODEC=scapy"]
+    command = [str(python), "-m", "hotline.cli", "run", "CODEC=scapy"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment_with_checkout())
     assert done.returncode == 1
     assert says(done.stderr.splitlines()[-1], "TARGET=softswitch", "numba", "llvmlite", "TARGET=bmv2")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from foundation.errors import DataError
 from foundation.logs.access import source, steps, uncompiled
@@ -30,8 +32,9 @@ def test_a_dictionary_without_numba_gives_the_same_indices(seed: int, blocks: in
         tables = (block % 3).astype(np.uint16) if has_tables else None
         assert plain.encode(block, tables).tolist() == compiled.encode(block, tables).tolist()
         assert len(plain) == len(compiled)
-    for found, expected in zip(plain.take_sorted(), compiled.take_sorted(), strict=True):
-        assert (found.dtype, found.tolist()) == (expected.dtype, expected.tolist())
+    found, expected = (list[NDArray[Any]](each.take_sorted()) for each in (plain, compiled))
+    assert [each.dtype for each in found] == [each.dtype for each in expected]
+    assert [each.tolist() for each in found] == [each.tolist() for each in expected]
 
 
 @settings(max_examples=examples(60))
