@@ -37,6 +37,9 @@ def _drawn(choices: Choices, size: int) -> DrawnProgram:
     return DrawnProgram(plain(text), dense(text, Chooser(choices)), drawer.frames())
 
 
+_ERROR = Enum("error", ("NoError", "PacketTooShort", "NoMatch", "StackOutOfBounds", "Drawn"))
+
+
 def _width(kind: Kind) -> int:
     match kind:
         case Bits(width):
@@ -50,6 +53,7 @@ class ProgramDrawer(StatementDrawer):
     def program(self, size: int) -> str:
         self.size = size
         self.records, self.enums = [], []
+        self._constructed: list[Function] = []
         lines = self._types()
         scope = Scope(place="function")
         lines += self._constants(scope)
@@ -58,11 +62,10 @@ class ProgramDrawer(StatementDrawer):
         lines += self._generic_function(scope)
         lines += self._sub_parser(scope)
         lines += self._parser(scope)
-        controls: list[str] = []
         for _ in range(self.below(3)):
-            lines += self._nested_control(scope, controls)
-        lines += self._main_control("In", scope, controls)
-        lines += self._main_control("Out", scope, controls)
+            lines += self._nested_control(scope)
+        lines += self._main_control("In", scope)
+        lines += self._main_control("Out", scope)
         lines += self._ends()
         return "\n".join(lines) + "\n"
 
@@ -85,11 +88,16 @@ class ProgramDrawer(StatementDrawer):
         self.element = self._header("e_t", 3)
         for each in (*self.headers, self.element):
             lines += self._declared(each)
+        self.stack = Stack(self.element, 2)
         structs: list[Record] = []
         for i in range(1 + self.below(2)):
             fields = [(f"f{j}", self._field_kind(structs)) for j in range(1 + self.below(4))]
             structs.append(Record(f"s{i}_t", False, tuple(fields)))
             lines += self._declared(structs[-1])
+        first, second = self._field_kind(structs), self._field_kind(structs)
+        generic = Record(f"pair_t<{first.text}, {second.text}>", False, (("a", first), ("b", second), ("c", first)))
+        lines.append("struct pair_t<A, B> { A a; B b; A c; }")
+        structs.append(generic)
         self.records = [*structs, *self.headers, self._inner]
         self.metadata = Record("meta_t", False, tuple((f"m{i}", self._field_kind(structs)) for i in range(3)))
         lines += self._declared(self.metadata)
@@ -230,8 +238,13 @@ class ProgramDrawer(StatementDrawer):
         if self.chance(30):
             check = f"{self.text(BOOL, after_a, 2, False)} || hdr.a.f0 < {integer(240, None)}"
             lines.append(f"        verify({check}, error.{self.pick(['NoMatch', 'Drawn'])});")
-        way = self.below(4)
-        if way == 0:
+        way = self.below(5)
+        if way == 4:
+            kind = self.pick([BOOL, Bits(7, True), *self.enums])
+            lines.append(f"        transition select({self.text(kind, after_a, 2, False)}, {key}) {{")
+            for low, state in self._cases(8):
+                lines.append(f"            ({self.literal(kind, after_a).text}, {low}): {state};")
+        elif way == 0:
             lines.append(f"        transition select({key}, packet.lookahead<bit<16>>()) {{")
             lines += [f"            ({low}, {self._set(16)}): {state};" for low, state in self._cases(8)]
         elif way == 1:
@@ -288,21 +301,28 @@ class ProgramDrawer(StatementDrawer):
             lines += self._action_declaration(scope, has_data=False)
         return lines
 
-    def _nested_control(self, scope: Scope, controls: list[str]) -> list[str]:
+    def _nested_control(self, scope: Scope) -> list[str]:
         inner = scope.inner(place="control", tables=[])
         parameters = self._parameters(inner, 3)
+        is_constructed = self.chance(30)
+        if is_constructed:
+            inner.add("n", Bits(8), is_writable=False)
         name = self.name("C")
         lines = self._locals(inner)
         if self.chance(40):
             lines += self._tables(inner)
+        singles = [each.name for each in scope.controls if each.is_single]
+        inner.controls = list(scope.controls)
         body = self._defined(parameters, inner) + self.block(inner, 4, 2)
-        scope.controls = [
-            *scope.controls,
-            Function(f"{name}.apply", parameters, None, bool(lines and "table" in str(lines))),
-        ]
-        controls.append(name)
+        is_single = any("table" in line for line in lines) or any(each in line for each in singles for line in body)
+        made = Function(f"{name}.apply", parameters, None, is_single)
+        if is_constructed:
+            self._constructed.append(made)
+        else:
+            scope.controls = [*scope.controls, made]
         text = self._parameter_text(parameters)
-        return [f"control {name}({text}) {{", *self._body([*lines, "apply {", *self._body(body), "}"]), "}"]
+        constructor = "(bit<8> n)" if is_constructed else ""
+        return [f"control {name}({text}){constructor} {{", *self._body([*lines, "apply {", *self._body(body), "}"]), "}"]
 
     def _tables(self, scope: Scope) -> list[str]:
         lines: list[str] = []
@@ -321,12 +341,16 @@ class ProgramDrawer(StatementDrawer):
             references += [called.text if directed else each.name] if called is not None else []
             if called is None:
                 actions.remove(each)
-        keys: list[tuple[str, int, str]] = []
+        keys: list[tuple[str, Kind, str]] = []
         for i in range(1 + self.below(2)):
-            kind = Bits(self.pick([8, 8, 3, 16, 33]))
+            kind: Kind = Bits(self.pick([8, 8, 3, 16, 33]))
+            if self.chance(25):
+                kind = self.pick([BOOL, Bits(7, True), *self.enums])
             text = self.text(kind, scope, 1, can_call=False)
             match_kind = self.pick(["exact", "ternary", "range"])
-            keys.append((text, kind.width, "lpm" if i == 0 and self.chance(15) else match_kind))
+            if not isinstance(kind, Bits) or kind.is_signed:
+                match_kind = "exact"
+            keys.append((text, kind, "lpm" if i == 0 and match_kind != "exact" and self.chance(20) else match_kind))
         lines = [f"table {name} {{", "    key = {"]
         lines += [
             f'        {text}: {match_kind} @name("k{i}");' for i, (text, _, match_kind) in enumerate(keys)
@@ -335,7 +359,7 @@ class ProgramDrawer(StatementDrawer):
         lines += ["    const entries = {"]
         seen: set[str] = set()
         for _ in range(1 + self.below(4)):
-            sets = [self._entry_set(width, match_kind) for _, width, match_kind in keys]
+            sets = [self._entry_set(kind, match_kind, scope) for _, kind, match_kind in keys]
             if str(sets) not in seen and "lpm" not in [match_kind for *_, match_kind in keys][1:]:
                 seen.add(str(sets))
                 lines.append(f"        ({', '.join(sets)}): {self._action_call(actions, references)};")
@@ -343,7 +367,10 @@ class ProgramDrawer(StatementDrawer):
         scope.tables = [*scope.tables, Table(name, (*(each.name for each in actions), "NoAction"))]
         return lines
 
-    def _entry_set(self, width: int, match_kind: str) -> str:
+    def _entry_set(self, kind: Kind, match_kind: str, scope: Scope) -> str:
+        if not isinstance(kind, Bits) or kind.is_signed:
+            return self.literal(kind, scope).text
+        width = kind.width
         value = self.number(width)
         if match_kind == "exact":
             return integer(value, None)
@@ -370,13 +397,16 @@ class ProgramDrawer(StatementDrawer):
             data = [directed, *data]
         return f"{actions[number].name}({', '.join(data)})"
 
-    def _main_control(self, name: str, scope: Scope, controls: list[str]) -> list[str]:
+    def _main_control(self, name: str, scope: Scope) -> list[str]:
         inner = scope.inner(place="control", tables=[])
         inner.add("meta", self.metadata)
         inner.add("hdr.a", self.headers[0])
         inner.add("hdr.b", self.headers[1], guard="doubtful")
         inner.add("hdr.c", self.headers[1], guard="doubtful")
-        inner.add("hdr.s", Stack(self.element, 2))
+        inner.add("hdr.s", self.stack)
+        inner.add("std.parser_error", _ERROR, is_writable=False)
+        inner.add("std.ingress_port", Bits(9), is_writable=False)
+        inner.add("std.packet_length", Bits(32), is_writable=False)
         lines: list[str] = []
         for _ in range(self.below(3)):
             register, kind = (
@@ -390,10 +420,11 @@ class ProgramDrawer(StatementDrawer):
             lines.append(f"counter({integer(4, None)}, CounterType.packets) {counter};")
             inner.counters = [*inner.counters, (counter, 4)]
         instances: list[Function] = []
-        for each in scope.controls:
+        for each in [*scope.controls, *self._constructed]:
             if self.chance(70):
                 instance = self.name("c")
-                lines.append(f"{each.name.removesuffix('.apply')}() {instance};")
+                argument = integer(self.number(8), None) if each in self._constructed else ""
+                lines.append(f"{each.name.removesuffix('.apply')}({argument}) {instance};")
                 instances.append(Function(f"{instance}.apply", each.parameters, None, each.is_single))
         inner.controls = [*scope.controls, *instances]
         lines += self._locals(inner)

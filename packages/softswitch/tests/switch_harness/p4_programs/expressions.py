@@ -142,6 +142,21 @@ class ExpressionDrawer(Chooser):
             right = Text(integer(self.number(max(1, kind.width - 1)), None))
         return Text(f"{left.within(precedence)} {operator} {right.within(precedence + 1)}", precedence)
 
+    def formula(self, kind: Bits, scope: Scope, depth: int) -> Text:
+        """Return an expression of many operators, which depends on their precedences."""
+        if depth <= 0:
+            return self.leaf(kind, scope) or self.literal(kind, scope)
+        if self.chance(10):
+            operand = self.formula(kind, scope, depth - 1)
+            return Text(f"{self.pick('~-')}{operand.within(_PREFIX)}", _PREFIX)
+        operator = self.pick([*_ARITHMETIC, "|", "^", "&", "<<", ">>"])
+        precedence = _SHIFT if operator in ("<<", ">>") else _ARITHMETIC[operator]
+        left = self.formula(kind, scope, depth - 1)
+        right = self.formula(Bits(8) if precedence == _SHIFT else kind, scope, depth - 2)
+        if self.chance(50) and precedence != _SHIFT:
+            left, right = right, left
+        return Text(f"{left.within(precedence)} {operator} {right.within(precedence + 1)}", precedence)
+
     def _unary(self, kind: Bits, scope: Scope, depth: int, can_call: bool) -> Text:
         operand = self.expression(kind, scope, depth, can_call)
         return Text(f"{self.pick('~-')}{operand.within(_PREFIX)}", _PREFIX)
@@ -151,7 +166,7 @@ class ExpressionDrawer(Chooser):
         if self.chance(50):
             count = Text(integer(self.below(kind.width + 3), None if self.chance(50) else 8))
         else:
-            count = self.expression(Bits(8), scope, depth - 1, can_call)
+            count = self.expression(Bits(self.pick([8, 8, 64])), scope, depth - 1, can_call)
         return Text(f"{left.within(_SHIFT)} {self.pick(['<<', '>>'])} {count.within(_SHIFT + 1)}", _SHIFT)
 
     def _concatenation(self, kind: Bits, scope: Scope, depth: int, can_call: bool) -> Text | None:

@@ -57,4 +57,6 @@ def dense(marked: str, chooser: Chooser) -> str:
         return text
 
     text = _INTEGER.sub(vary, marked.replace(OPEN, "").replace(CLOSE, ""))
+    if chooser.chance(30):
+        text = text.replace("bit<16>", "Alias").replace("typedef Alias", "typedef bit<16>")
     return "".join(macros) + _INCLUDE + text

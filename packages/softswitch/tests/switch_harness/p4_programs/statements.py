@@ -15,7 +15,7 @@ from switch_harness.p4_programs.kinds import (
     Table,
     Tuple,
 )
-from switch_harness.p4_programs.render import integer
+from switch_harness.p4_programs.render import CLOSE, OPEN, integer
 
 _COMPOUND = ("+=", "-=", "*=", "&=", "|=", "^=", "|+|=", "|-|=", "<<=", ">>=")
 _HIDING = 15
@@ -23,6 +23,7 @@ _HIDING = 15
 
 
 class StatementDrawer(ExpressionDrawer):
+    stack: Stack
     size: int
     """Statements that may still be drawn."""
 
@@ -42,6 +43,8 @@ class StatementDrawer(ExpressionDrawer):
             return self.pick(self.enums)
         if way == 7 and self.records:
             return self.pick(self.records)
+        if way == 6 and self.chance(25):
+            return self.stack
         if way == 6 and self.chance(40):
             return Tuple(tuple(Bits(self.pick(WIDTHS)) for _ in range(1 + self.below(3))))
         return Bits(8) if self.chance(30) else Bits(self.pick(WIDTHS), self.chance(30))
@@ -71,7 +74,7 @@ class StatementDrawer(ExpressionDrawer):
         ways = [
             self._assignment, self._assignment, self._assignment, self._variable, self._compound, self._slice_assignment,
             self._conditional, self._call_statement, self._action, self._apply, self._apply, self._table, self._switch,
-            self._loop, self._jump, self._validity, self._register, self._stack, self._counter, self._for_in, self._block,
+            self._loop, self._jump, self._validity, self._register, self._stack, self._counter, self._for_in, self._block, self._formula,
         ]  # fmt: skip
         way = self.pick(ways)
         if way == self._variable:
@@ -93,6 +96,21 @@ class StatementDrawer(ExpressionDrawer):
             return [f"{target.text} = {{ {', '.join(parts)} }};"]
         text = self.indexed(target.text, scope)
         return [f"{text} = {self.text(target.kind, scope, 2)};"]
+
+    def _formula(self, scope: Scope, depth: int) -> list[str]:
+        targets = [v for v in scope.variables if v.is_writable and isinstance(v.kind, Bits) and v.kind.width > 1]
+        if not targets:
+            return []
+        target = self.pick(targets)
+        assert isinstance(target.kind, Bits)
+        if self.chance(30):
+            order = self.pick(["==", "<", ">=", "!="])
+            sides = [self.formula(target.kind, scope, 2).text for _ in range(2)]
+            if self.chance(50):
+                # Bits bind tighter than comparisons.
+                condition = f"{OPEN}{sides[0]}{CLOSE} {order} {OPEN}{sides[1]}{CLOSE} && {self.text(BOOL, scope, 0)}"
+                return [f"if ({condition}) {{ {target.text} = {self.text(target.kind, scope, 0)}; }}"]
+        return [f"{target.text} = {self.formula(target.kind, scope, 4).text};"]
 
     def _variable(self, scope: Scope, depth: int, declared: set[str]) -> list[str]:
         kind = self.kind()
@@ -151,7 +169,7 @@ class StatementDrawer(ExpressionDrawer):
         if scope.place != "control" or not scope.controls:
             return []
         control = self.pick(scope.controls)
-        if control.is_single and control.name[0] == "c":
+        if control.is_single:
             scope.controls.remove(control)
         return self._called([control], scope)
 
