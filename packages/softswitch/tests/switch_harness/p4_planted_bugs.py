@@ -1,7 +1,7 @@
 """Bugs that are planted into the compiler of P4, to see whether the comparison with the syntax tree notices them.
 
-    python -m switch_harness.p4_planted_bugs        # each, with what noticed it
-    python -m switch_harness.p4_planted_bugs 3 7    # some of them, by their numbers
+python -m switch_harness.p4_planted_bugs        # each, with what noticed it
+python -m switch_harness.p4_planted_bugs 3 7    # some of them, by their numbers
 """
 
 from __future__ import annotations
@@ -34,57 +34,161 @@ class PlantedBug:
 
 BUGS = (
     # Lexer and preprocessor.
-    PlantedBug("lexer", '_BASES = {"x": 16, "b": 2, "o": 8, "d": 10}', '_BASES = {"x": 16, "b": 2, "o": 10, "d": 10}'),
+    PlantedBug(
+        "lexer", '_BASES = {"x": 16, "b": 2, "o": 8, "d": 10}', '_BASES = {"x": 16, "b": 2, "o": 10, "d": 10}'
+    ),
     PlantedBug("lexer", 'match["sign"] == "s"\n', 'match["sign"] == "w"\n'),
-    PlantedBug("preprocessor", 'if token.text == "," and nesting == 0 and not is_rest', 'if token.text == "," and not is_rest'),
-    PlantedBug("preprocessor", "branch.is_active = directive == \"else\" or", "branch.is_active = directive != \"else\" and"),
+    PlantedBug(
+        "preprocessor",
+        'if token.text == "," and nesting == 0 and not is_rest',
+        'if token.text == "," and not is_rest',
+    ),
+    PlantedBug(
+        "preprocessor",
+        'branch.is_active = directive == "else" or',
+        'branch.is_active = directive != "else" and',
+    ),
     PlantedBug("conditions", '"*": (10, lambda', '"*": (8, lambda'),
     # Parser.
     PlantedBug("expression_parser", '"|": 5, "^": 6', '"|": 6, "^": 5'),
     PlantedBug("expression_parser", "left, self._binary(found + 1))", "left, self._binary(found))"),
     PlantedBug("expression_parser", '"<<": 8, ">>": 8,', '"<<": 9, ">>": 9,'),
-    PlantedBug("statement_parser", "body = self.block() if self.at(\"{\", \"@\") else None", "body = self.block() if self.at(\"{\", \"@\") else tree.Block(label_position, [])"),
+    PlantedBug(
+        "statement_parser",
+        'body = self.block() if self.at("{", "@") else None',
+        'body = self.block() if self.at("{", "@") else tree.Block(label_position, [])',
+    ),
     # Checker, constants and types.
-    PlantedBug("check_expressions", "return types.Bits(left_type.width + right_type.width, left_type.signed)", "return types.Bits(left_type.width + right_type.width, right_type.signed)"),
-    PlantedBug("check_expressions", "right_type = _comparable(self.check_expression(right, scope, wanted or left_type))\n        if left_type == types.INT != right_type:", "right_type = _comparable(self.check_expression(right, scope, wanted or left_type))\n        if False:"),
-    PlantedBug("constants", "value -= 1 << given.width\n    return value", "value -= 1 << given.width - 1\n    return value"),
-    PlantedBug("constants", "return (base >> low) & ((1 << found.width) - 1)", "return (base >> low) & ((2 << found.width) - 1)"),
-    PlantedBug("constants", "low = -(1 << (given.width - 1)) if given.signed else 0", "low = -(1 << given.width) if given.signed else 0"),
+    PlantedBug(
+        "check_expressions",
+        "return types.Bits(left_type.width + right_type.width, left_type.signed)",
+        "return types.Bits(left_type.width + right_type.width, right_type.signed)",
+    ),
+    PlantedBug(
+        "check_expressions",
+        "right_type = _comparable(self.check_expression(right, scope, wanted or left_type))\n        if left_type == types.INT != right_type:",
+        "right_type = _comparable(self.check_expression(right, scope, wanted or left_type))\n        if False:",
+    ),
+    PlantedBug(
+        "constants",
+        "value -= 1 << given.width\n    return value",
+        "value -= 1 << given.width - 1\n    return value",
+    ),
+    PlantedBug(
+        "constants",
+        "return (base >> low) & ((1 << found.width) - 1)",
+        "return (base >> low) & ((2 << found.width) - 1)",
+    ),
+    PlantedBug(
+        "constants",
+        "low = -(1 << (given.width - 1)) if given.signed else 0",
+        "low = -(1 << given.width) if given.signed else 0",
+    ),
     PlantedBug("unify", "return declaration", "return declaration"),
     # Lowering of expressions and statements.
-    PlantedBug("lower_expressions", "if not has_effects(expression.right, frame):\n            return arithmetic.logical", "if True:\n            return arithmetic.logical"),
-    PlantedBug("lower_expressions", "inner = frame.within(branch.then if is_and else branch.otherwise)", "inner = frame.within(branch.otherwise if is_and else branch.then)"),
-    PlantedBug("lower_expressions", "return self.kept(operand, frame, expression) if has_effects(following, frame) else operand", "return operand"),
-    PlantedBug("lower_expressions", "return arithmetic.logical(\"||\", both_invalid, same)", "return same"),
-    PlantedBug("lower_statements", "return [self.kept(each, frame, node) if written & self.leaves(each) else each for each in values]", "return values"),
-    PlantedBug("lower_statements", "items = branch.otherwise\n        self._into(default, frame, items)", "items = branch.otherwise\n        self._into(default, frame, frame.items)"),
-    PlantedBug("lower_statements", "for copy in reversed(frame.copies_out):", "for copy in reversed(frame.copies_out[1:]):"),
-    PlantedBug("lower_statements", "Leave(frame.loops[-1][isinstance(statement, tree.Continue)])", "Leave(frame.loops[-1][isinstance(statement, tree.Break)])"),
+    PlantedBug(
+        "lower_expressions",
+        "if not has_effects(expression.right, frame):\n            return arithmetic.logical",
+        "if True:\n            return arithmetic.logical",
+    ),
+    PlantedBug(
+        "lower_expressions",
+        "inner = frame.within(branch.then if is_and else branch.otherwise)",
+        "inner = frame.within(branch.otherwise if is_and else branch.then)",
+    ),
+    PlantedBug(
+        "lower_expressions",
+        "return self.kept(operand, frame, expression) if has_effects(following, frame) else operand",
+        "return operand",
+    ),
+    PlantedBug("lower_expressions", 'return arithmetic.logical("||", both_invalid, same)', "return same"),
+    PlantedBug(
+        "lower_statements",
+        "return [self.kept(each, frame, node) if written & self.leaves(each) else each for each in values]",
+        "return values",
+    ),
+    PlantedBug(
+        "lower_statements",
+        "items = branch.otherwise\n        self._into(default, frame, items)",
+        "items = branch.otherwise\n        self._into(default, frame, frame.items)",
+    ),
+    PlantedBug(
+        "lower_statements",
+        "for copy in reversed(frame.copies_out):",
+        "for copy in reversed(frame.copies_out[1:]):",
+    ),
+    PlantedBug(
+        "lower_statements",
+        "Leave(frame.loops[-1][isinstance(statement, tree.Continue)])",
+        "Leave(frame.loops[-1][isinstance(statement, tree.Break)])",
+    ),
     PlantedBug("lower_statements", "frame.emit(ir.SetValid(header.reference), node.position)\n", ""),
     # Calls, tables, parsers and externs.
-    PlantedBug("lower_calls", "return operands.is_variable(operand) and not self.leaves(operand) & written", "return operands.is_variable(operand)"),
-    PlantedBug("lower_calls", "if i not in copied and operands.is_variable(operand) and not is_aliased:", "if i not in copied and operands.is_variable(operand):"),
+    PlantedBug(
+        "lower_calls",
+        "return operands.is_variable(operand) and not self.leaves(operand) & written",
+        "return operands.is_variable(operand)",
+    ),
+    PlantedBug(
+        "lower_calls",
+        "if i not in copied and operands.is_variable(operand) and not is_aliased:",
+        "if i not in copied and operands.is_variable(operand):",
+    ),
     PlantedBug("lower_calls", "self.assign_to(expression, storage, caller.within(frame.items))", "None"),
-    PlantedBug("lower_calls", "if parameter.direction == \"out\":\n                self.invalidate(storage, caller, node)\n            elif operand is not None:", "if parameter.direction == \"out\":\n                pass\n            elif operand is not None:"),
+    PlantedBug(
+        "lower_calls",
+        'if parameter.direction == "out":\n                self.invalidate(storage, caller, node)\n            elif operand is not None:',
+        'if parameter.direction == "out":\n                pass\n            elif operand is not None:',
+    ),
     PlantedBug("lower_tables", "wanted.width != width", "False"),
-    PlantedBug("lower_tables", "if not parameter.direction:\n                widths.append", "if not parameter.direction:\n                widths.insert"),
+    PlantedBug(
+        "lower_tables",
+        "if not parameter.direction:\n                widths.append",
+        "if not parameter.direction:\n                widths.insert",
+    ),
     PlantedBug("lower_parser", "del cases[always + 1 :]", "del cases[1:]"),
     PlantedBug("lower_parser", "operations.insert(0, item.statement)", "operations.append(item.statement)"),
     PlantedBug("lower_parser", "return [(value & mask, mask)]", "return [(value & mask, full)]"),
-    PlantedBug("arithmetic", "if source.signed and not target.signed:\n        return wrapped(expression, target)\n", ""),
+    PlantedBug(
+        "arithmetic",
+        "if source.signed and not target.signed:\n        return wrapped(expression, target)\n",
+        "",
+    ),
     PlantedBug("arithmetic", "ir.Op.LT: ir.Op.GE", "ir.Op.LT: ir.Op.GT"),
-    PlantedBug("arithmetic", "fit = ir.Fit.SATURATE_SIGNED if given.signed else ir.Fit.SATURATE", "fit = ir.Fit.SATURATE"),
-    PlantedBug("arithmetic", "_STAY_IN_RANGE = (\"&\", \"|\", \"^\",", "_STAY_IN_RANGE = (\"+\", \"&\", \"|\", \"^\","),
-    PlantedBug("arithmetic", "hole = mask_of(width) & ~(mask_of(high - low + 1) << low)", "hole = mask_of(width) & ~(mask_of(high - low) << low)"),
+    PlantedBug(
+        "arithmetic",
+        "fit = ir.Fit.SATURATE_SIGNED if given.signed else ir.Fit.SATURATE",
+        "fit = ir.Fit.SATURATE",
+    ),
+    PlantedBug("arithmetic", '_STAY_IN_RANGE = ("&", "|", "^",', '_STAY_IN_RANGE = ("+", "&", "|", "^",'),
+    PlantedBug(
+        "arithmetic",
+        "hole = mask_of(width) & ~(mask_of(high - low + 1) << low)",
+        "hole = mask_of(width) & ~(mask_of(high - low) << low)",
+    ),
     # Graphs of controls, and bodies of actions.
     PlantedBug("linear", "self._jump_to(label)\n                    return", "self._jump_to(label)"),
-    PlantedBug("linear", "(item.then, item.otherwise, negation(item.condition)),", "(item.then, item.otherwise, item.condition),"),
+    PlantedBug(
+        "linear",
+        "(item.then, item.otherwise, negation(item.condition)),",
+        "(item.then, item.otherwise, item.condition),",
+    ),
     PlantedBug("linear", "if is_last and not self._is_target(here):", "if is_last:"),
     PlantedBug("graph", "self._labels[EXIT] = end", "self._labels[EXIT] = None"),
     PlantedBug("graph", "key = (body, locations, following)", "key = (body, locations)"),
-    PlantedBug("graph", "then = self._sequence(item.then, following)\n", "then = self._sequence(item.then, None)\n"),
-    PlantedBug("graph", "built[id(items)] = self._sequence(items, following)", "built[id(items)] = self._sequence(items, other)"),
-    PlantedBug("storage", "return operands.Scalar(ir.FieldRef(index, position), given)", "return operands.Scalar(ir.FieldRef(index, 0), given)"),
+    PlantedBug(
+        "graph", "then = self._sequence(item.then, following)\n", "then = self._sequence(item.then, None)\n"
+    ),
+    PlantedBug(
+        "graph",
+        "built[id(items)] = self._sequence(items, following)",
+        "built[id(items)] = self._sequence(items, other)",
+    ),
+    PlantedBug(
+        "storage",
+        "return operands.Scalar(ir.FieldRef(index, position), given)",
+        "return operands.Scalar(ir.FieldRef(index, 0), given)",
+    ),
 )
 
 
@@ -150,7 +254,9 @@ def main(arguments: list[str]) -> None:
         return
     for number in map(int, arguments or range(len(BUGS))):
         bug = BUGS[number]
-        print(f"{number} {bug.module}: {bug.original[:50]!r}: {noticed_by(number) or 'NOT NOTICED'}", flush=True)
+        print(
+            f"{number} {bug.module}: {bug.original[:50]!r}: {noticed_by(number) or 'NOT NOTICED'}", flush=True
+        )
 
 
 if __name__ == "__main__":

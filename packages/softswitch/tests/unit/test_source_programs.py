@@ -158,7 +158,10 @@ REFUSED = {
         "cell_t",
     ),
     "length of a packet": (refusing(parser="m.x = (bit<8>)p.length();"), "`length`"),
-    "computed index of an array": (refusing(body="bit<8>[4] a; a[h.first.a] = 3; m.x = a[h.first.b];"), "index"),
+    "computed index of an array": (
+        refusing(body="bit<8>[4] a; a[h.first.a] = 3; m.x = a[h.first.b];"),
+        "index",
+    ),
     "conditional emit": (refusing(deparser="if (h.first.a == 1) { p.emit(h.second); }"), "deparser"),
     "switched emit": (
         refusing(deparser="switch (h.first.a) { 1: { p.emit(h.second); } default: {} }"),

@@ -13,8 +13,8 @@ import click
 
 from softswitch.commands.shell import PROMPT, FileError, Shell
 from softswitch.errors import SwitchError
-from softswitch.program_files import read_program
 from softswitch.load.json_text import decode_text
+from softswitch.program_files import read_program
 from softswitch.runtime.client import connect
 from softswitch.runtime.interface import Runtime
 

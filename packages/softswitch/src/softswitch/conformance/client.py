@@ -18,8 +18,8 @@ from softswitch.errors import NESTED_TOO_DEEPLY
 from softswitch.p4runtime.batch_status import DETAILS_KEY
 from softswitch.p4runtime.codecs import values
 from softswitch.p4runtime.messages import client_methods, p4i, p4r, rpc_status
-from softswitch.program_files import SOURCE_SUFFIX, read_program
 from softswitch.processes import DEVICE_ID
+from softswitch.program_files import SOURCE_SUFFIX, read_program
 
 BATCH = 1_000
 """Updates in one Write: some 60 kB, far below the 4 MB that gRPC accepts."""

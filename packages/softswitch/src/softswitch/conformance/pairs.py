@@ -20,7 +20,9 @@ def pairs_in(programs: Iterable[Path], vectors: Iterable[Path]) -> tuple[list[Pa
     `NAME.stf` and `NAME.CASE.stf` belong to `NAME.json`, else to `NAME.p4`, or to `FOLDER-NAME.json` if programs of several
     folders were compiled into one folder. Raises ConformanceError if a folder does not exist.
     """
-    files = [path for folder in programs for path in (*_list_files(folder, "*.p4"), *_list_files(folder, "*.json"))]
+    files = [
+        path for folder in programs for path in (*_list_files(folder, "*.p4"), *_list_files(folder, "*.json"))
+    ]
     compiled = {path.stem: path for path in files}
     pairs, unmatched = [], []
     for path in (path for folder in vectors for path in _list_files(folder, "**/*.stf")):

@@ -69,7 +69,7 @@ def _check_translation(annotation: tree.Annotation) -> None:
     is_bits = len(words) == 4 and words[:2] == ["bit", "<"] and words[2].isdecimal() and words[3] == ">"
     is_other = len(words) == 1 and (words == ["string"] or words[0].isdecimal())
     if uri.kind is not Kind.STRING or comma.text != "," or not (is_bits or is_other):
-        text = "expected `@p4runtime_translation(\"name\", bit<N>)` with a number, or `string`"
+        text = 'expected `@p4runtime_translation("name", bit<N>)` with a number, or `string`'
         raise SourceError(annotation.position, f"{text}, got `{''.join(words)}`")
 
 

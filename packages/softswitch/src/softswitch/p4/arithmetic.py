@@ -121,7 +121,9 @@ def converted(expression: ir.Expression, found: types.Type, wanted: types.Type) 
         return wrapped(expression, target)
     if source.signed and not target.signed:
         return wrapped(expression, target)
-    is_wider = target.width > source.width or (target.width == source.width and target.signed == source.signed)
+    is_wider = target.width > source.width or (
+        target.width == source.width and target.signed == source.signed
+    )
     return expression if is_wider else wrapped(expression, target)
 
 
@@ -133,9 +135,7 @@ def slice_of(expression: ir.Expression, high: int, low: int) -> ir.Expression:
     return ir.Binary(ir.Op.AND, shifted, ir.Constant(mask_of(high - low + 1)))
 
 
-def with_slice(
-    whole: ir.Expression, part: ir.Expression, high: int, low: int, width: int
-) -> ir.Expression:
+def with_slice(whole: ir.Expression, part: ir.Expression, high: int, low: int, width: int) -> ir.Expression:
     """Return a number whose bits `high` to `low` are those of `part`."""
     hole = mask_of(width) & ~(mask_of(high - low + 1) << low)
     kept = ir.Binary(ir.Op.AND, whole, ir.Constant(hole))

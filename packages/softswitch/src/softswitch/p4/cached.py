@@ -31,7 +31,13 @@ class CompiledProgram:
 
 def compiler_digest() -> str:
     """Return a digest of all sources that decide what a program is compiled to."""
-    sources = sorted([*(_PACKAGE / "p4").rglob("*.p*4"), *(_PACKAGE / "p4").rglob("*.py"), *(_PACKAGE / "ir").rglob("*.py")])
+    sources = sorted(
+        [
+            *(_PACKAGE / "p4").rglob("*.p*4"),
+            *(_PACKAGE / "p4").rglob("*.py"),
+            *(_PACKAGE / "ir").rglob("*.py"),
+        ]
+    )
     return hashlib.sha256(b"\0".join(each.read_bytes() for each in sources)).hexdigest()
 
 
@@ -46,7 +52,14 @@ def compile_cached(
     Warnings are logged where the file is compiled. Positions in the outputs name files relative to `base`.
     """
     definitions = tuple(definitions)
-    parts = (compiler_digest(), str(file.absolute()), str(file), [str(each.absolute()) for each in folders], definitions, str(base))
+    parts = (
+        compiler_digest(),
+        str(file.absolute()),
+        str(file),
+        [str(each.absolute()) for each in folders],
+        definitions,
+        str(base),
+    )
     name = f"p4-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}"
     for folder in (store_folder(), SET_UP_FOLDER):
         entry = read_entry(folder / name)
@@ -64,7 +77,12 @@ def compile_cached(
 
 def _packed(made: CompiledProgram, sources: Sources) -> bytes:
     files = {each: digest for each, digest in sources.digests.items()}
-    head = {"files": files, "absent": sorted(sources.absent), "p4info": made.p4info, "warnings": made.warnings}
+    head = {
+        "files": files,
+        "absent": sorted(sources.absent),
+        "p4info": made.p4info,
+        "warnings": made.warnings,
+    }
     return json.dumps(head).encode() + b"\n" + made.json
 
 

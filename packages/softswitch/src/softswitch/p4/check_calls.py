@@ -75,7 +75,9 @@ class CallChecker(ExpressionChecker):
         if (static := self._type_before_dot(base, scope)) is not None:
             if name in _SIZES:
                 return self._size(call, name, static)
-            if isinstance(static, types.Object) and isinstance(static.declaration, tree.Control | tree.Parser):
+            if isinstance(static, types.Object) and isinstance(
+                static.declaration, tree.Control | tree.Parser
+            ):
                 return self._direct(call, static.declaration, static.arguments, name, scope)
             raise SourceError(call.position, f"expected a method of the type {static}, got `{name}`")
         if isinstance(base, tree.Name):
@@ -99,7 +101,9 @@ class CallChecker(ExpressionChecker):
                 return _HEADER_METHODS[name]
             case types.Stack() if name in _STACK_METHODS:
                 if len(call.arguments) != 1 or call.arguments[0].value is None:
-                    raise SourceError(call.position, f"expected one argument of `{name}`, the number of elements")
+                    raise SourceError(
+                        call.position, f"expected one argument of `{name}`, the number of elements"
+                    )
                 self.check_expression(call.arguments[0].value, scope)
                 self.check_compile_time(call.arguments[0].value)
                 self.check_assignable(base)
@@ -133,17 +137,23 @@ class CallChecker(ExpressionChecker):
         if name != "apply":
             raise SourceError(call.position, f"expected `apply` of `{found.name}`, got `{name}`")
         if any(parameter.default is None for parameter in found.constructor_parameters):
-            raise SourceError(call.position, f"expected an instance: `{found.name}` has constructor parameters")
+            raise SourceError(
+                call.position, f"expected an instance: `{found.name}` has constructor parameters"
+            )
         return self._bind(call, found, "direct", struct_substitution(found, arguments), scope, None)
 
     def _method(
         self, call: tree.Call, extern: tree.Extern, arguments: tuple[types.Type, ...], callee: tree.Member,
         scope: Scope, wanted: types.Type | None,
     ) -> types.Type:  # fmt: skip
-        methods = [each for each in extern.methods if each.name == callee.name and each.return_type is not None]
+        methods = [
+            each for each in extern.methods if each.name == callee.name and each.return_type is not None
+        ]
         if not methods:
             names = ", ".join(dict.fromkeys(m.name for m in extern.methods if m.return_type is not None))
-            raise SourceError(call.position, f"expected a method of {extern.name} ({names}), got `{callee.name}`")
+            raise SourceError(
+                call.position, f"expected a method of {extern.name} ({names}), got `{callee.name}`"
+            )
         chosen = self._choose(call, methods, callee.name)
         assert isinstance(chosen, tree.Function)
         known = {**struct_substitution(extern, arguments), **self._explicit(call, chosen, scope)}
@@ -170,7 +180,9 @@ class CallChecker(ExpressionChecker):
         if len(candidates) == 1:
             return candidates[0]
         counts = " or ".join(str(len(each.parameters)) for each in candidates)
-        raise SourceError(call.position, f"expected {counts} arguments of `{name}`, got {len(call.arguments)}")
+        raise SourceError(
+            call.position, f"expected {counts} arguments of `{name}`, got {len(call.arguments)}"
+        )
 
     def _bind(
         self, call: tree.Call, chosen: Callable, kind: TargetKind, known: Known, scope: Scope,
@@ -205,7 +217,9 @@ class CallChecker(ExpressionChecker):
                     argument.position, f"expected the parameters of `{name}` ({names}), got {unknown}"
                 )
             if matched[index] is not None:
-                raise SourceError(argument.position, f"expected one argument for `{parameters[index].name}`, got two")
+                raise SourceError(
+                    argument.position, f"expected one argument for `{parameters[index].name}`, got two"
+                )
             matched[index] = argument
         for parameter, found in zip(parameters, matched, strict=True):
             is_optional = parameter.default is not None or parameter.annotation("optional") is not None
@@ -229,7 +243,9 @@ class CallChecker(ExpressionChecker):
                 continue
             wanted = types.substitute(self.facts.declared_type(parameter), known)
             value = argument.value
-            expected = None if types.has_variables(wanted) and not isinstance(wanted, types.Struct) else wanted
+            expected = (
+                None if types.has_variables(wanted) and not isinstance(wanted, types.Struct) else wanted
+            )
             found = self.check_expression(value, scope, expected)
             check_argument(value, parameter, found)
             if parameter.direction in ("out", "inout"):
@@ -239,7 +255,9 @@ class CallChecker(ExpressionChecker):
                     raise SourceError(value.position, text)
             elif types.has_variables(wanted):
                 if not unify(wanted, found, known, self.facts):
-                    text = f"expected a value of type {wanted} for `{parameter.name}`, got one of type {found}"
+                    text = (
+                        f"expected a value of type {wanted} for `{parameter.name}`, got one of type {found}"
+                    )
                     raise SourceError(value.position, text)
             else:
                 self.check_conversion(value, found, wanted)
@@ -251,11 +269,14 @@ class CallChecker(ExpressionChecker):
         """Check the arguments of a constructor, and return the type of what it makes."""
         assert isinstance(declaration, tree.Extern | tree.Control | tree.Parser | tree.Package)
         if isinstance(declaration, tree.Control | tree.Parser) and declaration.is_type:
-            raise SourceError(node.position, f"expected something to make an instance of, `{declaration.name}` is a type")
+            raise SourceError(
+                node.position, f"expected something to make an instance of, `{declaration.name}` is a type"
+            )
         count = len(declaration.type_parameters)
         if arguments and len(arguments) != count:
             raise SourceError(
-                node.position, f"expected {count} type arguments of `{declaration.name}`, got {len(arguments)}"
+                node.position,
+                f"expected {count} type arguments of `{declaration.name}`, got {len(arguments)}",
             )
         known = {
             variable: value
@@ -292,7 +313,9 @@ class CallChecker(ExpressionChecker):
         assert isinstance(declaration, tree.Extern)
         constructors = [each for each in declaration.methods if each.return_type is None]
         if not constructors:
-            raise SourceError(node.position, f"expected an extern with a constructor, `{declaration.name}` has none")
+            raise SourceError(
+                node.position, f"expected an extern with a constructor, `{declaration.name}` has none"
+            )
         fitting = [each for each in constructors if _fits(given, each.parameters)]
         return (fitting or constructors)[0].parameters
 
@@ -312,7 +335,9 @@ class CallChecker(ExpressionChecker):
                     text = f"expected a variable to assign to, the parameter `{found.name}` is read-only"
                     raise SourceError(expression.position, text)
             case tree.Member(base=base) | tree.Index(base=base) | tree.Slice(base=base):
-                if not (isinstance(base, tree.Call) or isinstance(self.facts.types.get(expression), types.Named)):
+                if not (
+                    isinstance(base, tree.Call) or isinstance(self.facts.types.get(expression), types.Named)
+                ):
                     self.check_assignable(base)
                     return
         raise SourceError(expression.position, "expected a variable or a field to assign to")
@@ -326,6 +351,9 @@ def _fits(arguments: list[tree.Argument], parameters: list[tree.Parameter]) -> b
         return False
     unnamed = sum(argument.name is None for argument in arguments)
     return all(
-        i < unnamed or parameter.name in names or parameter.default is not None or parameter.annotation("optional")
+        i < unnamed
+        or parameter.name in names
+        or parameter.default is not None
+        or parameter.annotation("optional")
         for i, parameter in enumerate(parameters)
     )

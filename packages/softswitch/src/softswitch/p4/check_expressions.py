@@ -74,11 +74,11 @@ class ExpressionChecker(TypeResolver):
             bits = types.representation(wanted)
             is_fine = isinstance(bits, types.Bits) and not bits.signed and -(1 << bits.width) < value < 0
             if not is_fine or isinstance(node, tree.Integer):
-                self.sources.warn(node.position, f"{value} does not fit {wanted}, and becomes {wrap(value, wanted)}")
+                self.sources.warn(
+                    node.position, f"{value} does not fit {wanted}, and becomes {wrap(value, wanted)}"
+                )
 
-    def _find_type(
-        self, expression: tree.Expression, scope: Scope, wanted: types.Type | None
-    ) -> types.Type:
+    def _find_type(self, expression: tree.Expression, scope: Scope, wanted: types.Type | None) -> types.Type:
         match expression:
             case tree.Integer(value=value, width=width, is_signed=signed):
                 if width is None:
@@ -134,7 +134,9 @@ class ExpressionChecker(TypeResolver):
         found = self.find(expression.name, scope, expression, expression.is_global)
         declaration = found[0]
         if isinstance(declaration, types.Variable):
-            raise SourceError(expression.position, f"expected a value, got the type parameter `{declaration}`")
+            raise SourceError(
+                expression.position, f"expected a value, got the type parameter `{declaration}`"
+            )
         self.facts.references[expression] = declaration
         return self.facts.declared.get(declaration, types.Named(declaration))
 
@@ -204,7 +206,9 @@ class ExpressionChecker(TypeResolver):
         if isinstance(base, types.Tuple):
             if not isinstance(value, int) or not 0 <= value < len(base.elements):
                 last = len(base.elements) - 1
-                raise SourceError(expression.position, f"expected a constant index from 0 to {last} of {base}")
+                raise SourceError(
+                    expression.position, f"expected a constant index from 0 to {last} of {base}"
+                )
             return base.elements[value]
         if isinstance(base, types.List):
             return base.element
@@ -214,7 +218,8 @@ class ExpressionChecker(TypeResolver):
             raise SourceError(expression.index.position, f"expected an integer as an index, got {index}")
         if isinstance(value, int) and not 0 <= value < base.size:
             raise SourceError(
-                expression.index.position, f"expected an index from 0 to {base.size - 1} of {base}, got {value}"
+                expression.index.position,
+                f"expected an index from 0 to {base.size - 1} of {base}, got {value}",
             )
         return base.element
 
@@ -235,10 +240,13 @@ class ExpressionChecker(TypeResolver):
             low_value = self.evaluator.integer(expression.low)
             width = high - low_value + 1
         if width < 1 or (isinstance(low_value, int) and low_value < 0):
-            raise SourceError(expression.position, f"expected bits [high:low] of a slice, got [{high}:{low_value}]")
+            raise SourceError(
+                expression.position, f"expected bits [high:low] of a slice, got [{high}:{low_value}]"
+            )
         if high is not None and isinstance(base, types.Bits) and high >= base.width:
             raise SourceError(
-                expression.position, f"expected a slice of the bits 0 to {base.width - 1} of {base}, got bit {high}"
+                expression.position,
+                f"expected a slice of the bits 0 to {base.width - 1} of {base}, got bit {high}",
             )
         return types.Bits(width)
 
@@ -280,7 +288,8 @@ class ExpressionChecker(TypeResolver):
                 return _value_type(left_type)
             operator = node.operator if isinstance(node, tree.Binary) else "&&&"
             raise SourceError(
-                node.position, f"expected operands of one type at `{operator}`, got {left_type} and {right_type}"
+                node.position,
+                f"expected operands of one type at `{operator}`, got {left_type} and {right_type}",
             )
         if right_type == types.INT != left_type:
             self.check_conversion(right, right_type, left_type)
@@ -325,7 +334,8 @@ class ExpressionChecker(TypeResolver):
     def _check_division(self, expression: tree.Binary, operand: types.Type) -> None:
         if isinstance(operand, types.Bits) and operand.signed:
             raise SourceError(
-                expression.position, f"expected unsigned numbers around `{expression.operator}`, got {operand}"
+                expression.position,
+                f"expected unsigned numbers around `{expression.operator}`, got {operand}",
             )
         divisor = self.evaluator.value(expression.right)
         if isinstance(divisor, int) and divisor <= 0:
@@ -336,14 +346,16 @@ class ExpressionChecker(TypeResolver):
         count = _value_type(self.check_expression(expression.right, scope))
         if not types.is_numeric(found) or not types.is_numeric(count):
             raise SourceError(
-                expression.position, f"expected numbers around `{expression.operator}`, got {found} and {count}"
+                expression.position,
+                f"expected numbers around `{expression.operator}`, got {found} and {count}",
             )
         value = self.evaluator.value(expression.right)
         if isinstance(value, int) and value < 0:
             raise SourceError(expression.right.position, f"expected a shift by at least 0 bits, got {value}")
         if found == types.INT and value is None:
             raise SourceError(
-                expression.position, "expected a width of the number that is shifted by a number known only later"
+                expression.position,
+                "expected a width of the number that is shifted by a number known only later",
             )
         return found
 
@@ -375,7 +387,9 @@ class ExpressionChecker(TypeResolver):
     def _can_cast(self, operand: tree.Expression, found: types.Type, wanted: types.Type) -> bool:
         if found == wanted or isinstance(wanted, types.Variable) or isinstance(found, types.Variable):
             return True
-        if isinstance(operand, tree.Default | tree.InvalidHeader | tree.ListExpression | tree.StructExpression):
+        if isinstance(
+            operand, tree.Default | tree.InvalidHeader | tree.ListExpression | tree.StructExpression
+        ):
             self.check_conversion(operand, found, wanted)
             return True
         if isinstance(wanted, types.New) or isinstance(found, types.New):
@@ -407,7 +421,11 @@ class ExpressionChecker(TypeResolver):
         for element, each, expected in zip(expression.elements, found, elements, strict=False):
             if expected is not None and not types.has_variables(expected):
                 self.check_conversion(element, each, expected)
-        if elements and len(found) > len(elements) and not isinstance(types.base_of(wanted or types.INT), types.List):
+        if (
+            elements
+            and len(found) > len(elements)
+            and not isinstance(types.base_of(wanted or types.INT), types.List)
+        ):
             raise SourceError(
                 expression.position, f"expected {len(elements)} values for {wanted}, got {len(found)}"
             )
@@ -451,7 +469,8 @@ class ExpressionChecker(TypeResolver):
         missing = [name for name in fields if name not in seen]
         if missing and not expression.has_rest:
             raise SourceError(
-                expression.position, f"expected a value of the field `{missing[0]}` of {wanted}, or `...` at the end"
+                expression.position,
+                f"expected a value of the field `{missing[0]}` of {wanted}, or `...` at the end",
             )
         if isinstance(wanted, types.Struct) and not types.has_variables(wanted):
             return wanted

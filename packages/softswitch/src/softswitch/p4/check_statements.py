@@ -84,7 +84,9 @@ class StatementChecker(CallChecker):
                 declaration.position, f"expected a type with a width for `{declaration.name}`, got int"
             )
         if declared == types.VOID or isinstance(declared, types.Object):
-            raise SourceError(declaration.position, f"expected a type of values for `{declaration.name}`, got {declared}")
+            raise SourceError(
+                declaration.position, f"expected a type of values for `{declaration.name}`, got {declared}"
+            )
         shadowed = scope.find(declaration.name)
         if scope.is_inner and shadowed and isinstance(shadowed[0], tree.Parameter):
             text = f"expected another name than `{declaration.name}`, which is a parameter"
@@ -100,8 +102,12 @@ class StatementChecker(CallChecker):
         node = declaration.type
         resolved = self.resolve(node, scope)
         if not isinstance(resolved, types.Object):
-            raise SourceError(declaration.position, f"expected an extern, a control or a parser, got {resolved}")
-        made = self.construct(declaration, resolved.declaration, resolved.arguments, declaration.arguments, scope)
+            raise SourceError(
+                declaration.position, f"expected an extern, a control or a parser, got {resolved}"
+            )
+        made = self.construct(
+            declaration, resolved.declaration, resolved.arguments, declaration.arguments, scope
+        )
         self.facts.declared[declaration] = made
         inner = Scope(scope, {"this": [declaration]})
         for member in declaration.body:
@@ -184,7 +190,8 @@ class StatementChecker(CallChecker):
         names = [action.name for action in table.actions]
         if not isinstance(label, tree.Name) or label.name not in names:
             raise SourceError(
-                label.position, f"expected an action of the table {table.name} ({', '.join(names)}) as a label"
+                label.position,
+                f"expected an action of the table {table.name} ({', '.join(names)}) as a label",
             )
         declaration = self.find(label.name, scope, label, label.is_global)[0]
         assert not isinstance(declaration, types.Variable)

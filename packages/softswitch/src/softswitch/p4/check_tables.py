@@ -29,7 +29,9 @@ class TableChecker(CallChecker):
                 raise SourceError(element.position, f"expected bits, a bool or an enum as a key, got {found}")
             if element.kind not in self.facts.match_kinds:
                 kinds = ", ".join(self.facts.match_kinds)
-                raise SourceError(element.position, f"expected a kind of match ({kinds}), got `{element.kind}`")
+                raise SourceError(
+                    element.position, f"expected a kind of match ({kinds}), got `{element.kind}`"
+                )
             key_name(element, self.facts)
             key_types.append(types.Bits(32) if found == types.INT else found)
         for reference in table.actions:

@@ -97,7 +97,9 @@ class Checker(TableChecker, StatementChecker):
         seen: dict[str, tree.Field] = {}
         for field in declaration.fields:
             if field.name in seen:
-                raise SourceError(field.position, f"expected one field `{field.name}` of `{declaration.name}`")
+                raise SourceError(
+                    field.position, f"expected one field `{field.name}` of `{declaration.name}`"
+                )
             seen[field.name] = field
             found = self.resolve(field.type, inner)
             self._check_field(declaration, field, found)
@@ -117,7 +119,9 @@ class Checker(TableChecker, StatementChecker):
         if declaration.underlying is not None:
             underlying = self.resolve(declaration.underlying, scope)
             if not isinstance(underlying, types.Bits):
-                raise SourceError(declaration.underlying.position, f"expected bits as the type of an enum, got {underlying}")
+                raise SourceError(
+                    declaration.underlying.position, f"expected bits as the type of an enum, got {underlying}"
+                )
             for member in declaration.members:
                 if member.value is None:
                     raise SourceError(member.position, f"expected a value of `{member.name}`")

@@ -46,14 +46,32 @@ def _parser(name: str, *, is_p4c: bool) -> argparse.ArgumentParser:
     about = "Compile P4_16 source for v1model to BMv2's JSON and to P4Info."
     parser = _Parser(prog=name, description=about, allow_abbrev=False)
     parser.add_argument("program", type=Path, metavar="PROGRAM", help="P4 source.")
-    parser.add_argument("-o", "--output", metavar="FILE", help="BMv2 JSON, or a folder for it; default: PROGRAM.json.")
-    parser.add_argument("--p4runtime-files", metavar="FILES", help="P4Info, in the format of each file's suffix.")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="BMv2 JSON, or a folder for it; default: PROGRAM.json."
+    )
+    parser.add_argument(
+        "--p4runtime-files", metavar="FILES", help="P4Info, in the format of each file's suffix."
+    )
     parser.add_argument("--p4runtime-file", dest="p4runtime_files", metavar="FILE", help=argparse.SUPPRESS)
     parser.add_argument("--p4runtime-format", choices=_FORMATS, help="Format of P4Info, whatever the suffix.")
-    parser.add_argument("--p4runtime-entries-files", metavar="FILES", help="Constant entries as a WriteRequest.")
-    parser.add_argument("-I", dest="folders", action="append", default=[], type=Path, metavar="DIR", help="Folder of included files.")
-    parser.add_argument("-D", dest="definitions", action="append", default=[], metavar="NAME[=VALUE]", help="Macro.")
-    parser.add_argument("-U", dest="undefined", action="append", default=[], metavar="NAME", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--p4runtime-entries-files", metavar="FILES", help="Constant entries as a WriteRequest."
+    )
+    parser.add_argument(
+        "-I",
+        dest="folders",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="DIR",
+        help="Folder of included files.",
+    )
+    parser.add_argument(
+        "-D", dest="definitions", action="append", default=[], metavar="NAME[=VALUE]", help="Macro."
+    )
+    parser.add_argument(
+        "-U", dest="undefined", action="append", default=[], metavar="NAME", help=argparse.SUPPRESS
+    )
     parser.add_argument("-E", dest="preprocess", action="store_true", help="Print the preprocessed source.")
     parser.add_argument("--pp", metavar="FILE", help="Write the preprocessed source to FILE.")
     parser.add_argument("--parse-only", action="store_true", help="Only parse.")
@@ -127,9 +145,7 @@ def _json_file(name: str, options: argparse.Namespace) -> Path | None:
     return output / default if is_folder else output
 
 
-def _encoded(
-    lowered: Lowered, file: Path, given_format: str | None, make: Callable[[Lowered], Any]
-) -> bytes:
+def _encoded(lowered: Lowered, file: Path, given_format: str | None, make: Callable[[Lowered], Any]) -> bytes:
     message = make(lowered)
     kind = given_format or (
         "binary" if file.suffix in _BINARY_SUFFIXES else "json" if file.suffix == _JSON_SUFFIX else "text"

@@ -53,7 +53,9 @@ class Evaluator:
         """Return an integer; raise `SourceError` if the value is not known, or something else."""
         value = self.value(expression)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise SourceError(expression.position, "expected an integer that is known when the program is compiled")
+            raise SourceError(
+                expression.position, "expected an integer that is known when the program is compiled"
+            )
         return value
 
     def value(self, expression: tree.Expression) -> Value | None:
@@ -140,7 +142,11 @@ class Evaluator:
         found = self._facts.types.get(expression)
         declaration = self._facts.references.get(expression)
         if isinstance(declaration, tree.EnumMember):
-            if isinstance(found, types.Enum) and found.underlying is not None and declaration.value is not None:
+            if (
+                isinstance(found, types.Enum)
+                and found.underlying is not None
+                and declaration.value is not None
+            ):
                 value = self.value(declaration.value)
                 return wrap(value, found.underlying) if isinstance(value, int) else None
             return MemberValue(found or types.UNKNOWN, declaration.name)
@@ -185,7 +191,9 @@ class Evaluator:
         if operator == "++":
             if not isinstance(right_type, types.Bits):
                 return None
-            return wrap(left << right_type.width | (right & ((1 << right_type.width) - 1)), self.type_of(expression))
+            return wrap(
+                left << right_type.width | (right & ((1 << right_type.width) - 1)), self.type_of(expression)
+            )
         return compute(operator, left, right, self.type_of(expression), expression)
 
     def _cast(self, expression: tree.Cast) -> Value | None:
@@ -215,9 +223,10 @@ class Evaluator:
         bits = size_bits(given, self._facts, is_maximum=target.name.startswith("max"))
         return -(-bits // 8) if target.name.endswith("Bytes") else bits
 
-
     def _static_assert(self, expression: tree.Call, target: Target) -> Value | None:
-        condition, *message = [each.value for each in target.arguments if each is not None and each.value is not None]
+        condition, *message = [
+            each.value for each in target.arguments if each is not None and each.value is not None
+        ]
         holds = self.value(condition)
         if holds is False:
             text = self.value(message[0]) if message else "the condition of `static_assert` is false"

@@ -150,7 +150,14 @@ class ExpressionParser(TokenStream):
             self.type()
             if not self.accept(")"):
                 return False
-            return self.token.kind in (Kind.NAME, Kind.INTEGER, Kind.STRING) or self.text in ("(", "{", "~", "!", "-", "+")
+            return self.token.kind in (Kind.NAME, Kind.INTEGER, Kind.STRING) or self.text in (
+                "(",
+                "{",
+                "~",
+                "!",
+                "-",
+                "+",
+            )
         except SourceError:
             return False
         finally:

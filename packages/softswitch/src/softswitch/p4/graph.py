@@ -229,7 +229,10 @@ class GraphBuilder:
                 if each == name:
                     file, _, line = self._nodes[name].location.rpartition(":")
                     position = Position(file, int(line), 1)
-                    raise SourceError(position, f"expected the table {name} to be applied once in each way through the control")
+                    raise SourceError(
+                        position,
+                        f"expected the table {name} to be applied once in each way through the control",
+                    )
                 if each not in seen:
                     seen.add(each)
                     pending += successors(self._nodes[each])
@@ -244,10 +247,16 @@ def _by_hit(table: ir.Table, position: Position) -> ir.Table:
         return table
     following = {*table.next_nodes.values(), table.next_without_action}
     if len(following) > 1:
-        raise SourceError(position, f"expected branches of one kind wherever the table {table.name} is applied")
+        raise SourceError(
+            position, f"expected branches of one kind wherever the table {table.name} is applied"
+        )
     [name] = following
     return replace(
-        table, next_nodes=dict.fromkeys(table.actions), next_on_hit=name, next_on_miss=name, branches_on_hit=True
+        table,
+        next_nodes=dict.fromkeys(table.actions),
+        next_on_hit=name,
+        next_on_miss=name,
+        branches_on_hit=True,
     )
 
 

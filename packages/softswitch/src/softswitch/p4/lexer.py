@@ -70,7 +70,7 @@ def split_lines(text: str, file: str) -> list[list[Token]]:
             if text.startswith("/*", offset):
                 raise SourceError(position, "expected `*/` at the end of the comment, there is none")
             if text[offset] == '"':
-                raise SourceError(position, "expected `\"` at the end of the string, there is none")
+                raise SourceError(position, 'expected `"` at the end of the string, there is none')
             invalid = _INVALID.match(text, offset)
             end = invalid.end() if invalid is not None else offset + 1
             tokens.append(Token(Kind.SYMBOL, text[offset:end], position, spaced))
@@ -100,7 +100,9 @@ def split_lines(text: str, file: str) -> list[list[Token]]:
 
 
 _BASES = {"x": 16, "b": 2, "o": 8, "d": 10}
-_PARTS = re.compile(r"(?:(?P<width>[0-9]+)(?P<sign>[ws]))?(?:0(?P<base>[xXbBoOdD]))?(?P<digits>[0-9a-fA-F_]+)\Z")
+_PARTS = re.compile(
+    r"(?:(?P<width>[0-9]+)(?P<sign>[ws]))?(?:0(?P<base>[xXbBoOdD]))?(?P<digits>[0-9a-fA-F_]+)\Z"
+)
 
 
 def _check_literal(text: str, position: Position) -> None:

@@ -84,7 +84,8 @@ class _Body:
 
     def _is_target(self, index: int) -> bool:
         return any(
-            isinstance(each, ir.Jump | ir.JumpIfZero) and each.target_position == index for each in self.statements
+            isinstance(each, ir.Jump | ir.JumpIfZero) and each.target_position == index
+            for each in self.statements
         )
 
     def _branch(self, item: Branch) -> None:
@@ -116,5 +117,7 @@ class _Body:
         start = len(self.statements)
         self.add(item.items)
         place = f"{item.position.file}:{item.position.line}"
-        self._emit(ir.CountLoop(self._add_message(f"{place}: an endless loop: the packet is dropped")), item.position)
+        self._emit(
+            ir.CountLoop(self._add_message(f"{place}: an endless loop: the packet is dropped")), item.position
+        )
         self._emit(ir.Jump(start), item.position)

@@ -103,7 +103,12 @@ class CallLowering(ExternLowering):
         returned = types.substitute(frame.facts.returns[declaration], substitution)
         assert declaration.body is not None
         statements = declaration.body.statements
-        if len(statements) == 1 and isinstance(statements[0], tree.Return) and statements[0].value is not None and not copies:
+        if (
+            len(statements) == 1
+            and isinstance(statements[0], tree.Return)
+            and statements[0].value is not None
+            and not copies
+        ):
             inner.items = frame.items
             return self.lower(statements[0].value, inner, returned)
         if returned != types.VOID:
@@ -149,7 +154,9 @@ class CallLowering(ExternLowering):
         if isinstance(expression, tree.Call):
             key = (expression, frame.owner)
             if key not in self.anonymous:
-                made = self.elaborator.construct_expression(expression, f"{frame.owner.path}.{expression.position.line}", frame.owner)
+                made = self.elaborator.construct_expression(
+                    expression, f"{frame.owner.path}.{expression.position.line}", frame.owner
+                )
                 assert isinstance(made, CallableObject | ExternObject)
                 self.anonymous[key] = made
             return self.anonymous[key]
@@ -164,7 +171,9 @@ class CallLowering(ExternLowering):
             key = (call, frame.owner)
             if key not in self.anonymous:
                 path = f"{frame.owner.path}.{declaration.name}"
-                substitution = {v: types.substitute(t, frame.substitution) for v, t in target.substitution.items()}
+                substitution = {
+                    v: types.substitute(t, frame.substitution) for v, t in target.substitution.items()
+                }
                 self.anonymous[key] = self.elaborator.callable(declaration, path, substitution, {}, call)
             found = self.anonymous[key]
         else:
@@ -186,7 +195,9 @@ class CallLowering(ExternLowering):
             target.kind, declaration, target.receiver, target.name, declaration.parameters, target.arguments,
             target.substitution, target.type,
         )  # fmt: skip
-        copies = self._bind(bound, {**found.substitution, **_resolved(target, frame)}, frame, inner, None, node)
+        copies = self._bind(
+            bound, {**found.substitution, **_resolved(target, frame)}, frame, inner, None, node
+        )
         frame.items.append(part)
         if isinstance(declaration, tree.Parser):
             part.items.append(Call(self.sub_parser(found, inner), node.position))
@@ -237,7 +248,9 @@ class CallLowering(ExternLowering):
             is_output = parameter.direction in ("out", "inout")
             if is_output and operand is not None:
                 is_aliased = self.leaves(operand) & (others | seen) or any(
-                    self.leaves(operand) & self.leaves(each) for j, each in enumerate(lowered) if j != i and each is not None
+                    self.leaves(operand) & self.leaves(each)
+                    for j, each in enumerate(lowered)
+                    if j != i and each is not None
                 )
                 if i not in copied and operands.is_variable(operand) and not is_aliased:
                     callee.bindings[parameter] = operand
@@ -281,20 +294,34 @@ class CallLowering(ExternLowering):
         written = sorted(range(len(arguments)), key=lambda i: order.get(id(arguments[i]), len(given)))
         for n, i in enumerate(written):
             parameter, argument = target.parameters[i], arguments[i]
-            if argument is not None and argument.value is not None and parameter.direction in ("out", "inout"):
+            if (
+                argument is not None
+                and argument.value is not None
+                and parameter.direction in ("out", "inout")
+            ):
                 if has_index(argument.value):
                     pinned = self.pinned(argument.value, caller)
                     arguments[i] = argument = tree.Argument(argument.position, argument.name, pinned)
             lowered[i] = operand = self._lower_argument(parameter, argument, substitution, caller, callee)
-            later = [each.value for j in written[n + 1 :] if (each := arguments[j]) is not None and each.value is not None]
-            if operand is not None and parameter.direction != "out" and any(has_effects(e, caller) for e in later):
+            later = [
+                each.value
+                for j in written[n + 1 :]
+                if (each := arguments[j]) is not None and each.value is not None
+            ]
+            if (
+                operand is not None
+                and parameter.direction != "out"
+                and any(has_effects(e, caller) for e in later)
+            ):
                 if parameter.direction == "inout":
                     copied[i] = self.kept(operand, caller, parameter)
                 else:
                     lowered[i] = self.kept(operand, caller, parameter)
         return lowered, copied, arguments
 
-    def _copy_out(self, expression: tree.Expression, storage: Operand, caller: Frame) -> Callable[[Frame], None]:
+    def _copy_out(
+        self, expression: tree.Expression, storage: Operand, caller: Frame
+    ) -> Callable[[Frame], None]:
         """Return what copies a result out, where a body ends, to what an argument means to the caller."""
         return lambda frame: self.assign_to(expression, storage, caller.within(frame.items))
 
@@ -340,4 +367,3 @@ def _resolved(target: Target, frame: Frame) -> dict[types.Variable, types.Type]:
 def _drop_last_leave(part: Part) -> None:
     if part.items and isinstance(part.items[-1], Leave) and part.items[-1].label is part.label:
         part.items.pop()
-

@@ -49,12 +49,14 @@ class ExpressionLowering:
                     name: self.constant_operand(each, fields.get(name, types.UNKNOWN), node)
                     for name, each in value.items()
                 }
-                return operands.HeaderValue(made, given) if types.is_header(base) else operands.Struct(made, given)
+                return (
+                    operands.HeaderValue(made, given)
+                    if types.is_header(base)
+                    else operands.Struct(made, given)
+                )
         raise SourceError(node.position, f"expected a value, got {value!r}")
 
-    def element_types(
-        self, given: types.Type, count: int, node: tree.Node
-    ) -> list[tuple[str, types.Type]]:
+    def element_types(self, given: types.Type, count: int, node: tree.Node) -> list[tuple[str, types.Type]]:
         match given:
             case types.Tuple(elements):
                 return [(f"f{i}", each) for i, each in enumerate(elements)]
@@ -74,12 +76,16 @@ class ExpressionLowering:
 
     # -- operands
 
-    def scalar(self, expression: tree.Expression, frame: Frame, wanted: types.Type | None = None) -> ir.Expression:
+    def scalar(
+        self, expression: tree.Expression, frame: Frame, wanted: types.Type | None = None
+    ) -> ir.Expression:
         """Return the expression of a number, bool, enum or error, converted to the wanted type."""
         operand = self.lower(expression, frame, wanted)
         if not isinstance(operand, Scalar):
             found = frame.type_of(expression)
-            raise SourceError(expression.position, f"expected a number or a bool here, got a value of type {found}")
+            raise SourceError(
+                expression.position, f"expected a number or a bool here, got a value of type {found}"
+            )
         return self.stored(operand, frame, expression)
 
     def stored(self, operand: Scalar, frame: Frame, node: tree.Node) -> ir.Expression:
@@ -220,11 +226,17 @@ class ExpressionLowering:
             return list(base.fields.values())[value]
         if not isinstance(base, operands.Stack):
             raise SourceError(expression.position, "expected a header stack or a tuple before `[`")
-        index = ir.Constant(value) if isinstance(value, int) else self.scalar(expression.index, frame, types.Bits(32))
+        index = (
+            ir.Constant(value)
+            if isinstance(value, int)
+            else self.scalar(expression.index, frame, types.Bits(32))
+        )
         if isinstance(index, ir.Constant):
             if 0 <= index.value < len(base.elements):
                 return base.elements[index.value]
-            raise SourceError(expression.position, f"expected an index below {len(base.elements)}, got {index.value}")
+            raise SourceError(
+                expression.position, f"expected an index below {len(base.elements)}, got {index.value}"
+            )
         return self._element(base, index, expression)
 
     def slice_bounds(self, expression: tree.Slice, frame: Frame) -> tuple[int, int]:
@@ -336,7 +348,11 @@ class ExpressionLowering:
         branches = (expression.left, expression.right)
         if not any(has_effects(each, frame) for each in branches):
             left, right = (self.lower(each, frame, wanted) for each in branches)
-            if isinstance(left, Scalar) and isinstance(right, Scalar) and not isinstance(wanted, types.Varbit):
+            if (
+                isinstance(left, Scalar)
+                and isinstance(right, Scalar)
+                and not isinstance(wanted, types.Varbit)
+            ):
                 given = left.type if left.type != types.INT else right.type
                 return Scalar(ir.Ternary(condition, left.expression, right.expression), given)
         result = self.storage.make(wanted, "tmp", expression)
@@ -364,7 +380,9 @@ class ExpressionLowering:
     ) -> Operand:
         base = types.base_of(wanted)
         if isinstance(expression, tree.ListExpression):
-            kinds = self.element_types(base, max(len(expression.elements), getattr(base, "size", 0)), expression)
+            kinds = self.element_types(
+                base, max(len(expression.elements), getattr(base, "size", 0)), expression
+            )
             given = [(name, each) for (name, _), each in zip(kinds, expression.elements, strict=False)]
         else:
             kinds = list(fields_of(base, self.facts).items())
@@ -396,7 +414,9 @@ class ExpressionLowering:
                 values = {f"f{i}": self.default_value(t, node) for i, t in enumerate(elements)}
                 return operands.Struct(values, given)
             case types.Stack(element, size):
-                return operands.Struct({f"f{i}": self.default_value(element, node) for i in range(size)}, given)
+                return operands.Struct(
+                    {f"f{i}": self.default_value(element, node) for i in range(size)}, given
+                )
         return Scalar(ir.Constant(0), given)
 
     def equal(self, left: Operand, right: Operand, node: tree.Node) -> ir.Expression:
@@ -404,11 +424,13 @@ class ExpressionLowering:
         match left, right:
             case Scalar(), Scalar():
                 return arithmetic.binary("==", left.expression, right.expression, types.BOOL, node)
-            case (operands.Header() | operands.HeaderValue()), (operands.Header() | operands.HeaderValue()):
+            case ((operands.Header() | operands.HeaderValue()), (operands.Header() | operands.HeaderValue())):
                 valid, other = self.validity(left, node), self.validity(right, node)
                 parts = zip(self.parts(left, node), self.parts(right, node), strict=True)
                 same = arithmetic.all_of([valid, other, *(self.equal(a, b, node) for a, b in parts)])
-                both_invalid = arithmetic.logical("&&", arithmetic.negation(valid), arithmetic.negation(other))
+                both_invalid = arithmetic.logical(
+                    "&&", arithmetic.negation(valid), arithmetic.negation(other)
+                )
                 return arithmetic.logical("||", both_invalid, same)
         pairs = list(zip(self.parts(left, node), self.parts(right, node), strict=True))
         return arithmetic.all_of([self.equal(a, b, node) for a, b in pairs])
@@ -444,9 +466,7 @@ class ExpressionLowering:
             case operands.Header(ir.Element(stack, index)):
                 headers = self.storage.stacks[stack].headers
                 return arithmetic.any_of(
-                    arithmetic.logical(
-                        "&&", ir.Binary(ir.Op.EQ, index, ir.Constant(i)), ir.IsValid(each)
-                    )
+                    arithmetic.logical("&&", ir.Binary(ir.Op.EQ, index, ir.Constant(i)), ir.IsValid(each))
                     for i, each in enumerate(headers)
                 )
         raise SourceError(node.position, "expected a header")
@@ -472,7 +492,9 @@ def has_effects(expression: tree.Expression, frame: Frame) -> bool:
         case tree.Call():
             target = frame.facts.calls.get(expression)
             if target is not None and (target.kind == "size" or target.name in _PURE):
-                return isinstance(expression.function, tree.Member) and has_effects(expression.function.base, frame)
+                return isinstance(expression.function, tree.Member) and has_effects(
+                    expression.function.base, frame
+                )
             return target is None or target.name != "static_assert"
         case tree.Member(base=base):
             return has_effects(base, frame)

@@ -53,7 +53,9 @@ class ExternLowering(StatementLowering):
             raise SourceError(call.position, "expected an instance of an extern")
         lower = _METHODS.get((found.kind, target.name))
         if lower is None:
-            raise SourceError(call.position, f"`{target.name}` of the extern {found.kind} is not supported by softswitch")
+            raise SourceError(
+                call.position, f"`{target.name}` of the extern {found.kind} is not supported by softswitch"
+            )
         return lower(self, call, target, found, frame)
 
     def packet_method(self, call: tree.Call, target: Target, frame: Frame) -> Operand | None:
@@ -196,13 +198,21 @@ class ExternLowering(StatementLowering):
         size = self.number(target, "max", frame)
         index = self.add_calculation(f"calc_{len(self.calculations)}", algorithm, inputs, call)
         self.output(
-            target, "result", frame, lambda place: frame.emit(ir.Hash(place, base, index, size), call.position), call
+            target,
+            "result",
+            frame,
+            lambda place: frame.emit(ir.Hash(place, base, index, size), call.position),
+            call,
         )
 
     def random(self, call: tree.Call, target: Target, frame: Frame) -> None:
         low, high = (self.number(target, name, frame) for name in ("lo", "hi"))
         self.output(
-            target, "result", frame, lambda place: frame.emit(ir.Random(place, low, high), call.position), call
+            target,
+            "result",
+            frame,
+            lambda place: frame.emit(ir.Random(place, low, high), call.position),
+            call,
         )
 
     def digest(self, call: tree.Call, target: Target, frame: Frame) -> None:
@@ -211,7 +221,9 @@ class ExternLowering(StatementLowering):
         given = types.base_of(self.wanted(target, "data", frame))
         values = self.data(target, "data", frame, call)
         name = str(given) if isinstance(given, types.Struct) else f"digest_{len(self.digests)}"
-        known = [i for i, each in enumerate(self.digests) if each.name == name and each.values == tuple(values)]
+        known = [
+            i for i, each in enumerate(self.digests) if each.name == name and each.values == tuple(values)
+        ]
         if known:
             frame.emit(ir.Digest(known[0]), call.position)
             return
@@ -283,7 +295,9 @@ class ExternLowering(StatementLowering):
     # -- methods of v1model's objects
 
     def count(self, call: tree.Call, target: Target, found: ExternObject, frame: Frame) -> None:
-        frame.emit(ir.Count(number_of(self.counters, found), self.number(target, "index", frame)), call.position)
+        frame.emit(
+            ir.Count(number_of(self.counters, found), self.number(target, "index", frame)), call.position
+        )
 
     def count_directly(self, *_arguments: object) -> None:
         """Do nothing: a table counts its hits by itself."""
@@ -291,14 +305,21 @@ class ExternLowering(StatementLowering):
     def execute_meter(self, call: tree.Call, target: Target, found: ExternObject, frame: Frame) -> None:
         index, meter = self.number(target, "index", frame), number_of(self.meters, found)
         self.output(
-            target, "result", frame, lambda place: frame.emit(ir.ExecuteMeter(meter, index, place), call.position), call
+            target,
+            "result",
+            frame,
+            lambda place: frame.emit(ir.ExecuteMeter(meter, index, place), call.position),
+            call,
         )
 
     def read_meter(self, call: tree.Call, target: Target, found: ExternObject, frame: Frame) -> None:
         """Lower a read of a direct meter: the table stores the colour before its action runs."""
         colour = frame.direct_meters.get(found)
         if colour is None:
-            raise SourceError(call.position, f"expected the direct meter of the table that runs this action, got {found.path}")
+            raise SourceError(
+                call.position,
+                f"expected the direct meter of the table that runs this action, got {found.path}",
+            )
         expression = self.argument(target, "result")
         assert expression is not None
         wanted = self.wanted(target, "result", frame)

@@ -213,7 +213,12 @@ class ParserLowering(TableLowering):
         return self.storage.field_type(types.Bits(32) if given == types.INT else given, "", node).width
 
     def _cases(
-        self, case: tree.SelectCase, kinds: list[types.Type], widths: list[int], target: int | None, frame: Frame
+        self,
+        case: tree.SelectCase,
+        kinds: list[types.Type],
+        widths: list[int],
+        target: int | None,
+        frame: Frame,
     ) -> list[ir.Case]:
         if len(case.keys) == 1 and (number := self._value_set(case.keys[0], frame)) is not None:
             return [ir.Case(0, ALL_BITS, target, number)]
@@ -232,7 +237,9 @@ class ParserLowering(TableLowering):
             mask = ALL_BITS if is_exact else ir.join_key((mask for _, mask in chosen), widths)
             cases.append(ir.Case(value, mask, target))
         if len(cases) > MAX_RANGE_CASES:
-            raise SourceError(case.position, f"expected ranges of at most {MAX_RANGE_CASES} prefixes, got {len(cases)}")
+            raise SourceError(
+                case.position, f"expected ranges of at most {MAX_RANGE_CASES} prefixes, got {len(cases)}"
+            )
         return cases
 
     def _value_set(self, key: tree.Expression, frame: Frame) -> int | None:
@@ -272,7 +279,9 @@ class ParserLowering(TableLowering):
             case "advance":
                 frame.emit(ir.Advance(self.number(target, "sizeInBits", frame)), call.position)
                 return None
-        raise SourceError(call.position, f"`{target.name}` of a packet is not supported by BMv2 and softswitch")
+        raise SourceError(
+            call.position, f"`{target.name}` of a packet is not supported by BMv2 and softswitch"
+        )
 
     def emit_header(self, call: tree.Call, target: Target, frame: Frame) -> Operand | None:
         raise NotImplementedError

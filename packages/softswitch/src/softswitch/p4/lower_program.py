@@ -91,7 +91,10 @@ class ProgramLowering(ParserLowering):
         package = self.elaborator.globals[main]
         if not isinstance(package, PackageObject) or package.declaration.name != "V1Switch":
             kind = str(self.facts.declared.get(main, "")).partition("<")[0]
-            raise SourceError(main.position, f"expected the package V1Switch of v1model, got {kind}, which softswitch does not run")
+            raise SourceError(
+                main.position,
+                f"expected the package V1Switch of v1model, got {kind}, which softswitch does not run",
+            )
         blocks: dict[str, CallableObject] = {}
         for name in _BLOCKS:
             block = package.arguments.get(name)
@@ -101,7 +104,11 @@ class ProgramLowering(ParserLowering):
         return blocks
 
     def _number_externs(self) -> None:
-        for kind, numbers in (("counter", self.counters), ("meter", self.meters), ("register", self.registers)):
+        for kind, numbers in (
+            ("counter", self.counters),
+            ("meter", self.meters),
+            ("register", self.registers),
+        ):
             for each in self.elaborator.externs(kind):
                 number_of(numbers, each)
 
@@ -117,7 +124,9 @@ class ProgramLowering(ParserLowering):
     def _arguments(self, parser: CallableObject) -> tuple[Operand, Operand, Operand]:
         """Make the headers, the metadata and the standard metadata, which all blocks share."""
         _, hdr, meta, standard = parser.declaration.parameters
-        declared = [types.substitute(self.facts.declared[each], parser.substitution) for each in (hdr, meta, standard)]
+        declared = [
+            types.substitute(self.facts.declared[each], parser.substitution) for each in (hdr, meta, standard)
+        ]
         headers = self.storage.make(declared[0], "", hdr)
         metadata = self.storage.make(declared[1], meta.name, meta)
         self.metadata_type, self.metadata = declared[1], metadata
@@ -192,7 +201,9 @@ class ProgramLowering(ParserLowering):
                 self.variable(local, frame)
         self._checksum_block(declaration.body, ir.Constant(1), frame)
         if frame.items and before is None:
-            raise SourceError(declaration.position, "expected fields and constants in these checksums, nothing computed")
+            raise SourceError(
+                declaration.position, "expected fields and constants in these checksums, nothing computed"
+            )
         if before is not None:
             before += frame.items
         return tuple(self._checksums)
@@ -214,11 +225,18 @@ class ProgramLowering(ParserLowering):
                 case tree.Empty() | tree.Constant():
                     pass
                 case _:
-                    raise SourceError(statement.position, "expected only calls of checksum functions in this control")
+                    raise SourceError(
+                        statement.position, "expected only calls of checksum functions in this control"
+                    )
 
     def _checksum(self, call: tree.Call, condition: ir.Expression, frame: Frame) -> None:
         target: Target = frame.facts.calls[call]
-        names = ("verify_checksum", "update_checksum", "verify_checksum_with_payload", "update_checksum_with_payload")
+        names = (
+            "verify_checksum",
+            "update_checksum",
+            "verify_checksum_with_payload",
+            "update_checksum_with_payload",
+        )
         if target.name not in names:
             raise SourceError(call.position, "expected only calls of checksum functions in this control")
         holds = arithmetic.logical("&&", condition, self.number(target, "condition", frame))

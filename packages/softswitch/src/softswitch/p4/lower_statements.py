@@ -65,7 +65,11 @@ class StatementLowering(ExpressionLowering):
                 self._conditional(statement, frame)
             case tree.Return(value=value):
                 if value is not None and frame.result is not None:
-                    lowered = self.lower(value, frame, frame.result.type if not isinstance(frame.result, operands.Text) else None)
+                    lowered = self.lower(
+                        value,
+                        frame,
+                        frame.result.type if not isinstance(frame.result, operands.Text) else None,
+                    )
                     self.assign(frame.result, lowered, frame, statement)
                 frame.items.append(Leave(frame.return_label))
             case tree.Exit():
@@ -140,7 +144,9 @@ class StatementLowering(ExpressionLowering):
             case tree.Member(base=base):
                 made = tree.Member(target.position, self.pinned(base, frame), target.name)
             case tree.Slice(base=base):
-                made = tree.Slice(target.position, self.pinned(base, frame), target.high, target.low, target.width)
+                made = tree.Slice(
+                    target.position, self.pinned(base, frame), target.high, target.low, target.width
+                )
             case tree.Index(base=base, index=index):
                 base = self.pinned(base, frame)
                 made = tree.Index(target.position, base, self._pinned_index(index, frame))
@@ -205,7 +211,7 @@ class StatementLowering(ExpressionLowering):
                     self.assign(member, other, frame, node)
             case operands.Stack(), operands.Stack() if target.stacks and value.stacks:
                 self._assign_stack(target, value, frame, node)
-            case (operands.Struct() | operands.Stack()), (operands.Struct() | operands.Stack()):
+            case ((operands.Struct() | operands.Stack()), (operands.Struct() | operands.Stack())):
                 self._assign_parts(target, value, frame, node)
             case _:
                 raise SourceError(node.position, "expected a variable, and a value of its type")
@@ -217,20 +223,30 @@ class StatementLowering(ExpressionLowering):
         given = types.representation(target.type)
         if isinstance(given, types.Varbit):
             if isinstance(expression, ir.Constant):
-                raise SourceError(node.position, "assignment of a constant to a varbit is not supported by softswitch")
+                raise SourceError(
+                    node.position, "assignment of a constant to a varbit is not supported by softswitch"
+                )
             if not isinstance(place, ir.FieldRef) or not isinstance(expression, ir.FieldRef):
-                raise SourceError(node.position, "assignment of a varbit field of a stack's element is not supported")
+                raise SourceError(
+                    node.position, "assignment of a varbit field of a stack's element is not supported"
+                )
             frame.emit(ir.AssignVarbit(place, expression), node.position)
             return
         match expression:
-            case ir.Binary(ir.Op.AND, inner, ir.Constant(mask)) if isinstance(given, types.Bits) and not given.signed:
+            case ir.Binary(ir.Op.AND, inner, ir.Constant(mask)) if (
+                isinstance(given, types.Bits) and not given.signed
+            ):
                 # A field keeps the bits of its width of what is stored in it.
                 if mask == arithmetic.mask_of(given.width) and not isinstance(inner, ir.Ternary):
                     expression = inner
         frame.emit(ir.Assign(place, expression), node.position)
 
     def _assign_fields(
-        self, header: operands.Header, value: operands.HeaderValue | operands.Struct, frame: Frame, node: tree.Node
+        self,
+        header: operands.Header,
+        value: operands.HeaderValue | operands.Struct,
+        frame: Frame,
+        node: tree.Node,
     ) -> None:
         """Assign a list of values to a header, which makes it valid."""
         values = self._unaliased(header, self.parts(value, node), frame, node)
@@ -267,7 +283,9 @@ class StatementLowering(ExpressionLowering):
         self, target: operands.Stack, value: operands.Stack, frame: Frame, node: tree.Node
     ) -> None:
         stacks = self.storage.stacks
-        frame.emit(ir.CopyCursor(stacks[target.stacks[0]].cursor, stacks[value.stacks[0]].cursor), node.position)
+        frame.emit(
+            ir.CopyCursor(stacks[target.stacks[0]].cursor, stacks[value.stacks[0]].cursor), node.position
+        )
         for left, right in zip(target.elements, value.elements, strict=True):
             self.assign(left, right, frame, node)
 
@@ -301,7 +319,9 @@ class StatementLowering(ExpressionLowering):
         lines = self.sources.lines.get(expression.position.file, [])
         if not 1 <= expression.position.line <= len(lines):
             return ""
-        return lines[expression.position.line - 1][expression.position.column - 1 :].strip().rstrip("{").rstrip()
+        return (
+            lines[expression.position.line - 1][expression.position.column - 1 :].strip().rstrip("{").rstrip()
+        )
 
     def _into(self, statement: tree.Statement | None, frame: Frame, items: list[Item]) -> None:
         if statement is not None:
@@ -434,7 +454,9 @@ class StatementLowering(ExpressionLowering):
                     raise SourceError(update.position, "expected an assignment to a variable of the loop")
                 declaration = frame.facts.references[update.target]
                 expression = frame.facts.combined.get(update, update.value)
-                value = frame.evaluator.convert(frame.evaluator.value(expression), frame.declared(declaration))
+                value = frame.evaluator.convert(
+                    frame.evaluator.value(expression), frame.declared(declaration)
+                )
                 if value is None:
                     raise SourceError(update.position, "expected a step that is known when compiling")
                 frame.bindings[declaration] = value
@@ -444,7 +466,9 @@ class StatementLowering(ExpressionLowering):
     def _count_repetition(self, node: tree.Node) -> None:
         self._unrolled += 1
         if self._unrolled > MAX_UNROLLED:
-            raise SourceError(node.position, f"expected at most {MAX_UNROLLED} repetitions of all loops together")
+            raise SourceError(
+                node.position, f"expected at most {MAX_UNROLLED} repetitions of all loops together"
+            )
 
     def _loop(self, statement: tree.For, frame: Frame) -> None:
         """Lower a loop of an action to one at run time."""
@@ -497,7 +521,9 @@ class StatementLowering(ExpressionLowering):
             if not isinstance(low, int) or not isinstance(high, int):
                 raise SourceError(statement.position, "expected a range whose ends are known when compiling")
             if high - low >= MAX_UNROLLED:
-                raise SourceError(statement.position, f"expected at most {MAX_UNROLLED} repetitions, got {high - low + 1}")
+                raise SourceError(
+                    statement.position, f"expected at most {MAX_UNROLLED} repetitions, got {high - low + 1}"
+                )
             return [self.constant_operand(value, given, statement) for value in range(low, high + 1)]
         if isinstance(collection, tree.Cast) and isinstance(frame.declared(collection), types.List):
             collection = collection.operand
@@ -505,7 +531,9 @@ class StatementLowering(ExpressionLowering):
         bound = [frame.bindings.get(each) for each in assigned_declarations(statement.body, frame)]
         written = set().union(*(self.leaves(each) for each in bound if isinstance(each, Operand)))
         elements = self.parts(self.lower(collection, frame), statement)
-        return [self.kept(each, frame, statement) if self.leaves(each) & written else each for each in elements]
+        return [
+            self.kept(each, frame, statement) if self.leaves(each) & written else each for each in elements
+        ]
 
 
 def has_index(expression: tree.Expression) -> bool:
@@ -536,7 +564,11 @@ def assigned_declarations(node: object, frame: Frame) -> set[tree.Declaration]:
                 called = frame.facts.calls.get(each)
                 if called is not None:
                     for parameter, argument in zip(called.parameters, called.arguments, strict=False):
-                        if argument is not None and argument.value is not None and parameter.direction in ("out", "inout"):
+                        if (
+                            argument is not None
+                            and argument.value is not None
+                            and parameter.direction in ("out", "inout")
+                        ):
                             found |= _roots(argument.value, frame)
                     if called.kind == "builtin" and called.receiver is not None and called.name != "isValid":
                         found |= _roots(called.receiver, frame)
@@ -545,7 +577,9 @@ def assigned_declarations(node: object, frame: Frame) -> set[tree.Declaration]:
                     elif isinstance(called.declaration, tree.Table):
                         for reference in called.declaration.actions:
                             for argument in reference.arguments:
-                                found |= _roots(argument.value, frame) if argument.value is not None else set()
+                                found |= (
+                                    _roots(argument.value, frame) if argument.value is not None else set()
+                                )
                             stack.append(getattr(frame.facts.references[reference], "body", None))
                 stack += [argument.value for argument in each.arguments]
             case tree.ForIn():
@@ -577,7 +611,9 @@ def mentioned_declarations(node: object, frame: Frame) -> set[tree.Declaration]:
 
 
 def _slots(kind: type) -> list[str]:
-    return [name for parent in kind.__mro__ for name in getattr(parent, "__slots__", ()) if name != "position"]
+    return [
+        name for parent in kind.__mro__ for name in getattr(parent, "__slots__", ()) if name != "position"
+    ]
 
 
 def _roots(expression: tree.Expression, frame: Frame) -> set[tree.Declaration]:

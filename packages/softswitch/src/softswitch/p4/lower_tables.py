@@ -95,7 +95,9 @@ class TableLowering(CallLowering):
                 raise SourceError(element.position, "expected a number, a bool or an enum as a key")
             kind = _KINDS.get(element.kind)
             if kind is None and element.kind != SELECTOR:
-                raise SourceError(element.position, f"the kind of match `{element.kind}` is not supported by softswitch")
+                raise SourceError(
+                    element.position, f"the kind of match `{element.kind}` is not supported by softswitch"
+                )
             fields.append((element, self._key_field(element, operand, kind or ir.MatchKind.EXACT, frame)))
         return fields
 
@@ -105,7 +107,9 @@ class TableLowering(CallLowering):
         name = key_name(element, frame.facts)
         expression, mask = operand.expression, None
         match expression:
-            case ir.Binary(ir.Op.AND, ir.FieldRef() as masked, ir.Constant(value)) if is_mask(element.expression):
+            case ir.Binary(ir.Op.AND, ir.FieldRef() as masked, ir.Constant(value)) if is_mask(
+                element.expression
+            ):
                 expression, mask = masked, value
         if isinstance(expression, ir.IsValid):
             return ir.KeyField(name, expression, 1, kind)
@@ -189,7 +193,11 @@ class TableLowering(CallLowering):
         if found is None:
             return None
         kind = found.arguments.get("type")
-        given = types.substitute(found.type.arguments[0], frame.substitution) if found.type.arguments else types.Bits(32)
+        given = (
+            types.substitute(found.type.arguments[0], frame.substitution)
+            if found.type.arguments
+            else types.Bits(32)
+        )
         if not isinstance(types.representation(given), types.Bits):
             given = types.Bits(32)
         colour = self.storage.scalar(given, f"{found.path}.colour", table)
@@ -264,7 +272,9 @@ class TableLowering(CallLowering):
         elif isinstance(kind, types.Bits):
             width = kind.width
         else:
-            raise SourceError(parameter.position, f"expected bits or a bool as data of an action, got {given}")
+            raise SourceError(
+                parameter.position, f"expected bits or a bool as data of an action, got {given}"
+            )
         value: ir.Expression = ir.Parameter(index, width)
         if isinstance(kind, types.Bits) and kind.signed:
             value = arithmetic.wrapped(value, kind)
@@ -309,7 +319,9 @@ class TableLowering(CallLowering):
             operand = self.lower(expression, frame, frame.declared(parameter))
             if not isinstance(operand, Scalar) or not isinstance(operand.expression, ir.Constant):
                 raise SourceError(expression.position, "expected a value that is known when compiling")
-            arguments.append(operand.expression.value & ((1 << self.actions[index].parameters[len(arguments)]) - 1))
+            arguments.append(
+                operand.expression.value & ((1 << self.actions[index].parameters[len(arguments)]) - 1)
+            )
         return ir.Invocation(index, tuple(arguments))
 
     # -- entries
@@ -342,7 +354,11 @@ class TableLowering(CallLowering):
         step = -delta if largest_wins else delta
         first = 1 + delta * (len(given) - 1) if largest_wins else 1
         for each in given:
-            number = frame.evaluator.integer(each) if each is not None else (numbers[-1] + step if numbers else first)
+            number = (
+                frame.evaluator.integer(each)
+                if each is not None
+                else (numbers[-1] + step if numbers else first)
+            )
             numbers.append(number)
         if not largest_wins:
             return numbers
@@ -355,7 +371,9 @@ class TableLowering(CallLowering):
             if part.kind is ir.MatchKind.RANGE:
                 return ir.RangeMatch(0, full)
             if part.kind is ir.MatchKind.EXACT:
-                raise SourceError(value.position, "expected a value for an exact match, got one that matches all")
+                raise SourceError(
+                    value.position, "expected a value for an exact match, got one that matches all"
+                )
             return ir.Masked(0, 0)
         if isinstance(value, tree.Mask):
             number, mask = (self._constant(each, given, frame) & full for each in (value.value, value.mask))
@@ -367,7 +385,9 @@ class TableLowering(CallLowering):
         if isinstance(value, tree.Range):
             low, high = (self._constant(each, given, frame) & full for each in (value.low, value.high))
             if part.kind is not ir.MatchKind.RANGE:
-                raise SourceError(value.position, f"expected a value for a match of kind {part.kind.value}, got a range")
+                raise SourceError(
+                    value.position, f"expected a value for a match of kind {part.kind.value}, got a range"
+                )
             return ir.RangeMatch(low, high)
         number = self._constant(value, given, frame) & full
         if part.kind is ir.MatchKind.EXACT:

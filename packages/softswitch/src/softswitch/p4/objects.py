@@ -31,7 +31,9 @@ class ExternObject:
     def integer(self, name: str) -> int:
         value = self.arguments.get(name)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise SourceError(self.node.position, f"expected an integer as the argument `{name}` of {self.kind}")
+            raise SourceError(
+                self.node.position, f"expected an integer as the argument `{name}` of {self.kind}"
+            )
         return value
 
 
@@ -84,7 +86,9 @@ class Elaborator:
         substitution: types.Substitution,
     ) -> Object:  # fmt: skip
         name = control_plane_name(node, path)
-        return self._construct(node, self._facts.calls[node], name, path, bindings, substitution, node.annotations)
+        return self._construct(
+            node, self._facts.calls[node], name, path, bindings, substitution, node.annotations
+        )
 
     def _construct(
         self, node: tree.Node, target: Target, path: str, outer_path: str,
@@ -100,7 +104,9 @@ class Elaborator:
             expression = argument.value if argument is not None else parameter.default
             if expression is None:
                 continue
-            wanted = types.substitute(self._facts.declared[parameter], {**substitution, **target.substitution})
+            wanted = types.substitute(
+                self._facts.declared[parameter], {**substitution, **target.substitution}
+            )
             value = self._argument(expression, evaluator, outer_path, bindings, substitution, wanted)
             arguments[parameter.name] = by_parameter[parameter] = value
         declaration = target.declaration
@@ -115,7 +121,8 @@ class Elaborator:
                 return PackageObject(declaration, arguments, node)
             case tree.Control() | tree.Parser():
                 known = {
-                    variable: types.substitute(value, substitution) for variable, value in target.substitution.items()
+                    variable: types.substitute(value, substitution)
+                    for variable, value in target.substitution.items()
                 }
                 return self.callable(declaration, path, known, by_parameter, node)
         raise SourceError(node.position, "expected an instance of an extern, a control or a parser")
@@ -138,7 +145,9 @@ class Elaborator:
         """Return the value of a constructor's argument: a constant, or an object."""
         if isinstance(expression, tree.Name):
             declaration = self._facts.references.get(expression)
-            bound = bindings.get(declaration, self.globals.get(declaration)) if declaration is not None else None
+            bound = (
+                bindings.get(declaration, self.globals.get(declaration)) if declaration is not None else None
+            )
             if isinstance(bound, Object):
                 return bound
         if isinstance(expression, tree.Call) and (target := self._facts.calls.get(expression)) is not None:
@@ -148,12 +157,12 @@ class Elaborator:
                 return self._construct(expression, target, inner, path, bindings, substitution, [])
         value = evaluator.convert(evaluator.value(expression), wanted)
         if value is None:
-            raise SourceError(expression.position, "expected a value that is known when compiling, or an instance")
+            raise SourceError(
+                expression.position, "expected a value that is known when compiling, or an instance"
+            )
         return value
 
-    def construct_expression(
-        self, expression: tree.Call, path: str, owner: CallableObject
-    ) -> Object:
+    def construct_expression(self, expression: tree.Call, path: str, owner: CallableObject) -> Object:
         """Return the object that a call of a constructor makes, such as `action_profile(32)` in a table."""
         target = self._facts.calls[expression]
         return self._construct(expression, target, path, owner.path, owner.bindings, owner.substitution, [])

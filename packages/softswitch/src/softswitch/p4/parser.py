@@ -86,7 +86,9 @@ class DeclarationParser(StatementParser):
         name = self.name("the name of a function or a variable")
         if not self.at("(", "<"):
             if self.at("=", ";"):
-                raise SourceError(name.position, "expected a constant (`const`), a variable cannot be at the top")
+                raise SourceError(
+                    name.position, "expected a constant (`const`), a variable cannot be at the top"
+                )
             raise self.unexpected("`(`")
         type_parameters = self._type_parameters()
         parameters = self._parameters()
@@ -332,7 +334,15 @@ class DeclarationParser(StatementParser):
         if self.accept(";"):
             empty = tree.Block(name.position, [])
             return tree.Control(
-                name.position, name.text, annotations, type_parameters, parameters, [], [], empty, is_type=True
+                name.position,
+                name.text,
+                annotations,
+                type_parameters,
+                parameters,
+                [],
+                [],
+                empty,
+                is_type=True,
             )
         constructor_parameters = self._constructor_parameters()
         self.expect("{")
@@ -442,7 +452,9 @@ class DeclarationParser(StatementParser):
             self.expect(":")
             action = self.expression()
             if not isinstance(action, tree.Call | tree.Name):
-                raise SourceError(action.position, "expected an action, with its arguments if it has parameters")
+                raise SourceError(
+                    action.position, "expected an action, with its arguments if it has parameters"
+                )
             annotations = self.annotations()
             self.expect(";")
             table.entries.append(tree.Entry(position, keys, action, priority, is_const, annotations))

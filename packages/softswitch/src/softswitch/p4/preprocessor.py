@@ -66,7 +66,9 @@ class Preprocessor:
 
     def _read(self, file: Path, position: Position) -> None:
         if self._depth >= MAX_INCLUDE_DEPTH:
-            raise SourceError(position, f"expected at most {MAX_INCLUDE_DEPTH} nested includes, {file} is one more")
+            raise SourceError(
+                position, f"expected at most {MAX_INCLUDE_DEPTH} nested includes, {file} is one more"
+            )
         try:
             data = file.read_bytes()
             text = data.decode()
@@ -108,7 +110,10 @@ class Preprocessor:
                     raise SourceError(
                         position, f"expected a number of a line after `#line`, got `{rest[0].text}`"
                     )
-                shift = int(rest[0].text) - position.line - 1, rest[1].text[1:-1] if rest[1:] else position.file
+                shift = (
+                    int(rest[0].text) - position.line - 1,
+                    rest[1].text[1:-1] if rest[1:] else position.file,
+                )
             else:
                 self._direct(directive, rest, position, file)
         if conditions:
@@ -289,9 +294,7 @@ class Preprocessor:
             arguments[-1].append(token)
         raise SourceError(use.position, f"expected `)` after the arguments of the macro `{macro.name}`")
 
-    def _substitute(
-        self, macro: Macro, arguments: list[list[Token]], use: Token, depth: int
-    ) -> list[Token]:
+    def _substitute(self, macro: Macro, arguments: list[list[Token]], use: Token, depth: int) -> list[Token]:
         """Return the body of a macro with its arguments, at the position of its use."""
         position_of = {name: i for i, name in enumerate(macro.parameters or ())}
         expanded: dict[int, list[Token]] = {}
@@ -337,7 +340,9 @@ class Preprocessor:
         for t in output:
             if t.hidden not in known:
                 known[t.hidden] = t.hidden | hidden
-        made = [Token(t.kind, t.text, use.position, t.follows_space, known[t.hidden]) for t in output if t.text]
+        made = [
+            Token(t.kind, t.text, use.position, t.follows_space, known[t.hidden]) for t in output if t.text
+        ]
         if made:
             made[0].follows_space = use.follows_space
         return made

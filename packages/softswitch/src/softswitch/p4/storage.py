@@ -69,7 +69,10 @@ class Storage:
                 return self._standard_metadata(base, name, node)
             case types.Struct() | types.StructValue():
                 fields = fields_of(base, self._facts)
-                made = {key: self.make(each, f"{name}.{key}" if name else key, node) for key, each in fields.items()}
+                made = {
+                    key: self.make(each, f"{name}.{key}" if name else key, node)
+                    for key, each in fields.items()
+                }
                 return operands.Struct(made, given)
             case types.Tuple(elements):
                 made = {f"f{i}": self.make(each, f"{name}.f{i}", node) for i, each in enumerate(elements)}
@@ -82,7 +85,9 @@ class Storage:
         """Return a new field of metadata for a scalar."""
         field_type = self.field_type(given, name, node)
         if field_type.varbit:
-            return ir.FieldRef(self._add(HeaderLayout(self.unique(name), name, [field_type], metadata=True)), 0)
+            return ir.FieldRef(
+                self._add(HeaderLayout(self.unique(name), name, [field_type], metadata=True)), 0
+            )
         if self._scalars is None:
             self._scalars = self._add(HeaderLayout(self.unique(SCALARS), "scalars_0", metadata=True))
         return self.add_field(self._scalars, field_type)
@@ -123,7 +128,9 @@ class Storage:
         fields = [self.field_type(each, key, node) for key, each in self.header_fields(given, node)]
         varbits = [each for each in fields if each.varbit]
         if len(varbits) > 1:
-            raise SourceError(node.position, f"expected at most one varbit field in {given}, got {len(varbits)}")
+            raise SourceError(
+                node.position, f"expected at most one varbit field in {given}, got {len(varbits)}"
+            )
         bits = sum(each.width for each in fields if not each.varbit)
         if bits % 8:
             padding = 8 - bits % 8
@@ -132,9 +139,7 @@ class Storage:
                 f"expected a header of whole bytes, {given} has {bits} bits; {padding} more fill the last byte",
             )
         if varbits and sum(each.width for each in fields[: fields.index(varbits[0])]) % 8:
-            raise SourceError(
-                node.position, f"expected the varbit field of {given} to begin at a whole byte"
-            )
+            raise SourceError(node.position, f"expected the varbit field of {given} to begin at a whole byte")
         index = self._add(HeaderLayout(self.unique(name), str(given), fields))
         return operands.Header(index, given)
 
@@ -167,7 +172,11 @@ class Storage:
 
     def _stack(self, given: types.Stack, name: str, node: tree.Node) -> operands.Stack:
         made = tuple(self.make(given.element, f"{name}[{i}]", node) for i in range(given.size))
-        elements = tuple(each for each in made if not isinstance(each, operands.Stack | operands.HeaderValue | operands.Text))
+        elements = tuple(
+            each
+            for each in made
+            if not isinstance(each, operands.Stack | operands.HeaderValue | operands.Text)
+        )
         if not elements or isinstance(elements[0], operands.Struct | operands.Scalar):
             return operands.Stack(elements, (), given)
         cursor = len({each.cursor for each in self.stacks})
@@ -191,7 +200,11 @@ class Storage:
 
     def field_of(self, header: operands.Header, name: str, node: tree.Node) -> operands.Operand:
         """Return a field of a header, a struct if the field is one."""
-        index = header.reference if isinstance(header.reference, int) else self.stacks[header.reference.stack].headers[0]
+        index = (
+            header.reference
+            if isinstance(header.reference, int)
+            else self.stacks[header.reference.stack].headers[0]
+        )
         found = fields_of(types.base_of(header.type), self._facts)[name]
         return self._field(header, index, name, found, node)
 
@@ -200,7 +213,9 @@ class Storage:
     ) -> operands.Operand:
         if types.is_struct(types.base_of(given)):
             inner = fields_of(types.base_of(given), self._facts)
-            parts = {key: self._field(header, index, f"{name}.{key}", each, node) for key, each in inner.items()}
+            parts = {
+                key: self._field(header, index, f"{name}.{key}", each, node) for key, each in inner.items()
+            }
             return operands.Struct(parts, given)
         position = next(i for i, each in enumerate(self.layouts[index].fields) if each.name == name)
         if isinstance(header.reference, int):

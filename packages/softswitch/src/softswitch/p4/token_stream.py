@@ -11,12 +11,69 @@ from softswitch.p4.lexer import Kind, Token
 MAX_NESTING = 200
 """Nested expressions, types and statements; Python's stack would end at some 1,000."""
 KEYWORDS = frozenset(
-    """abstract action apply bit bool break const continue control default else enum error exit extern false for
-    header header_union if in inout int match_kind out package parser return select state string struct switch
-    table this transition true tuple type typedef value_set varbit void _""".split()
+    [
+        "abstract",
+        "action",
+        "apply",
+        "bit",
+        "bool",
+        "break",
+        "const",
+        "continue",
+        "control",
+        "default",
+        "else",
+        "enum",
+        "error",
+        "exit",
+        "extern",
+        "false",
+        "for",
+        "header",
+        "header_union",
+        "if",
+        "in",
+        "inout",
+        "int",
+        "match_kind",
+        "out",
+        "package",
+        "parser",
+        "return",
+        "select",
+        "state",
+        "string",
+        "struct",
+        "switch",
+        "table",
+        "this",
+        "transition",
+        "true",
+        "tuple",
+        "type",
+        "typedef",
+        "value_set",
+        "varbit",
+        "void",
+        "_",
+    ]
 )
 _NAMES_TOO = frozenset(
-    "action actions apply entries key state type list match_kind priority table select pragma".split()
+    [
+        "action",
+        "actions",
+        "apply",
+        "entries",
+        "key",
+        "state",
+        "type",
+        "list",
+        "match_kind",
+        "priority",
+        "table",
+        "select",
+        "pragma",
+    ]
 )
 """Keywords that the grammar takes as names where a name must stand."""
 
@@ -139,7 +196,9 @@ class TokenStream:
         while True:
             token = self.advance()
             if token.kind is Kind.END:
-                raise SourceError(opening.position, f"expected a bracket that closes `{opening.text}`, there is none")
+                raise SourceError(
+                    opening.position, f"expected a bracket that closes `{opening.text}`, there is none"
+                )
             if token.kind is not Kind.STRING:
                 depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
             if depth == 0:

@@ -43,7 +43,8 @@ class TypeResolver:
         if same:
             place = same[0].position if isinstance(same[0], tree.Declaration) else ""
             self.sources.error(
-                declaration.position, f"expected one declaration of `{declaration.name}` here, another is at {place}"
+                declaration.position,
+                f"expected one declaration of `{declaration.name}` here, another is at {place}",
             )
             return
         others.append(declaration)
@@ -86,7 +87,9 @@ class TypeResolver:
                     return self._limited(types.Tuple(resolved), node)
                 if base.name == "list" and not base.is_global:
                     if len(resolved) != 1:
-                        raise SourceError(node.position, f"expected one type argument of list, got {len(resolved)}")
+                        raise SourceError(
+                            node.position, f"expected one type argument of list, got {len(resolved)}"
+                        )
                     return self._limited(types.List(resolved[0]), node)
                 return self._limited(self._named(base, scope, resolved), node)
             case tree.StackType(element=element, size=size):

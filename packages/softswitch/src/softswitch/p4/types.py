@@ -165,7 +165,9 @@ class StructValue:
     elements: tuple[Type, ...]
 
     def __str__(self) -> str:
-        return "struct {" + ", ".join(f"{t} {n}" for n, t in zip(self.names, self.elements, strict=True)) + "}"
+        return (
+            "struct {" + ", ".join(f"{t} {n}" for n, t in zip(self.names, self.elements, strict=True)) + "}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

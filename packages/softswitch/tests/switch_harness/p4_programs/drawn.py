@@ -95,7 +95,9 @@ class ProgramDrawer(StatementDrawer):
             structs.append(Record(f"s{i}_t", False, tuple(fields)))
             lines += self._declared(structs[-1])
         first, second = self._field_kind(structs), self._field_kind(structs)
-        generic = Record(f"pair_t<{first.text}, {second.text}>", False, (("a", first), ("b", second), ("c", first)))
+        generic = Record(
+            f"pair_t<{first.text}, {second.text}>", False, (("a", first), ("b", second), ("c", first))
+        )
         lines.append("struct pair_t<A, B> { A a; B b; A c; }")
         structs.append(generic)
         self.records = [*structs, *self.headers, self._inner]
@@ -253,7 +255,11 @@ class ProgramDrawer(StatementDrawer):
         else:
             lines.append(f"        transition select({key}) {{")
             lines += [f"            {low}: {state};" for low, state in self._cases(8)]
-        lines += [f"            default: {self.pick(['accept', 'with_b', 'elements', 'sub_b'])};", "        }", "    }"]
+        lines += [
+            f"            default: {self.pick(['accept', 'with_b', 'elements', 'sub_b'])};",
+            "        }",
+            "    }",
+        ]
         after_b = inner.inner()
         after_b.add("hdr.a", self.headers[0])
         after_b.add("hdr.b", self.headers[1])
@@ -314,7 +320,9 @@ class ProgramDrawer(StatementDrawer):
         singles = [each.name for each in scope.controls if each.is_single]
         inner.controls = list(scope.controls)
         body = self._defined(parameters, inner) + self.block(inner, 4, 2)
-        is_single = any("table" in line for line in lines) or any(each in line for each in singles for line in body)
+        is_single = any("table" in line for line in lines) or any(
+            each in line for each in singles for line in body
+        )
         made = Function(f"{name}.apply", parameters, None, is_single)
         if is_constructed:
             self._constructed.append(made)
@@ -322,7 +330,11 @@ class ProgramDrawer(StatementDrawer):
             scope.controls = [*scope.controls, made]
         text = self._parameter_text(parameters)
         constructor = "(bit<8> n)" if is_constructed else ""
-        return [f"control {name}({text}){constructor} {{", *self._body([*lines, "apply {", *self._body(body), "}"]), "}"]
+        return [
+            f"control {name}({text}){constructor} {{",
+            *self._body([*lines, "apply {", *self._body(body), "}"]),
+            "}",
+        ]
 
     def _tables(self, scope: Scope) -> list[str]:
         lines: list[str] = []
@@ -350,7 +362,9 @@ class ProgramDrawer(StatementDrawer):
             match_kind = self.pick(["exact", "ternary", "range"])
             if not isinstance(kind, Bits) or kind.is_signed:
                 match_kind = "exact"
-            keys.append((text, kind, "lpm" if i == 0 and match_kind != "exact" and self.chance(20) else match_kind))
+            keys.append(
+                (text, kind, "lpm" if i == 0 and match_kind != "exact" and self.chance(20) else match_kind)
+            )
         lines = [f"table {name} {{", "    key = {"]
         lines += [
             f'        {text}: {match_kind} @name("k{i}");' for i, (text, _, match_kind) in enumerate(keys)

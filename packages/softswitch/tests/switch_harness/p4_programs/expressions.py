@@ -307,9 +307,7 @@ class ExpressionDrawer(Chooser):
             arguments = [f"{name} = {text}" for name, text in zip(names, arguments, strict=True)]
         return Text(f"{function.name}({', '.join(arguments)})")
 
-    def target(
-        self, kind: Kind, scope: Scope, has_slices: bool = True, can_call: bool = True
-    ) -> str | None:
+    def target(self, kind: Kind, scope: Scope, has_slices: bool = True, can_call: bool = True) -> str | None:
         """Return a variable, or bits of one, to assign a value to."""
         if isinstance(kind, Bits) and not kind.is_signed and has_slices and self.chance(15):
             wide = [

@@ -98,7 +98,9 @@ class StatementDrawer(ExpressionDrawer):
         return [f"{text} = {self.text(target.kind, scope, 2)};"]
 
     def _formula(self, scope: Scope, depth: int) -> list[str]:
-        targets = [v for v in scope.variables if v.is_writable and isinstance(v.kind, Bits) and v.kind.width > 1]
+        targets = [
+            v for v in scope.variables if v.is_writable and isinstance(v.kind, Bits) and v.kind.width > 1
+        ]
         if not targets:
             return []
         target = self.pick(targets)
@@ -108,7 +110,9 @@ class StatementDrawer(ExpressionDrawer):
             sides = [self.formula(target.kind, scope, 2).text for _ in range(2)]
             if self.chance(50):
                 # Bits bind tighter than comparisons.
-                condition = f"{OPEN}{sides[0]}{CLOSE} {order} {OPEN}{sides[1]}{CLOSE} && {self.text(BOOL, scope, 0)}"
+                condition = (
+                    f"{OPEN}{sides[0]}{CLOSE} {order} {OPEN}{sides[1]}{CLOSE} && {self.text(BOOL, scope, 0)}"
+                )
                 return [f"if ({condition}) {{ {target.text} = {self.text(target.kind, scope, 0)}; }}"]
         return [f"{target.text} = {self.formula(target.kind, scope, 4).text};"]
 
@@ -234,7 +238,9 @@ class StatementDrawer(ExpressionDrawer):
         update = self.pick([f"{name} = {name} + 1", f"{name} += 1"])
         if scope.place == "action" and self.chance(30):
             # Loops of actions may depend on the packet.
-            last = f"(bit<{kind.width}>)({self.text(Bits(8), scope, 1)})[{integer(1, None)}:{integer(0, None)}]"
+            last = (
+                f"(bit<{kind.width}>)({self.text(Bits(8), scope, 1)})[{integer(1, None)}:{integer(0, None)}]"
+            )
         head = f"for ({kind.text} {name} = {integer(self.below(2), None)}; {name} < {last}; {update}) {{"
         return [head, *self._indented(inner, 3, depth), "}"]
 

@@ -165,5 +165,7 @@ def test_a_lookahead_needs_all_of_its_header_in_the_packet(tmp_path: Path) -> No
     text = _PROGRAM.format(declarations="", locals="", body="")
     file.write_text(text.replace("packet.extract(hdr.f); transition accept; }", states))
     pipeline = InterpretedPipeline(compile_file(file).program)
-    sent = [pipeline.process(1, bytes.fromhex(frame), 0, 0)[0].frame.hex() for frame in ("01020304", "010203")]
+    sent = [
+        pipeline.process(1, bytes.fromhex(frame), 0, 0)[0].frame.hex() for frame in ("01020304", "010203")
+    ]
     assert sent == ["020304", "010203"]
