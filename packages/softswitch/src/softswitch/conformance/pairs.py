@@ -17,8 +17,8 @@ class Pair(NamedTuple):
 def pairs_in(programs: Iterable[Path], vectors: Iterable[Path]) -> tuple[list[Pair], list[Path]]:
     """Return the pairs, matched by name, and the STF files without a program.
 
-    `NAME.stf` and `NAME.CASE.stf` belong to `NAME.json`, else to `NAME.p4`, or to `FOLDER-NAME.json` if programs of several
-    folders were compiled into one folder. Raises ConformanceError if a folder does not exist.
+    `NAME.stf` and `NAME.CASE.stf` belong to `NAME.json`, else to `NAME.p4`, or to `FOLDER-NAME.json` if
+    programs of several folders were compiled into one folder. Raises ConformanceError if a folder is missing.
     """
     files = [
         path for folder in programs for path in (*_list_files(folder, "*.p4"), *_list_files(folder, "*.json"))

@@ -60,7 +60,7 @@ def negation(operand: ir.Expression) -> ir.Expression:
 def binary(
     operator: str, left: ir.Expression, right: ir.Expression, given: types.Type, node: tree.Node
 ) -> ir.Expression:
-    """Return the result, of the type `given`, of an operator on two numbers of that type; or of a comparison."""
+    """Return what an operator makes of two numbers of the type `given`, or what a comparison does."""
     if operator in ("&&", "||"):
         return logical(operator, left, right)
     if isinstance(left, ir.Constant) and isinstance(right, ir.Constant):

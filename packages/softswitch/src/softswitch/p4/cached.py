@@ -87,7 +87,7 @@ def _packed(made: CompiledProgram, sources: Sources) -> bytes:
 
 
 def _unpacked(entry: bytes) -> CompiledProgram | None:
-    """Return the program of an entry, or None if a file has changed, or one has come that would be taken first."""
+    """Return the program of an entry; None if a file has changed, or one would be taken before it now."""
     head, _, data = entry.partition(b"\n")
     known = json.loads(head)
     if any(Path(each).exists() for each in known["absent"]):

@@ -130,7 +130,8 @@ class CallChecker(ExpressionChecker):
         return types.INT
 
     def _direct(
-        self, call: tree.Call, found: tree.Control | tree.Parser, arguments: tuple[types.Type, ...], name: str,
+        self, call: tree.Call, found: tree.Control | tree.Parser, arguments: tuple[types.Type, ...],
+        name: str,
         scope: Scope,
     ) -> types.Type:  # fmt: skip
         """Check `Type.apply(...)`, which makes an instance and applies it."""
@@ -251,7 +252,7 @@ class CallChecker(ExpressionChecker):
             if parameter.direction in ("out", "inout"):
                 self.check_assignable(value)
                 if not unify(wanted, found, known, self.facts) or not unify(found, wanted, known, self.facts):
-                    text = f"expected a variable of type {wanted} for `{parameter.name}`, got one of type {found}"
+                    text = f"expected a variable of type {wanted} for `{parameter.name}`, got {found}"
                     raise SourceError(value.position, text)
             elif types.has_variables(wanted):
                 if not unify(wanted, found, known, self.facts):
@@ -263,7 +264,8 @@ class CallChecker(ExpressionChecker):
                 self.check_conversion(value, found, wanted)
 
     def construct(
-        self, node: tree.Call | tree.Instance, declaration: tree.Declaration, arguments: tuple[types.Type, ...],
+        self, node: tree.Call | tree.Instance, declaration: tree.Declaration,
+        arguments: tuple[types.Type, ...],
         given: list[tree.Argument], scope: Scope,
     ) -> types.Type:  # fmt: skip
         """Check the arguments of a constructor, and return the type of what it makes."""

@@ -272,7 +272,7 @@ class ExpressionChecker(TypeResolver):
         node: tree.Expression,
         wanted: types.Type | None = None,
     ) -> types.Type:
-        """Check two operands of one type, and return it; an integer without a width takes that of the other."""
+        """Check two operands of one type, and return it; one without a width takes that of the other."""
         left_type = _comparable(self.check_expression(left, scope, wanted))
         right_type = _comparable(self.check_expression(right, scope, wanted or left_type))
         for one, other in ((left, right_type), (right, left_type)):
@@ -399,7 +399,7 @@ class ExpressionChecker(TypeResolver):
             is_enum = isinstance(types.base_of(found), types.Enum)
             if is_enum and types.base_of(found).underlying is None:  # type: ignore[union-attr]  # as `is_enum` says
                 return False
-            return left.width == right.width or not (left.signed != right.signed)
+            return left.width == right.width or left.signed == right.signed
         if isinstance(left, types.Bits):
             return right == types.INT or (right == types.BOOL and left == types.Bits(1))
         if left == types.BOOL and right == types.INT:

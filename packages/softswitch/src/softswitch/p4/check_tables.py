@@ -60,11 +60,9 @@ class TableChecker(CallChecker):
         for name, each in table.properties.items():
             if name not in ("default_action", *_PRIORITIES):
                 found = self.check_expression(each.value, scope)
-                if name == "size" and not isinstance(each.value, tree.Name):
-                    if self.evaluator.value(each.value) is None or not types.is_numeric(found):
-                        raise SourceError(
-                            each.position, f"expected a constant number as the size, got {found}"
-                        )
+                is_number = self.evaluator.value(each.value) is not None and types.is_numeric(found)
+                if name == "size" and not isinstance(each.value, tree.Name) and not is_number:
+                    raise SourceError(each.position, f"expected a constant number as the size, got {found}")
 
     def _check_reference(self, reference: tree.ActionReference, scope: Scope) -> None:
         found = self.find(reference.name, scope, reference, reference.is_global)[0]

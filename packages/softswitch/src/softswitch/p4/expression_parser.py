@@ -8,8 +8,8 @@ from softswitch.p4.lexer import Kind, parse_integer
 from softswitch.p4.token_stream import TokenStream, describe
 
 _BINARY = {
-    "||": 1, "&&": 2, "==": 3, "!=": 3, "<": 4, ">": 4, "<=": 4, ">=": 4, "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8,
-    "++": 9, "+": 9, "-": 9, "|+|": 9, "|-|": 9, "*": 10, "/": 10, "%": 10,
+    "||": 1, "&&": 2, "==": 3, "!=": 3, "<": 4, ">": 4, "<=": 4, ">=": 4, "|": 5, "^": 6, "&": 7, "<<": 8,
+    ">>": 8, "++": 9, "+": 9, "-": 9, "|+|": 9, "|-|": 9, "*": 10, "/": 10, "%": 10,
 }  # fmt: skip
 _SHIFT = _BINARY[">>"]
 BASE_TYPES = ("bool", "int", "bit", "varbit", "error", "string", "void", "match_kind", "tuple", "list", "_")

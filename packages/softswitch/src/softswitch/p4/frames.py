@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 from softswitch import ir
 from softswitch.p4 import operands, tree, types
@@ -37,7 +37,7 @@ class Frame:
     """What has to be copied to arguments before an `exit`, the outermost call first."""
     depth: int = 0
     outer: ChainMap[tree.Declaration, object] | None = None
-    """The bindings of the control around, in which its actions see its variables; None in a control itself."""
+    """The bindings of the control around, whose variables its actions see; None in a control itself."""
     direct_meters: dict[object, ir.FieldRef] = field(default_factory=dict)
     """Where the direct meter of the table that runs this action stores its colour."""
 
@@ -64,3 +64,10 @@ class Frame:
             self.facts, self.body, self.owner, self.bindings, self.substitution, items, self.return_label,
             self.result, self.loops, self.copies_out, self.depth, self.outer, self.direct_meters,
         )  # fmt: skip
+
+
+def frame_bindings(
+    found: CallableObject, own: dict[tree.Declaration, object] | None = None
+) -> ChainMap[tree.Declaration, object]:
+    """Return the bindings with which the body of an instance begins: its own before those of the instance."""
+    return ChainMap({} if own is None else own, cast("dict[tree.Declaration, object]", found.bindings))

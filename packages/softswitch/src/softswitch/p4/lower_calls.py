@@ -9,7 +9,7 @@ from softswitch import ir
 from softswitch.p4 import operands, tree, types
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.flow import Call, Label, Leave, Part, Unit
-from softswitch.p4.frames import Frame
+from softswitch.p4.frames import Frame, frame_bindings
 from softswitch.p4.lower_expressions import has_effects
 from softswitch.p4.lower_externs import ExternLowering
 from softswitch.p4.lower_statements import assigned_declarations, has_index, mentioned_declarations
@@ -132,7 +132,8 @@ class CallLowering(ExternLowering):
             frame = frame.within(unit.items)
             frame.body = "action"
         inner = Frame(
-            frame.facts, frame.body, frame.owner, ChainMap({}, *outer.maps), frame.substitution, part.items, part.label,
+            frame.facts, frame.body, frame.owner, ChainMap({}, *outer.maps), frame.substitution, part.items,
+            part.label,
             copies_out=list(frame.copies_out), depth=frame.depth + 1, outer=outer,
             direct_meters=frame.direct_meters,
         )  # fmt: skip
@@ -187,7 +188,7 @@ class CallLowering(ExternLowering):
         declaration = found.declaration
         part = Part(Label(f"return of {declaration.name}"))
         inner = Frame(
-            frame.facts, frame.body, found, ChainMap({}, found.bindings), found.substitution, part.items, part.label,  # type: ignore[arg-type]  # values of both kinds
+            frame.facts, frame.body, found, frame_bindings(found), found.substitution, part.items, part.label,
             copies_out=list(frame.copies_out), depth=frame.depth + 1, direct_meters=frame.direct_meters,
         )  # fmt: skip
         # The call may name the parameters of the control's type.
@@ -283,7 +284,7 @@ class CallLowering(ExternLowering):
     ) -> tuple[list[Operand | None], dict[int, Operand], list[tree.Argument | None]]:
         """Evaluate arguments in the order in which they are written (specification, §6.8).
 
-        Returned are operands, copies of those of `inout` that calls after them could change, by their positions,
+        Returned are operands, copies of those of `inout` that calls after them could change, by positions,
         and arguments with the indices that they have now.
         """
         arguments = list(target.arguments)
@@ -298,10 +299,9 @@ class CallLowering(ExternLowering):
                 argument is not None
                 and argument.value is not None
                 and parameter.direction in ("out", "inout")
-            ):
-                if has_index(argument.value):
-                    pinned = self.pinned(argument.value, caller)
-                    arguments[i] = argument = tree.Argument(argument.position, argument.name, pinned)
+            ) and has_index(argument.value):
+                pinned = self.pinned(argument.value, caller)
+                arguments[i] = argument = tree.Argument(argument.position, argument.name, pinned)
             lowered[i] = operand = self._lower_argument(parameter, argument, substitution, caller, callee)
             later = [
                 each.value

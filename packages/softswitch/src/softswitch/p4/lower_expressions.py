@@ -89,7 +89,7 @@ class ExpressionLowering:
         return self.stored(operand, frame, expression)
 
     def stored(self, operand: Scalar, frame: Frame, node: tree.Node) -> ir.Expression:
-        """Return the expression of a scalar; bits of the packet are stored, as BMv2's expressions have none."""
+        """Return the expression of a scalar; bits of the packet are stored: BMv2's expressions have none."""
         if isinstance(operand.expression, ir.Lookahead):
             return self.saved(operand, frame, node)
         return operand.expression

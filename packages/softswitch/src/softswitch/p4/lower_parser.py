@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -12,7 +11,7 @@ from softswitch import ir
 from softswitch.p4 import arithmetic, operands, tree, types
 from softswitch.p4.diagnostics import NOWHERE, SourceError
 from softswitch.p4.flow import Apply, Branch, Call, Item, Label, Leave, Loop, Part, Step
-from softswitch.p4.frames import Frame
+from softswitch.p4.frames import Frame, frame_bindings
 from softswitch.p4.lower_tables import TableLowering, expanded_keys
 from softswitch.p4.objects import CallableObject, control_plane_name
 from softswitch.p4.operands import Operand, Scalar
@@ -118,7 +117,7 @@ class ParserLowering(TableLowering):
         return candidate
 
     def _fill(self, index: int, name: str, items: list[Item], ending: Ending) -> None:
-        """Make the state at a position of items and an ending; what branches within becomes further states."""
+        """Make the state at a position of items and an ending; branches within become further states."""
         operations, ending = self._split(items, name, ending)
         self._set_state(index, name, operations, ending)
 
@@ -318,7 +317,7 @@ class ParserLowering(TableLowering):
         raise SourceError(call.position, "expected a header, or the next element of a stack, to extract")
 
     def _ahead(self, given: types.Type, offset: int, frame: Frame, call: tree.Call) -> tuple[Operand, int]:
-        """Return a value whose parts follow in the packet, `offset` bits after its position, and where it ends."""
+        """Return a value that is in the packet, `offset` bits after its position, and where it ends."""
         base = types.base_of(given)
         if not isinstance(base, types.Struct | types.Tuple | types.Stack):
             width = self.storage.field_type(given, "", call).width
@@ -335,7 +334,8 @@ class ParserLowering(TableLowering):
 
     def parser_frame(self, found: CallableObject, bindings: dict[tree.Declaration, object]) -> Frame:
         return Frame(
-            self.facts, "parser", found, ChainMap(bindings, found.bindings), found.substitution, [], Label("parser"),  # type: ignore[arg-type]  # values of both kinds
+            self.facts, "parser", found, frame_bindings(found, bindings), found.substitution, [],
+            Label("parser"),
         )  # fmt: skip
 
 

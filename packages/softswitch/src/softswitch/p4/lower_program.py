@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from dataclasses import dataclass
 
 from softswitch import ir
@@ -10,7 +9,7 @@ from softswitch.p4 import arithmetic, operands, tree, types
 from softswitch.p4.constants import MemberValue
 from softswitch.p4.diagnostics import NOWHERE, SourceError
 from softswitch.p4.flow import Item, Label, Part, Step
-from softswitch.p4.frames import Frame
+from softswitch.p4.frames import Frame, frame_bindings
 from softswitch.p4.graph import GraphBuilder
 from softswitch.p4.lower_externs import number_of
 from softswitch.p4.lower_parser import ParserLowering
@@ -62,17 +61,21 @@ class ProgramLowering(ParserLowering):
         layouts = self.storage.layouts
         pad_metadata(layouts)
         made = ir.Program(
-            headers=self.storage.finish(), stacks=tuple(self.storage.stacks), unions=tuple(self.storage.unions),
+            headers=self.storage.finish(), stacks=tuple(self.storage.stacks),
+            unions=tuple(self.storage.unions),
             errors={name: i for i, name in enumerate(self.facts.errors)},
             parser=tuple(state for state in self.states if state is not None), start_state=start,
-            value_sets=self.finished_value_sets(), verify=verify, actions=tuple(self.actions), ingress=ingress,
-            egress=egress, update=update, deparser_body=deparser_body, deparser=tuple(self.emitted),
+            value_sets=self.finished_value_sets(), verify=verify, actions=tuple(self.actions),
+            ingress=ingress, egress=egress, update=update, deparser_body=deparser_body,
+            deparser=tuple(self.emitted),
             counters=tuple(ir.Counter(each.path, each.integer("size")) for each in self.counters),
             meters=tuple(
-                ir.Meter(each.path, each.integer("size"), counts_bytes=_counts_bytes(each)) for each in self.meters
+                ir.Meter(each.path, each.integer("size"), counts_bytes=_counts_bytes(each))
+                for each in self.meters
             ),
             registers=tuple(
-                ir.Register(each.path, each.integer("size"), self.register_width(each)) for each in self.registers
+                ir.Register(each.path, each.integer("size"), self.register_width(each))
+                for each in self.registers
             ),
             profiles=self._finished_profiles(), calculations=tuple(self.calculations),
             field_lists=tuple(self.field_lists), digests=tuple(self.digests), messages=tuple(self.messages),
@@ -147,7 +150,7 @@ class ProgramLowering(ParserLowering):
         return dict(zip(found.declaration.parameters, values, strict=True))
 
     def _frame(self, found: CallableObject, values: list[Operand | None], body: str) -> Frame:
-        bindings: ChainMap[tree.Declaration, object] = ChainMap(self._bound(found, values), found.bindings)  # type: ignore[arg-type]  # values of both kinds
+        bindings = frame_bindings(found, self._bound(found, values))
         return Frame(self.facts, body, found, bindings, found.substitution, [], Label("return"))  # type: ignore[arg-type]  # one of the names
 
     def plain_enums(self) -> list[tree.Enum]:

@@ -427,7 +427,7 @@ class StatementLowering(ExpressionLowering):
         if frame.body != "action":
             raise SourceError(
                 statement.position,
-                "expected a loop whose repetitions are known when compiling: a constant start, condition and step",
+                "expected a loop whose repetitions are known: a constant start, condition and step",
             )
         self._loop(statement, frame)
 

@@ -240,7 +240,8 @@ class TableLowering(CallLowering):
         part = Part(Label(f"return of {declaration.name}"))
         outer = frame.control_bindings
         inner = Frame(
-            frame.facts, "action", frame.owner, ChainMap({}, *outer.maps), frame.substitution, part.items, part.label,
+            frame.facts, "action", frame.owner, ChainMap({}, *outer.maps), frame.substitution, part.items,
+            part.label,
             copies_out=list(frame.copies_out), depth=frame.depth + 1, outer=outer,
             direct_meters={meter[0]: meter[1].target} if meter else {},
         )  # fmt: skip

@@ -128,7 +128,8 @@ class Elaborator:
         raise SourceError(node.position, "expected an instance of an extern, a control or a parser")
 
     def callable(
-        self, declaration: tree.Control | tree.Parser, path: str, substitution: dict[types.Variable, types.Type],
+        self, declaration: tree.Control | tree.Parser, path: str,
+        substitution: dict[types.Variable, types.Type],
         bindings: dict[tree.Declaration, Value | Object], node: tree.Node,
     ) -> CallableObject:  # fmt: skip
         made = CallableObject(declaration, path, substitution, {**self.globals, **bindings}, node)
@@ -140,7 +141,8 @@ class Elaborator:
 
     def _argument(
         self, expression: tree.Expression, evaluator: Evaluator, path: str,
-        bindings: dict[tree.Declaration, Value | Object], substitution: types.Substitution, wanted: types.Type,
+        bindings: dict[tree.Declaration, Value | Object], substitution: types.Substitution,
+        wanted: types.Type,
     ) -> Value | Object:  # fmt: skip
         """Return the value of a constructor's argument: a constant, or an object."""
         if isinstance(expression, tree.Name):
@@ -150,11 +152,11 @@ class Elaborator:
             )
             if isinstance(bound, Object):
                 return bound
-        if isinstance(expression, tree.Call) and (target := self._facts.calls.get(expression)) is not None:
-            if target.kind == "constructor" and target.declaration is not None:
-                name = target.declaration.name
-                inner = f"{path}.{name}" if path else name
-                return self._construct(expression, target, inner, path, bindings, substitution, [])
+        target = self._facts.calls.get(expression)
+        if target is not None and target.kind == "constructor" and target.declaration is not None:
+            name = target.declaration.name
+            inner = f"{path}.{name}" if path else name
+            return self._construct(expression, target, inner, path, bindings, substitution, [])
         value = evaluator.convert(evaluator.value(expression), wanted)
         if value is None:
             raise SourceError(

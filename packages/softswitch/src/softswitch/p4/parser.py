@@ -10,7 +10,8 @@ from softswitch.p4.lexer import Kind, Token
 from softswitch.p4.statement_parser import StatementParser
 
 _DECLARATIONS = (
-    "action", "const", "control", "enum", "error", "extern", "header", "header_union", "match_kind", "package",
+    "action", "const", "control", "enum", "error", "extern", "header", "header_union", "match_kind",
+    "package",
     "parser", "struct", "type", "typedef",
 )  # fmt: skip
 

@@ -18,7 +18,7 @@ TargetKind = Literal[
 
 @dataclass(slots=True)
 class Scope:
-    """Names of one block, within those of its parent; functions of one name may differ in their parameters."""
+    """Names of one block, within those of its parent; functions of one name may differ in parameters."""
 
     parent: Scope | None = None
     names: dict[str, list[Entity]] = field(default_factory=dict)

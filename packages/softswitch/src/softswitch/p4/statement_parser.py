@@ -125,7 +125,7 @@ class StatementParser(ExpressionParser):
         return tree.Variable(position, name.text, annotations, variable_type, initial)
 
     def _for_in(self, position: Position, annotations: tree.Annotations) -> tree.ForIn | None:
-        """Parse the head `type name in collection)` and the body, or nothing if the tokens are another loop."""
+        """Parse the head `type name in collection)` and the body, or nothing if it is another loop."""
         start = self.index
         loop_type = None
         self.annotations()

@@ -136,7 +136,7 @@ class Storage:
             padding = 8 - bits % 8
             raise SourceError(
                 node.position,
-                f"expected a header of whole bytes, {given} has {bits} bits; {padding} more fill the last byte",
+                f"expected a header of whole bytes, {given} has {bits} bits: add {padding} to fill the last",
             )
         if varbits and sum(each.width for each in fields[: fields.index(varbits[0])]) % 8:
             raise SourceError(node.position, f"expected the varbit field of {given} to begin at a whole byte")

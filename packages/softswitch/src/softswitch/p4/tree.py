@@ -234,8 +234,8 @@ class Range(Node):
 
 
 Expression = (
-    Integer | Boolean | String | Name | Member | TypeReference | Index | Slice | Unary | Binary | Ternary | Cast
-    | Call | ListExpression | StructExpression | InvalidHeader | Default | Mask | Range
+    Integer | Boolean | String | Name | Member | TypeReference | Index | Slice | Unary | Binary | Ternary
+    | Cast | Call | ListExpression | StructExpression | InvalidHeader | Default | Mask | Range
 )  # fmt: skip
 
 
@@ -412,7 +412,7 @@ class Names(Declaration):
 
 @dataclass(slots=True, eq=False)
 class Function(Declaration):
-    """A function, a method or a constructor of an extern (without a return type), without a body if extern."""
+    """A function, a method, or a constructor, which has no return type; without a body if it is extern."""
 
     type_parameters: list[str]
     return_type: TypeNode | None
@@ -532,8 +532,8 @@ class Package(Declaration):
 
 
 Statement = (
-    Assignment | CallStatement | Conditional | Block | Return | Exit | Empty | Break | Continue | Switch | For | ForIn
-    | Declaration
+    Assignment | CallStatement | Conditional | Block | Return | Exit | Empty | Break | Continue | Switch | For
+    | ForIn | Declaration
 )  # fmt: skip
 
 

@@ -181,8 +181,8 @@ class Set:
 
 
 Type = (
-    Bits | Varbit | Simple | Variable | Struct | Tuple | List | Stack | Enum | New | Object | Named | ApplyResult
-    | ActionRun | StructValue | Set
+    Bits | Varbit | Simple | Variable | Struct | Tuple | List | Stack | Enum | New | Object | Named
+    | ApplyResult | ActionRun | StructValue | Set
 )  # fmt: skip
 Substitution = Mapping[Variable, Type]
 

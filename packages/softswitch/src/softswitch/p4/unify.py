@@ -1,4 +1,4 @@
-"""Inference of type arguments: what the parameters of a generic declaration must be (specification, §8.26)."""
+"""Inference of type arguments: what the parameters of a generic declaration must be (§8.26)."""
 
 from __future__ import annotations
 
