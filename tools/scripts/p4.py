@@ -18,10 +18,9 @@ from functools import partial
 from pathlib import Path
 
 from controller.sizes import CALLERS
+from foundation.checkout import ROOT
 from foundation.designs.programs import (
-    COMPILED,
     DEFINITIONS,
-    ROOT,
     P4Error,
     P4Program,
     definitions_of,
@@ -30,7 +29,7 @@ from foundation.designs.programs import (
     refresh,
     trees,
 )
-from foundation.designs.sources import mark_compiled, newest_source_ns
+from foundation.designs.sources import COMPILED, mark_compiled, newest_source_ns
 from foundation.errors import HotlineError
 
 _SWITCH = ROOT / "packages" / "softswitch"

@@ -11,7 +11,8 @@ import pytest
 from controller.designs import check_rows
 from controller.sizes import CALLERS
 from controller.tables import WorkerRow
-from foundation.designs.programs import ROOT, P4Program, compiled, included_by, programs_of, trees
+from foundation.checkout import ROOT
+from foundation.designs.programs import P4Program, compiled, included_by, programs_of, trees
 from foundation.designs.registry import DesignError
 from foundation.designs.registry import design as find_design
 from foundation.protocol.header import WINDOW_BITS, Op

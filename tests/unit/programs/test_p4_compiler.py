@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from foundation.designs.programs import P4Program
+from foundation.designs.programs import P4Error, P4Program
 from switch_harness.wording import says
 from tools.scripts import p4
 
@@ -82,6 +82,6 @@ def test_the_error_of_p4c_names_the_program_and_its_exit_status(
     monkeypatch.setenv("P4C", str(install(tmp_path, "p4c-bm2-ss", status=7)))
     compiler = p4.find_p4c()
     assert compiler is not None
-    with pytest.raises(p4.P4Error) as error:
+    with pytest.raises(P4Error) as error:
         p4.compile_by_p4c(compiler, project)
     assert says(str(error.value), "7", "designs/sum.p4")

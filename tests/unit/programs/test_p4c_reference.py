@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from foundation.designs.programs import programs_of, trees
+from foundation.protocol.header import LANES
 from softswitch import ir
 from softswitch.errors import SwitchError
 from softswitch.interpreter import InterpretedPipeline
@@ -18,7 +19,6 @@ from softswitch.pipeline import ControlPlane
 from switch_harness.effort import steps
 from switch_harness.likely import Palette, PathFrames
 from switch_harness.state import StateDrawer, Write
-from tests.harness import testnet
 from tests.unit.programs.test_alike import compare
 
 REFERENCES = Path(__file__).parents[2] / "programs" / "p4c"
@@ -113,5 +113,6 @@ def state_of(pipeline: ControlPlane) -> dict[str, object]:
 
 @pytest.mark.parametrize("name", ["hotset", "hotline_64"])
 def test_the_hotset_program_serves_requests_as_the_reference(name: str) -> None:
-    lanes = 64 if name == "hotline_64" else testnet.LANES
-    compare(Random(name), *map(InterpretedPipeline, (reference(name), ours(name))), steps(150), lanes)
+    lanes = 64 if name == "hotline_64" else LANES
+    oracle, pipeline = InterpretedPipeline(reference(name)), InterpretedPipeline(ours(name))
+    compare(Random(name), oracle, pipeline, steps(150), lanes)
