@@ -41,9 +41,9 @@ from foundation.designs.registry import (
     DEFAULT_OPTIMISING_DESIGN,
     NAMES,
     DesignError,
+    described_design,
     no_optimiser_message,
 )
-from foundation.designs.registry import design as find_design
 from foundation.logs.access.block import MAX_BAD, SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.optimisers import Optimiser
@@ -215,7 +215,7 @@ class Config(RunSettings):
 
     @property
     def is_lockstep(self) -> bool:
-        return find_design(self.design).is_lockstep
+        return described_design(self.design).is_lockstep
 
     @property
     def jobs_per_switch(self) -> int:
@@ -313,7 +313,7 @@ class Config(RunSettings):
     @classmethod
     def _check_design(cls, name: str) -> str:
         try:
-            find_design(name)
+            described_design(name)
         except DesignError as error:
             raise ValueError(str(error)) from None
         return name
@@ -369,7 +369,7 @@ class Config(RunSettings):
         if self.workload.hot_parameters >= self.workload.parameters:
             expected = f"less than its parameters ({self.workload.parameters:,})"
             raise ValueError(f"workload.hot_parameters ({self.workload.hot_parameters:,}) must be {expected}")
-        if self.recovery != Recovery() and not find_design(self.design).is_durable:
+        if self.recovery != Recovery() and not described_design(self.design).is_durable:
             raise ValueError(
                 f"recovery and design {self.design}: its servers keep no journal, and its workers no replay "
                 "log; leave recovery out"
@@ -428,8 +428,8 @@ class Config(RunSettings):
 
     def _check_rows(self, setting: str, name: str) -> None:
         """Raise `ValueError` if the design or a script takes no rows of more than one value."""
-        if not find_design(self.design).has_rows:
-            names = ", ".join(name for name in NAMES if find_design(name).has_rows)
+        if not described_design(self.design).has_rows:
+            names = ", ".join(name for name in NAMES if described_design(name).has_rows)
             raise ValueError(
                 f"{setting} and design {self.design}: its packets have no rows; expected design "
                 f"{names}, or no {name}"
@@ -448,7 +448,7 @@ class Config(RunSettings):
             self._check_rule()
 
     def _check_rule(self) -> None:
-        if find_design(self.design).preparation is None:
+        if described_design(self.design).preparation is None:
             raise ValueError(
                 f"rule ({self.rule}) and design {self.design}: its switch holds no chosen parameters; leave "
                 "rule out"
@@ -467,7 +467,7 @@ class Config(RunSettings):
             raise ValueError(reason)
 
     def _check_optimiser(self, optimiser: Optimiser) -> None:
-        if not find_design(self.design).optimises:
+        if not described_design(self.design).optimises:
             raise ValueError(no_optimiser_message(self.design, str(optimiser)))
         if self.script is not None:
             raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from controller.sizes import SLOTS
-from foundation.designs.registry import DEFAULT, DesignError, design
+from foundation.designs.registry import DEFAULT, DesignError, described_design
 from foundation.logs.columns import CLOSED_LOOP
 from foundation.protocol.header import DIMS, LANES, padded_dim
 from foundation.protocol.rows import banks_of_row
@@ -138,7 +138,7 @@ def _is_true(value: object) -> bool:
 
 def _is_lockstep(name: object) -> bool:
     try:
-        return isinstance(name, str) and design(name).is_lockstep
+        return isinstance(name, str) and described_design(name).is_lockstep
     except DesignError:
         return False
 

@@ -33,7 +33,7 @@ from analysis.summary import Summary
 from analysis.verdict import Claim, Verdict
 from analysis.wording import Sentence, change_with_interval, plain
 from foundation.designs.interface import Arm
-from foundation.designs.registry import design
+from foundation.designs.registry import described_design
 from foundation.logs.columns import at_load
 from foundation.text import capital, pluralize
 
@@ -313,7 +313,7 @@ def _lockstep(summary: Summary, facts: ReportFacts) -> Iterator[str]:
             f"All workers have the sum of {summary.vector:,} values in {push_us / 1e3:,.1f} ms: "
             f"{_goodput(reference, facts)} values/s a worker."
         )
-    reference_design = design(reference.design)
+    reference_design = described_design(reference.design)
     yield f"{capital(reference_design.summary)}."
     for arm in summary.run_arms:
         if arm is not reference:

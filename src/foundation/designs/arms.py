@@ -6,20 +6,19 @@ from collections.abc import Iterable
 
 from foundation.designs.interface import Arm
 from foundation.designs.recorded import RecordedDesign, remembered
-from foundation.designs.registry import design as find
-from foundation.designs.registry import known_names
+from foundation.designs.registry import described_design, known_names
 from foundation.errors import HotlineError
 
 
 def arms_of(design: str) -> tuple[Arm, ...]:
     """Return the arms of a design, or those in the record of a run if the design is not installed."""
     recorded = _recorded(design)
-    return find(design).arms if recorded is None else tuple(each.arm() for each in recorded.arms)
+    return described_design(design).arms if recorded is None else tuple(each.arm() for each in recorded.arms)
 
 
 def is_lockstep(design: str) -> bool:
     recorded = _recorded(design)
-    return find(design).is_lockstep if recorded is None else recorded.is_lockstep
+    return described_design(design).is_lockstep if recorded is None else recorded.is_lockstep
 
 
 def _recorded(design: str) -> RecordedDesign | None:
@@ -46,7 +45,7 @@ def fault_arms(design: str) -> tuple[Arm, ...]:
 def all_arms() -> dict[str, Arm]:
     """Return the arms of the known designs by name, and then those of the designs of runs that were read."""
     known = known_names()
-    arms = [arm for design in known for arm in find(design).arms]
+    arms = [arm for design in known for arm in described_design(design).arms]
     arms_by_name = {arm.name: arm for arm in arms}
     if not len(arms_by_name) == len({arm.job for arm in arms}) == len(arms):
         raise ValueError(f"arms share a name or a job: {[(arm.name, arm.job) for arm in arms]}")

@@ -33,7 +33,17 @@ class DesignError(HotlineError):
 
 
 def design(name: str) -> Design:
-    """Return a design by name, or by the dotted name of a module with a `DESIGN`; raises `DesignError`."""
+    """Return a design with its program, which is compiled if its sources have changed.
+
+    The name may be the dotted name of a module with a `DESIGN`. Raises `DesignError` or `P4Error`.
+    """
+    found = described_design(name)
+    _compile_if_changed(found.program)
+    return found
+
+
+def described_design(name: str) -> Design:
+    """Return a design, whose program may be stale, or wrong P4, for uses of its arms; raises `DesignError`."""
     if name not in NAMES and "." not in name:
         raise DesignError(
             f"expected a design ({', '.join(NAMES)}), or a module's name with a dot, got {name!r}"
@@ -47,7 +57,6 @@ def design(name: str) -> Design:
         raise DesignError(f"{name!r} is no design: expected a `Design`, got {type(loaded_design).__name__}")
     if "." in name:
         _external_designs[name] = loaded_design
-    _compile_if_changed(loaded_design.program)
     return loaded_design
 
 
@@ -74,7 +83,7 @@ def _place_of(name: str) -> tuple[ModuleType, str]:
 
 
 def no_optimiser_message(name: str, optimiser: str) -> str:
-    optimising_names = ", ".join(design_name for design_name in NAMES if design(design_name).optimises)
+    optimising_names = ", ".join(each for each in NAMES if described_design(each).optimises)
     return (
         f"optimiser {optimiser}: design {name} can only add pushes; expected design "
         f"{optimising_names}, or no optimiser"

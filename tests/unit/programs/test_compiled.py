@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from experiment.config import load_config
+from experiment.requirements import RunKind, check_design
 from foundation.designs import programs, registry
+from foundation.designs.arms import arms_of
 from foundation.designs.interface import Design
 from foundation.designs.programs import (
     P4Error,
@@ -145,6 +148,22 @@ def test_the_cache_has_the_output_of_a_source_in_a_folder_that_cannot_be_written
     other = folder.parent / "other"
     folder.rename(other)
     assert described(other / "small.p4").program != found.program
+
+
+def test_arms_and_settings_are_read_while_a_program_has_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Help, status and reports of earlier runs need no program; a run is refused."""
+
+    def fail(_program: Path) -> None:
+        raise P4Error("hotset.p4 cannot be compiled")
+
+    monkeypatch.setattr(registry, "refresh_output", fail)
+    monkeypatch.setattr(registry, "is_current", lambda *_: False)
+    registry._compile_if_changed.cache_clear()
+    assert [arm.name for arm in arms_of("hotset")] and load_config([]).design == "hotset"
+    for find in (registry.design, lambda name: check_design(name, RunKind.REAL)):
+        with pytest.raises(P4Error):
+            find("hotset")
+    registry._compile_if_changed.cache_clear()
 
 
 def test_an_error_of_a_program_names_its_place_and_keeps_the_outputs(small: P4Program) -> None:
