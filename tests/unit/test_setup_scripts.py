@@ -12,10 +12,12 @@ import pytest
 from rich.console import Console
 
 from foundation.checkout import ROOT
+from foundation.designs.programs import P4Error
 from foundation.designs.registry import DEFAULT, NAMES
 from simulator.faults.matrix import DESIGNS
 from softswitch import set_up
 from switch_harness.wording import says
+from tools.scripts import compile as compile_script
 from tools.scripts.compile import PARTS, CompileError, Part, compile_all, packages_to_compile, parts_of_tests
 from tools.scripts.pip_install import Output, install
 
@@ -116,6 +118,18 @@ def test_set_up_compiles_the_programs_of_default_runs(monkeypatch: pytest.Monkey
         (programs / f"{name}.json", programs / f"{name}.p4info.txtpb") for name in (DEFAULT, "none")
     ]
     assert all(file.exists() for pair in given for file in pair)
+
+
+def test_a_mistake_in_p4_is_shown_with_the_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> int:
+        raise P4Error("small.p4 cannot be compiled\nsmall.p4:3:1: error: expected `;`")
+
+    monkeypatch.setattr(compile_script, "refresh_all", fail)
+    assert compile_script.main([]) == 1
+    shown = capsys.readouterr().err.splitlines()
+    assert shown == ["setup: small.p4 cannot be compiled", "small.p4:3:1: error: expected `;`"]
 
 
 ENTRY_POINTS = """

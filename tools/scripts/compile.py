@@ -149,7 +149,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         console.print(f"  {pluralize(refresh_all(), 'P4 program')} compiled")
         compile_all(parts_of_tests() if "test" in arguments else PARTS, console)
-    except (CompileError, P4Error) as error:
+    except P4Error as error:
+        console.print(f"setup: {error}", markup=False)
+        return 1
+    except CompileError as error:
         console.print(f"setup: cannot compile {error}", markup=False)
         return 1
     except KeyboardInterrupt:

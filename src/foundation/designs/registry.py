@@ -43,7 +43,7 @@ def design(name: str) -> Design:
 
 
 def described_design(name: str) -> Design:
-    """Return a design, whose program may be stale, or wrong P4, for uses of its arms; raises `DesignError`."""
+    """Return a design without compiling its program, for uses of its arms; raises `DesignError`."""
     if name not in NAMES and "." not in name:
         raise DesignError(
             f"expected a design ({', '.join(NAMES)}), or a module's name with a dot, got {name!r}"
