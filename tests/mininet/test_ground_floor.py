@@ -19,6 +19,7 @@ from switch_harness.wording import says
 from tests.harness.ground_floor import make_ground_floor
 from tests.mininet.run_topo import _PORTS, PATIENCE_S, record_of
 from tests.mininet.test_run_topo import SMALL_SCAPY
+from topologies.agent_launcher import AGENTS_LOG
 
 pytestmark = pytest.mark.mininet
 
@@ -52,6 +53,7 @@ def test_a_run_without_numba_measures_bmv2_with_agents_of_scapy(python: Path, tm
     assert {block["arm"] for block in record["blocks"]} == {"baseline", "offload"}
     assert record["agents"].keys() == {"scapy"} and {"llvmlite", "scipy"}.isdisjoint(record["versions"])
     assert "softswitch" in record["versions"]["bmv2"]
+    assert not (folder / "logs" / AGENTS_LOG).exists()  # there was no fork server
     # What the run leaves out is said where it is left out.
     assert says(done.stderr, "numba", "compiled agents", "fork server", "dedicated switch")
     assert says(done.stderr, "no report.html", "jinja2", "plotly")
