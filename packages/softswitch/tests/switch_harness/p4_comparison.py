@@ -7,6 +7,7 @@ from pathlib import Path
 
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
+from softswitch.ir import Masked, MatchKind
 from softswitch.p4 import tree
 from softswitch.p4.checker import check_program
 from softswitch.p4.compiler import compile_file
@@ -14,10 +15,11 @@ from softswitch.p4.diagnostics import Sources
 from softswitch.p4.parser import parse_program
 from softswitch.p4.preprocessor import Preprocessor
 from softswitch.p4.scopes import Facts
+from softswitch.pipeline import ActionCall, Change, EntryWrite
 from switch_harness.p4_interpreter import TreeSwitch
 from switch_harness.p4_programs import DrawnProgram
 
-FILLS = (0, 1, 2, 3)
+FILLS = range(20)
 """Fills of undefined values that are compared if the first two do as the compiled program does not."""
 
 Observed = tuple[list[list[tuple[int, bytes]]], dict[str, list[int]], dict[str, list[int]]]
@@ -79,12 +81,13 @@ def compare(drawn: DrawnProgram, folder: Path, counts: Counts, is_native: bool =
 
 
 def _of_tree(program: tree.Program, facts: Facts, fill: int, drawn: DrawnProgram) -> tuple[Observed, int]:
-    switch = TreeSwitch(program, facts, fill)
+    switch = TreeSwitch(program, facts, fill, drawn.entries)
     sent = [switch.process(port, frame) for port, frame in drawn.frames]
     return (sent, switch.registers, switch.counters), switch.fill.reads
 
 
 def _of_pipeline(pipeline: InterpretedPipeline | CompiledPipeline, drawn: DrawnProgram) -> Observed:
+    _add_entries(pipeline, drawn)
     sent = [
         [(each.port, bytes(each.frame)) for each in pipeline.process(port, frame, 0, 0)]
         for port, frame in drawn.frames
@@ -96,6 +99,23 @@ def _of_pipeline(pipeline: InterpretedPipeline | CompiledPipeline, drawn: DrawnP
         for each in program.counters
     }
     return sent, registers, counters
+
+
+def _add_entries(pipeline: InterpretedPipeline | CompiledPipeline, drawn: DrawnProgram) -> None:
+    for table in pipeline.program.tables.values():
+        names = [pipeline.program.actions[i].name for i in table.actions]
+        actions = {_last(name): name for name in names}
+        is_ordered = any(part.kind is MatchKind.TERNARY for part in table.key)
+        for entry in drawn.entries.get(_last(table.name), ()):
+            kinds = [part.kind for part in table.key]
+            key = tuple(
+                value if kind is MatchKind.EXACT else Masked(value, mask)
+                for kind, (value, mask) in zip(kinds, entry.keys, strict=True)
+            )
+            action = ActionCall(actions[entry.action], entry.data)
+            priority = entry.priority if is_ordered else 0
+            [error] = pipeline.tables.write([EntryWrite(Change.INSERT, table.name, key, action, priority)])
+            assert error is None, f"{table.name}: {error}"
 
 
 def _last(name: str) -> str:

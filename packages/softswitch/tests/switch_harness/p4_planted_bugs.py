@@ -1,4 +1,4 @@
-"""Bugs that are planted into the compiler of P4, to see whether the comparison with the syntax tree notices them.
+"""Bugs that are planted into the compiler of P4, to see whether comparisons with syntax trees notice them.
 
 python -m switch_harness.p4_planted_bugs        # each, with what noticed it
 python -m switch_harness.p4_planted_bugs 3 7    # some of them, by their numbers
@@ -7,19 +7,24 @@ python -m switch_harness.p4_planted_bugs 3 7    # some of them, by their numbers
 from __future__ import annotations
 
 import importlib.util
+import io
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
-from importlib.abc import MetaPathFinder, SourceLoader
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
-PROGRAMS = 250
-"""Drawn programs that are tried."""
+import pytest
+
+PROGRAMS = 120
+"""Drawn programs that are tried, before the unit tests are."""
 SIZE = 30
+UNIT_TESTS = Path(__file__).parents[1] / "unit" / "p4" / "test_semantics.py"
 _RECURSION_LIMIT = 20_000
 
 
@@ -66,8 +71,8 @@ BUGS = (
     ),
     PlantedBug(
         "check_expressions",
-        "right_type = _comparable(self.check_expression(right, scope, wanted or left_type))\n        if left_type == types.INT != right_type:",
-        "right_type = _comparable(self.check_expression(right, scope, wanted or left_type))\n        if False:",
+        "scope, wanted or left_type))\n        if left_type == types.INT != right_type:",
+        "scope, wanted or left_type))\n        if False:",
     ),
     PlantedBug(
         "constants",
@@ -84,7 +89,16 @@ BUGS = (
         "low = -(1 << (given.width - 1)) if given.signed else 0",
         "low = -(1 << given.width) if given.signed else 0",
     ),
-    PlantedBug("unify", "return declaration", "return declaration"),
+    PlantedBug(
+        "unify",
+        "case types.Bits(), types.Enum(underlying=underlying):\n            return underlying == wanted",
+        "case types.Bits(), types.Enum():\n            return False",
+    ),
+    PlantedBug(
+        "unify",
+        "return all([unify(left, right, known, facts) for left, right in zip(lefts, rights, strict=True)])",
+        "return any([unify(left, right, known, facts) for left, right in zip(lefts, rights, strict=True)])",
+    ),
     # Lowering of expressions and statements.
     PlantedBug(
         "lower_expressions",
@@ -192,46 +206,48 @@ BUGS = (
 )
 
 
-class _Mutator(MetaPathFinder, SourceLoader):
-    """Loads one module with a planted bug."""
+class _Loader(SourceFileLoader):
+    bug: PlantedBug
+
+    def get_data(self, path: str) -> bytes:
+        if path != self.path:
+            raise OSError(path)  # compiled code, which has no bug
+        text = Path(path).read_text()
+        if (count := text.count(self.bug.original)) != 1:
+            raise ValueError(f"expected one place with {self.bug.original!r} in {path}, got {count}")
+        return text.replace(self.bug.original, self.bug.mutated).encode()
+
+
+class _Finder(MetaPathFinder):
+    """Finds the one module with a planted bug."""
 
     def __init__(self, bug: PlantedBug) -> None:
-        self._bug, self._name = bug, f"softswitch.p4.{bug.module}"
-        self._file = ""
+        self._bug = bug
 
     def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name != self._name:
+        if fullname != f"softswitch.p4.{self._bug.module}":
             return None
-        found = PathFinder.find_spec(name, path, target)
+        found = PathFinder.find_spec(fullname, path, target)
         assert found is not None
         assert found.origin is not None
-        self._file = found.origin
-        return importlib.util.spec_from_file_location(name, found.origin, loader=self)  # type: ignore[arg-type]  # it is one
-
-    def get_filename(self, fullname: str) -> str:
-        return self._file
-
-    def get_data(self, path: str | bytes) -> bytes:
-        text = Path(str(path)).read_text()
-        if str(path) != self._file:
-            raise OSError(path)
-        count = text.count(self._bug.original)
-        if count != 1:
-            raise ValueError(f"expected one place with {self._bug.original!r} in {path}, got {count}")
-        return text.replace(self._bug.original, self._bug.mutated).encode()
+        loader = _Loader(fullname, found.origin)
+        loader.bug = self._bug
+        return importlib.util.spec_from_file_location(fullname, found.origin, loader=loader)
 
 
 def noticed_by(number: int) -> str:
     """Return what notices a bug, in a process of its own; empty if nothing does."""
     command = [sys.executable, "-m", "switch_harness.p4_planted_bugs", "--plant", str(number)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
-    return (found.stdout or f"error: {found.stderr[-300:]}").strip()
+    if found.returncode:
+        raise RuntimeError(f"expected to try the bug {number}: {found.stderr}")
+    return found.stdout.strip()
 
 
 def _notice(bug: PlantedBug) -> str:
-    sys.meta_path.insert(0, _Mutator(bug))
+    sys.meta_path.insert(0, _Finder(bug))
     sys.dont_write_bytecode = True
     sys.setrecursionlimit(_RECURSION_LIMIT)
     from switch_harness.p4_comparison import Counts, compare  # imported late, with the bug
@@ -245,7 +261,11 @@ def _notice(bug: PlantedBug) -> str:
                 return f"program {seed}: {type(error).__name__}: {str(error).partition(chr(10))[0][-150:]}"
         if found is not None:
             return f"program {seed}: {found[:150]}"
-    return ""
+    with redirect_stdout(io.StringIO()):
+        failed = pytest.main(
+            ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-W", "ignore", str(UNIT_TESTS)]
+        )
+    return "a unit test" if failed else ""
 
 
 def main(arguments: list[str]) -> None:

@@ -389,10 +389,13 @@ class StatementLowering(ExpressionLowering):
         assert isinstance(statement.value, tree.Member)
         assert isinstance(statement.value.base, tree.Call)
         applied = self.apply_table(statement.value.base, frame)
+        lowered: dict[tree.Block | None, list[Item]] = {}
         for i, case in enumerate(statement.cases):
-            items: list[Item] = []
             body = self._body_from(statement.cases, i)
-            self._into(body, frame, items)
+            if body not in lowered:  # several labels may share it
+                lowered[body] = []
+                self._into(body, frame, lowered[body])
+            items = lowered[body]
             if isinstance(case.label, tree.Default):
                 applied.other = items
             else:

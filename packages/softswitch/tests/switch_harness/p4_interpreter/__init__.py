@@ -4,5 +4,6 @@ It follows the specification of P4_16, version 1.2.5, and is what compiled progr
 """
 
 from switch_harness.p4_interpreter.switch import TreeSwitch
+from switch_harness.p4_interpreter.tables import TableEntry
 
-__all__ = ["TreeSwitch"]
+__all__ = ["TableEntry", "TreeSwitch"]

@@ -118,7 +118,7 @@ class Calls(Statements):
     # -- arguments
 
     def bind(self, target: Target, call: tree.Node, caller: Activation, inner: Activation) -> _Copies:
-        """Evaluate the arguments in the order in which they are written; return what is copied out to where."""
+        """Evaluate the arguments as they are written; return what is copied out, and to where."""
         written = call.arguments if isinstance(call, tree.Call) else []
         pairs = list(zip(target.parameters, target.arguments, strict=True))
         if written:

@@ -60,7 +60,7 @@ class Externs(Calls):
         declaration = target.declaration
         assert isinstance(declaration, tree.Extern)
         size = next((v for p, v in bindings.items() if p.name == "size" and isinstance(v, int)), 0)
-        element = types.UNKNOWN
+        element: types.Type = types.UNKNOWN
         if isinstance(target.type, types.Object) and target.type.arguments:
             element = types.substitute(target.type.arguments[0], known)
         name = node.name if isinstance(node, tree.Instance) else declaration.name
@@ -100,7 +100,7 @@ class Externs(Calls):
                 place = self.place(expression, activation)
             else:
                 given = found.element if name == "value" else types.Bits(32)
-                numbers[name] = int(self.scalar(expression, activation, given))  # type: ignore[arg-type]  # registers have numbers
+                numbers[name] = int(self.scalar(expression, activation, given))
         index = numbers.get("index", 0)
         match found.kind, target.name:
             case "register", "read":

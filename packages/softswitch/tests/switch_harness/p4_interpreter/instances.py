@@ -50,7 +50,7 @@ Bound = Storage | Instance | ExternInstance | PacketIn | PacketOut | Value
 
 @dataclass(slots=True, eq=False)
 class Activation:
-    """The names of one run of a control, parser, action or function; `outer` is that of its control or parser."""
+    """Names in one run of a control, parser, action or function; `outer` has those of the control around."""
 
     instance: Instance | None
     substitution: types.Substitution

@@ -105,7 +105,7 @@ class Operators(Expressions):
                 element = types.base_of(given)
                 assert isinstance(element, types.Stack)
                 pairs = zip(elements, others, strict=True)
-                return all([self.equal(a, b, element.element) for a, b in pairs])
+                return all([self.equal(values.load(a), values.load(b), element.element) for a, b in pairs])
         return self.defined(one, given) == self.defined(other, given)
 
     def _parts_equal(
@@ -122,13 +122,11 @@ class Operators(Expressions):
         value = self.evaluate(
             expression.operand, activation, wanted if isinstance(expression.operand, _LISTS) else None
         )
-        if isinstance(value, Struct | Header | Stack) or value is None:
-            return (
-                value
-                if value is not None or wanted == found
-                else self._cast_scalar(self.defined(None, found), wanted)
-            )
-        return self._cast_scalar(value, wanted)
+        if isinstance(value, Struct | Header | Stack):
+            return value
+        if value is None and wanted == found:
+            return None
+        return self._cast_scalar(self.defined(value, found), wanted)
 
     def _cast_scalar(self, value: int | bool | str, wanted: types.Type) -> Value:
         if types.base_of(wanted) == types.BOOL:

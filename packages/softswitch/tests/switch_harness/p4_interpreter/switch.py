@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from softswitch.p4 import tree, types
@@ -28,7 +29,7 @@ class TreeSwitch(Parsers):
 
     def __init__(
         self, program: tree.Program, facts: Facts, fill_seed: int = 0,
-        entries: dict[str, list[TableEntry]] | None = None,
+        entries: Mapping[str, Sequence[TableEntry]] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(facts, Fill(fill_seed))
         self.entries = entries or {}

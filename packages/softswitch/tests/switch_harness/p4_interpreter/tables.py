@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from softswitch.p4 import tree, types
@@ -27,7 +27,7 @@ class TableEntry:
 
 
 class Tables(Externs):
-    entries: dict[str, list[TableEntry]]
+    entries: Mapping[str, Sequence[TableEntry]]
     """Entries of the control plane, by the names of tables in the source."""
 
     def apply_table(self, call: tree.Call, activation: Activation) -> tuple[bool, str]:
@@ -92,7 +92,7 @@ class Tables(Externs):
             for entry in self.entries.get(table.name, [])
             if all(int(k) & mask == value & mask for k, (value, mask) in zip(keys, entry.keys, strict=True))
         ]
-        is_prefix = any(element.kind == "lpm" for element in table.key)
+        is_prefix = all(element.kind in ("exact", "lpm") for element in table.key)
 
         def rank(entry: TableEntry) -> int:
             return sum(mask.bit_count() for _, mask in entry.keys) if is_prefix else entry.priority

@@ -73,8 +73,9 @@ class Slice:
 
 
 Storage = Cell | Struct | Header | Stack
+Compound = Struct | Header | Stack
 Place = Storage | Slice
-Value = Scalar | Storage | None
+Value = Scalar | Compound | None
 
 
 @dataclass(slots=True)
@@ -93,7 +94,9 @@ class Fill:
         self.reads += 1
         if self.seed == 0 or width == 0:
             return 0
-        return (1 << width) - 1 if self.seed == 1 else self._random.getrandbits(width)
+        if self.seed == 1:
+            return (1 << width) - 1
+        return self._random.getrandbits(1 + self._random.randrange(width))  # often a small number
 
 
 def uninitialised(given: types.Type, facts: Facts, owner: Header | None = None) -> Storage:
@@ -181,7 +184,7 @@ def store(place: Place, value: Value) -> None:
         case Stack(elements), Stack(others):
             place.next_index = value.next_index
             for element, other in zip(elements, others, strict=True):
-                store(element, other)
+                store(element, load(other))
         case _:
             raise AssertionError(f"expected a value of the type of the place {place}, got {value}")
 

@@ -71,7 +71,7 @@ class Leaf:
     guard: str = ""
 
 
-def leaves(variable: Leaf, has_index: bool = True) -> list[Leaf]:
+def leaves(variable: Leaf) -> list[Leaf]:
     """Return a variable with all its parts."""
     found = [variable]
     match variable.kind:

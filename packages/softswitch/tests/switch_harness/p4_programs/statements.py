@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from switch_harness.p4_programs.expressions import WIDTHS, ExpressionDrawer
+from collections.abc import Callable
+
+from switch_harness.p4_programs.extern_statements import ExternStatementDrawer
 from switch_harness.p4_programs.kinds import (
     BOOL,
     Bits,
@@ -15,6 +17,7 @@ from switch_harness.p4_programs.kinds import (
     Table,
     Tuple,
 )
+from switch_harness.p4_programs.operands import WIDTHS, Binding
 from switch_harness.p4_programs.render import CLOSE, OPEN, integer
 
 _COMPOUND = ("+=", "-=", "*=", "&=", "|=", "^=", "|+|=", "|-|=", "<<=", ">>=")
@@ -22,7 +25,7 @@ _HIDING = 15
 """Percentage of variables that hide one of the same name."""
 
 
-class StatementDrawer(ExpressionDrawer):
+class StatementDrawer(ExternStatementDrawer):
     stack: Stack
     size: int
     """Statements that may still be drawn."""
@@ -49,6 +52,11 @@ class StatementDrawer(ExpressionDrawer):
             return Tuple(tuple(Bits(self.pick(WIDTHS)) for _ in range(1 + self.below(3))))
         return Bits(8) if self.chance(30) else Bits(self.pick(WIDTHS), self.chance(30))
 
+    def other_kind(self) -> Kind:
+        """Return a type that is compared, but no unsigned number."""
+        others: list[Kind] = [Bits(7, True), BOOL]
+        return self.pick([*others, *self.enums])
+
     def common_kind(self, scope: Scope) -> Kind:
         """Return the kind of a variable, so that there is something of it."""
         known = [v.kind for v in scope.variables if not isinstance(v.kind, Stack)]
@@ -71,16 +79,15 @@ class StatementDrawer(ExpressionDrawer):
         return lines
 
     def statement(self, scope: Scope, depth: int, declared: set[str]) -> list[str]:
-        ways = [
-            self._assignment, self._assignment, self._assignment, self._variable, self._compound, self._slice_assignment,
-            self._conditional, self._call_statement, self._action, self._apply, self._apply, self._table, self._switch,
-            self._loop, self._jump, self._validity, self._register, self._stack, self._counter, self._for_in, self._block, self._formula,
-        ]  # fmt: skip
-        way = self.pick(ways)
-        if way == self._variable:
+        if self.below(20) == 1:
             return self._variable(scope, depth, declared)
-        found = way(scope, depth)  # type: ignore[call-arg]  # only variables take names
-        return found or self._assignment(scope, depth)
+        ways: list[Callable[[Scope, int], list[str]]] = [
+            self._assignment, self._assignment, self._assignment, self._compound,
+            self._slice_assignment, self._conditional, self._call_statement, self._action, self._apply,
+            self._apply, self._table, self._switch, self._loop, self._jump, self.validity, self.register,
+            self.stack_change, self.counter, self._for_in, self._block, self._formula,
+        ]  # fmt: skip
+        return self.pick(ways)(scope, depth) or self._assignment(scope, depth)
 
     def _indented(self, scope: Scope, count: int, depth: int) -> list[str]:
         return [f"    {line}" for line in self.block(scope.inner(), count, depth - 1)]
@@ -148,7 +155,7 @@ class StatementDrawer(ExpressionDrawer):
         if scope.place == "control" and scope.tables and self.chance(30):
             condition = f"{self._next_table(scope).name}.apply().{self.pick(['hit', 'miss'])}"
             if self.chance(30):
-                condition = f"{self.expression(BOOL, scope, 1).within(3)} && {condition}"
+                condition = f"{self.expression(BOOL, scope, 1).within(Binding.EQUAL)} && {condition}"
         else:
             condition = self.text(BOOL, scope, 2)
         lines = [f"if ({condition}) {{", *self._indented(scope, 3, depth), "}"]
@@ -203,18 +210,19 @@ class StatementDrawer(ExpressionDrawer):
     def _switch(self, scope: Scope, depth: int) -> list[str]:
         if depth <= 0 or scope.place == "parser":
             return []
-        kind = self.pick([Bits(8), Bits(3), Bits(16), *self.enums])
+        kind: Bits | Enum = self.pick([Bits(8), Bits(3), Bits(16)])
+        if self.enums and self.chance(40):
+            kind = self.pick(self.enums)
         lines = [f"switch ({self.text(kind, scope, 2)}) {{"]
-        values = (
-            list(kind.members)
-            if isinstance(kind, Enum)
-            else [*range(3 + self.below(2)), (1 << kind.width) - 1]
-        )
-        for i, value in enumerate(values):
+        if isinstance(kind, Enum):
+            labels = [f"{kind.text}.{member}" for member in kind.members]
+        else:
+            numbers = [*range(3 + self.below(2)), (1 << kind.width) - 1]
+            labels = [integer(number, kind.width) for number in numbers]
+        for i, label in enumerate(labels):
             if self.chance(25):
                 continue
-            label = f"{kind.text}.{value}" if isinstance(kind, Enum) else integer(value, kind.width)  # type: ignore[arg-type]  # a number
-            if self.chance(20) and i + 1 < len(values):
+            if self.chance(20) and i + 1 < len(labels):
                 lines.append(f"    {label}:")
                 continue
             lines.append(f"    {label}: {{")
@@ -257,7 +265,8 @@ class StatementDrawer(ExpressionDrawer):
         if self.chance(60):
             collection = f"{integer(low, 8)} .. {integer(low + self.below(3), 8)}"
         else:
-            collection = f"(list<{kind.text}>){{{', '.join(self.text(kind, scope, 1) for _ in range(1 + self.below(3)))}}}"
+            values = ", ".join(self.text(kind, scope, 1) for _ in range(1 + self.below(3)))
+            collection = f"{self.pick([f'(list<{kind.text}>)', ''])}{{{values}}}"
         return [f"for ({kind.text} {name} in {collection}) {{", *self._indented(inner, 3, depth), "}"]
 
     def _jump(self, scope: Scope, depth: int) -> list[str]:
@@ -275,50 +284,3 @@ class StatementDrawer(ExpressionDrawer):
 
     def returning(self, scope: Scope) -> str:
         return "return;" if scope.returned is None else f"return {self.text(scope.returned, scope, 2)};"
-
-    # -- headers and externs
-
-    def _validity(self, scope: Scope, depth: int) -> list[str]:
-        headers = [
-            v for v in scope.variables if isinstance(v.kind, Record) and v.kind.is_header and v.is_writable
-        ]
-        if not (doubtful := [v for v in headers if v.guard]):
-            return []
-        header = self.pick(doubtful)
-        if self.chance(40):
-            return [f"{header.text}.setInvalid();"]
-        if self.chance(10):
-            return [f"{header.text} = {{#}};"]
-        return [
-            f"if (!{header.text}.isValid()) {{",
-            f"    {header.text} = {self.text(header.kind, scope, 1)};",
-            "}",
-        ]
-
-    def _stack(self, scope: Scope, depth: int) -> list[str]:
-        stacks = [v for v in scope.variables if isinstance(v.kind, Stack) and v.is_writable]
-        if not stacks:
-            return []
-        stack = self.pick(stacks)
-        assert isinstance(stack.kind, Stack)
-        return [
-            f"{stack.text}.{self.pick(['push_front', 'pop_front'])}({integer(1 + self.below(stack.kind.size), None)});"
-        ]
-
-    def _register(self, scope: Scope, depth: int) -> list[str]:
-        if not scope.registers or scope.place not in ("control", "action"):
-            return []
-        name, kind, size = self.pick(scope.registers)
-        assert size == 4
-        index = f"(bit<32>)({self.text(Bits(8), scope, 1)})[{integer(1, None)}:{integer(0, None)}]"
-        if self.chance(50) and (target := self.target(kind, scope)) is not None:
-            return [f"{name}.read({target}, {index});"]
-        return [f"{name}.write({index}, {self.text(kind, scope, 2)});"]
-
-    def _counter(self, scope: Scope, depth: int) -> list[str]:
-        if not scope.counters or scope.place not in ("control", "action"):
-            return []
-        name, size = self.pick(scope.counters)
-        return [
-            f"{name}.count({self.text(Bits(32), scope, 1) if self.chance(20) else integer(self.below(size), None)});"
-        ]

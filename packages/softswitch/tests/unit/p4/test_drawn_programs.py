@@ -1,29 +1,76 @@
-"""Random P4_16 programs, compiled, do what an interpreter of their syntax trees does."""
+"""Random P4_16 programs, compiled, do what an interpreter of their syntax trees does.
+
+`-s` prints what was compared: programs, frames, and programs that read undefined values.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
 
+from switch_harness import p4_interpreter
 from switch_harness.effort import examples, seeds
 from switch_harness.p4_comparison import Counts, compare
+from switch_harness.p4_planted_bugs import BUGS, noticed_by
 from switch_harness.p4_programs import DrawnProgram, drawn_programs, program_of_seed
+
+_RECURSION_LIMIT = 20_000
+_FIRST_SLOW_BUG = 1
+"""Number of the planted bug from which on they are tried in the soak only."""
+
+
+@pytest.fixture(scope="module")
+def counts() -> Iterator[Counts]:
+    made = Counts()
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(_RECURSION_LIMIT)
+    yield made
+    sys.setrecursionlimit(limit)
+    print(f"{made}")
 
 
 @pytest.mark.no_cover
-@settings(max_examples=examples(160))
+@settings(max_examples=examples(120))
 @given(drawn_programs(size=12))
-def test_a_drawn_program_does_what_its_syntax_tree_does(drawn: DrawnProgram) -> None:
+def test_a_drawn_program_does_what_its_syntax_tree_does(counts: Counts, drawn: DrawnProgram) -> None:
     with TemporaryDirectory() as folder:
-        assert compare(drawn, Path(folder), Counts()) is None
+        assert compare(drawn, Path(folder), counts) is None
 
 
 @pytest.mark.parametrize("seed", seeds(40))
-def test_large_programs_do_what_their_syntax_trees_do(seed: int, tmp_path: Path) -> None:
-    counts = Counts()
+def test_large_programs_do_what_their_syntax_trees_do(counts: Counts, seed: int, tmp_path: Path) -> None:
     for each in range(10 * seed, 10 * seed + 10):
-        drawn = program_of_seed(each, size=40)
-        assert compare(drawn, tmp_path, counts) is None, f"seed {each}"
+        assert compare(program_of_seed(each, size=40), tmp_path, counts) is None, f"seed {each}"
+
+
+@pytest.mark.parametrize("seed", seeds(16))
+def test_machine_code_of_programs_does_what_their_syntax_trees_do(
+    counts: Counts, seed: int, tmp_path: Path
+) -> None:
+    for each in range(4 * seed, 4 * seed + 4):
+        difference = compare(program_of_seed(each, size=10), tmp_path, counts, is_native=True)
+        assert difference is None, f"seed {each}"
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize(
+    "number", [pytest.param(i, marks=[pytest.mark.soak] * (i >= _FIRST_SLOW_BUG)) for i in range(len(BUGS))]
+)
+def test_a_bug_in_the_compiler_is_noticed(number: int) -> None:
+    assert noticed_by(number), BUGS[number]
+
+
+def test_the_interpreter_of_trees_uses_nothing_of_lowering() -> None:
+    folder = Path(p4_interpreter.__file__).parent
+    imports = {
+        line.split()[1]
+        for file in folder.glob("*.py")
+        for line in file.read_text().splitlines()
+        if line.startswith("from softswitch")
+    }
+    assert imports <= {f"softswitch.p4{module}" for module in ("", ".scopes", ".unify")}

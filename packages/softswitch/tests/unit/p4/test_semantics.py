@@ -1,4 +1,4 @@
-"""What compiled P4_16 programs do where the order of evaluation and of copies matters (specification, §6.8 to §14)."""
+"""What compiled P4_16 programs do where the order of evaluation and of copies matters."""
 
 from __future__ import annotations
 
@@ -169,3 +169,29 @@ def test_a_lookahead_needs_all_of_its_header_in_the_packet(tmp_path: Path) -> No
         pipeline.process(1, bytes.fromhex(frame), 0, 0)[0].frame.hex() for frame in ("01020304", "010203")
     ]
     assert sent == ["020304", "010203"]
+
+
+def test_labels_that_share_a_body_run_it(tmp_path: Path) -> None:
+    body = """
+        switch (hdr.f.a) { 1: 2: { hdr.f.b = 10; } 3: { hdr.f.b = 11; } 4: default: { hdr.f.b = 12; } }
+    """
+    sent = [_sent(tmp_path, f"0{first}000000", body) for first in range(1, 6)]
+    assert [frame[2:4] for frame in sent] == ["0a", "0a", "0b", "0c", "0c"]
+
+
+def test_actions_that_share_a_body_may_apply_a_table_in_it(tmp_path: Path) -> None:
+    locals = """
+        action first() { hdr.f.b = 1; }
+        action second() { hdr.f.b = 2; }
+        action third() { hdr.f.c = 3; }
+        table t {
+            key = { hdr.f.a: exact; }
+            actions = { first; second; NoAction; }
+            const entries = { 1: first(); 2: second(); }
+            default_action = NoAction();
+        }
+        table u { actions = { third; } default_action = third(); }
+    """
+    body = "switch (t.apply().action_run) { first: second: { u.apply(); } }"
+    sent = [_sent(tmp_path, f"0{first}000000", body, locals) for first in range(1, 4)]
+    assert sent == ["01010300", "02020300", "03000000"]
