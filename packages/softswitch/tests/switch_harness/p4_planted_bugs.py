@@ -57,7 +57,7 @@ BUGS = (
     # Parser.
     PlantedBug("expression_parser", '"|": 5, "^": 6', '"|": 6, "^": 5'),
     PlantedBug("expression_parser", "left, self._binary(found + 1))", "left, self._binary(found))"),
-    PlantedBug("expression_parser", '"<<": 8, ">>": 8,', '"<<": 9, ">>": 9,'),
+    PlantedBug("expression_parser", '"<<": 8,\n    ">>": 8,', '"<<": 9,\n    ">>": 9,'),
     PlantedBug(
         "statement_parser",
         'body = self.block() if self.at("{", "@") else None',
@@ -71,8 +71,8 @@ BUGS = (
     ),
     PlantedBug(
         "check_expressions",
-        "scope, wanted or left_type))\n        if left_type == types.INT != right_type:",
-        "scope, wanted or left_type))\n        if False:",
+        "if left_type == types.INT != right_type:",
+        "if False:",
     ),
     PlantedBug(
         "constants",
@@ -151,8 +151,8 @@ BUGS = (
     PlantedBug("lower_calls", "self.assign_to(expression, storage, caller.within(frame.items))", "None"),
     PlantedBug(
         "lower_calls",
-        'if parameter.direction == "out":\n                self.invalidate(storage, caller, node)\n            elif operand is not None:',
-        'if parameter.direction == "out":\n                pass\n            elif operand is not None:',
+        "self.invalidate(storage, caller, node)\n            elif operand is not None:",
+        "pass\n            elif operand is not None:",
     ),
     PlantedBug("lower_tables", "wanted.width != width", "False"),
     PlantedBug(
