@@ -112,13 +112,13 @@ BUGS = (
     ),
     PlantedBug(
         "lower_expressions",
-        "return self.kept(operand, frame, expression) if has_effects(following, frame) else operand",
+        "return self.stable_copy(operand, frame, expression) if has_effects(following, frame) else operand",
         "return operand",
     ),
     PlantedBug("lower_expressions", 'return arithmetic.logical("||", both_invalid, same)', "return same"),
     PlantedBug(
         "lower_statements",
-        "return [self.kept(each, frame, node) if written & self.leaves(each) else each for each in values]",
+        "return [self.stable_copy(each, frame, node) if written & self.leaves(each) else each for each in values]",
         "return values",
     ),
     PlantedBug(

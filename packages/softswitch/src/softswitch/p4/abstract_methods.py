@@ -29,7 +29,7 @@ def check_abstract_methods(instance: tree.Instance, made: types.Type, facts: Fac
             )
         given_names = {parameter.name for parameter in function.parameters}
         is_given = [p.name in given_names or p.annotation("optional") is None for p in method.parameters]
-        parameters = [p for p, is_kept in zip(method.parameters, is_given, strict=True) if is_kept]
+        parameters = [p for p, is_required in zip(method.parameters, is_given, strict=True) if is_required]
         wanted = _signature(method, parameters, known, facts)
         given = _signature(function, function.parameters, {}, facts)
         if wanted != given:

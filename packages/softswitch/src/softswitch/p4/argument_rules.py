@@ -1,4 +1,4 @@
-"""What arguments must be, beyond having the types of their parameters (specification, §8.20 and §13.8)."""
+"""Rules for arguments, beyond having the types of their parameters (specification, §8.20 and §13.8)."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def check_inferred(node: tree.Node, target: Target, facts: Facts) -> None:
         assert declaration is not None
         variable = types.Variable(name, declaration)
         if variable not in known:
-            is_told_later = target.kind == "constructor" and isinstance(node, tree.Call)
+            is_inferred_later = target.kind == "constructor" and isinstance(node, tree.Call)
             is_optional = any(mentions(facts.declared_type(parameter), variable) for parameter in absent)
-            if is_told_later or is_optional:
+            if is_inferred_later or is_optional:
                 continue
             text = f"expected the type `{name}` of `{declaration.name}` in `{declaration.name}<...>`"
             raise SourceError(node.position, f"{text}, as no argument tells it")

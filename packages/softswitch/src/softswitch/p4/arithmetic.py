@@ -138,12 +138,12 @@ def slice_of(expression: ir.Expression, high: int, low: int) -> ir.Expression:
 def with_slice(whole: ir.Expression, part: ir.Expression, high: int, low: int, width: int) -> ir.Expression:
     """Return a number whose bits `high` to `low` are those of `part`."""
     hole = mask_of(width) & ~(mask_of(high - low + 1) << low)
-    kept = ir.Binary(ir.Op.AND, whole, ir.Constant(hole))
+    other_bits = ir.Binary(ir.Op.AND, whole, ir.Constant(hole))
     if isinstance(part, ir.Constant):
         moved: ir.Expression = ir.Constant((part.value & mask_of(high - low + 1)) << low)
     else:
         moved = ir.Binary(ir.Op.SHL, part, ir.Constant(low)) if low else part
-    return ir.Binary(ir.Op.OR, kept, moved)
+    return ir.Binary(ir.Op.OR, other_bits, moved)
 
 
 def all_of(conditions: Iterable[ir.Expression]) -> ir.Expression:

@@ -1,4 +1,4 @@
-"""What calls call: functions, methods, actions, tables and constructors, with their type arguments."""
+"""Targets of calls: functions, methods, actions, tables and constructors, with their type arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What parameters, fields and new types may be made of (specification, §6.8, §7.2 and §7.3)."""
+"""Rules for the types of parameters, fields and new types (specification, §6.8, §7.2 and §7.3)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Owner = Literal[
     "parser", "control", "declared type", "constructor", "control constructor", "parser constructor",
     "package", "action", "function", "extern",
 ]  # fmt: skip
-"""What parameters belong to; a `declared type` is that of a parser or a control, without a body."""
+"""Owner of parameters; a `declared type` is that of a parser or a control, without a body."""
 MAX_FIELDS = 100_000
 """Fields of a struct with those of the structs and stacks in it."""
 _HAS_OPTIONAL = ("parser", "control", "declared type", "constructor", "package", "extern")

@@ -49,7 +49,7 @@ class Apply:
     position: Position
     branches: dict[str | int, list[Item]] = field(default_factory=dict)
     other: list[Item] | None = None
-    """What follows actions without a branch of their own."""
+    """Items after actions that have no branch."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class Part:
 
 @dataclass(slots=True)
 class Unit:
-    """What a direct call of an action runs: one action of the switch, with jumps within."""
+    """A direct call of an action, which becomes one action of the switch, with jumps within."""
 
     position: Position
     items: list[Item] = field(default_factory=list)

@@ -30,16 +30,16 @@ class Frame:
     items: list[Item]
     return_label: Label
     result: operands.Operand | None = None
-    """Where a function stores what it returns."""
+    """Storage of the value that a function returns."""
     loops: list[tuple[Label, Label]] = field(default_factory=list)
     """The labels of `break` and `continue` of the loops around."""
     copies_out: list[Callable[[Frame], None]] = field(default_factory=list)
-    """What has to be copied to arguments before an `exit`, the outermost call first."""
+    """Functions that copy results to arguments before an `exit`, the outermost call first."""
     depth: int = 0
     outer: ChainMap[tree.Declaration, object] | None = None
     """The bindings of the control around, whose variables its actions see; None in a control itself."""
     direct_meters: dict[object, ir.FieldRef] = field(default_factory=dict)
-    """Where the direct meter of the table that runs this action stores its colour."""
+    """Field of the colour of the direct meter of the table that runs this action."""
 
     @property
     def control_bindings(self) -> ChainMap[tree.Declaration, object]:

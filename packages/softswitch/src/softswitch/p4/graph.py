@@ -14,7 +14,7 @@ from softswitch.p4.linear import action_body
 
 
 class Spec(Protocol):
-    """What a table is but for what follows it (`lower_tables.TableSpec`)."""
+    """The properties of a table without its successors (`lower_tables.TableSpec`)."""
 
     name: str
     key: tuple[ir.KeyField, ...]
@@ -180,12 +180,12 @@ class GraphBuilder:
         known = self._nodes.pop(spec.name, None)
         start = spec.name
         if isinstance(known, ir.Table) and known != table:
-            table, start = self._applied_again(known, table, item)
+            table, start = self._add_place(known, table, item)
         # Last, so that the node precedes what follows it when the order is reversed.
         self._nodes[spec.name] = table
         return start
 
-    def _applied_again(self, known: ir.Table, table: ir.Table, item: Apply) -> tuple[ir.Table, str]:
+    def _add_place(self, known: ir.Table, table: ir.Table, item: Apply) -> tuple[ir.Table, str]:
         """Return a table that is applied in a further place, and the node with which that place begins.
 
         The place stores its number before, by which conditions after the table tell the places apart.
@@ -196,13 +196,13 @@ class GraphBuilder:
         if known.branches_on_hit != table.branches_on_hit:
             known, table = (_by_hit(each, item.position) for each in (known, table))
 
-        def choose(here: str | None, elsewhere: str | None) -> str | None:
-            if here == elsewhere:
+        def choose(here: str | None, other_node: str | None) -> str | None:
+            if here == other_node:
                 return here
             name = self._unique(f"node_{self._place(item.position)}")
             condition = ir.Binary(ir.Op.EQ, field, ir.Constant(number))
             location = f"{item.position.file}:{item.position.line}"
-            self._nodes[name] = ir.Conditional(name, condition, here, elsewhere, location)
+            self._nodes[name] = ir.Conditional(name, condition, here, other_node, location)
             return name
 
         next_nodes = {i: choose(table.next_nodes[i], known.next_nodes[i]) for i in table.actions}

@@ -314,9 +314,9 @@ class CallLowering(ExternLowering):
                 and any(has_effects(e, caller) for e in later)
             ):
                 if parameter.direction == "inout":
-                    copied[i] = self.kept(operand, caller, parameter)
+                    copied[i] = self.stable_copy(operand, caller, parameter)
                 else:
-                    lowered[i] = self.kept(operand, caller, parameter)
+                    lowered[i] = self.stable_copy(operand, caller, parameter)
         return lowered, copied, arguments
 
     def _copy_out(

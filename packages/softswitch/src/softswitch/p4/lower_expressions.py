@@ -315,7 +315,7 @@ class ExpressionLowering:
     ) -> Operand:
         """Lower an operand; if what follows has effects, its value is saved before."""
         operand = self.lower(expression, frame, wanted)
-        return self.kept(operand, frame, expression) if has_effects(following, frame) else operand
+        return self.stable_copy(operand, frame, expression) if has_effects(following, frame) else operand
 
     def ordered(
         self, expression: tree.Expression, following: tree.Expression, frame: Frame, wanted: types.Type | None
@@ -331,7 +331,7 @@ class ExpressionLowering:
         frame.emit(ir.Assign(field, operand.expression), node.position)
         return field
 
-    def kept(self, operand: Operand, frame: Frame, node: tree.Node) -> Operand:
+    def stable_copy(self, operand: Operand, frame: Frame, node: tree.Node) -> Operand:
         """Return an operand that stays what it is now, a copy unless it is a constant."""
         if isinstance(operand, Scalar):
             return operand if operand.is_constant else Scalar(self.saved(operand, frame, node), operand.type)
@@ -392,7 +392,7 @@ class ExpressionLowering:
         for i, (name, value) in enumerate(given):
             operand = self.lower(value, frame, wanted_types[name])
             is_followed = any(has_effects(later, frame) for _, later in given[i + 1 :])
-            made[name] = self.kept(operand, frame, value) if is_followed else operand
+            made[name] = self.stable_copy(operand, frame, value) if is_followed else operand
         for name, kind in kinds:
             if name not in made and (expression.has_rest or isinstance(base, types.Stack)):
                 made[name] = self.default_value(kind, expression)
@@ -483,7 +483,7 @@ def _index_in(stack: int, index: ir.Expression) -> ir.Expression:
     return ir.LastIndex(stack) if isinstance(index, ir.LastIndex) else index
 
 
-_PURE = ("isValid", "minSizeInBits", "maxSizeInBits", "minSizeInBytes", "maxSizeInBytes")
+_METHODS_WITHOUT_EFFECTS = ("isValid", "minSizeInBits", "maxSizeInBits", "minSizeInBytes", "maxSizeInBytes")
 
 
 def has_effects(expression: tree.Expression, frame: Frame) -> bool:
@@ -491,7 +491,7 @@ def has_effects(expression: tree.Expression, frame: Frame) -> bool:
     match expression:
         case tree.Call():
             target = frame.facts.calls.get(expression)
-            if target is not None and (target.kind == "size" or target.name in _PURE):
+            if target is not None and (target.kind == "size" or target.name in _METHODS_WITHOUT_EFFECTS):
                 return isinstance(expression.function, tree.Member) and has_effects(
                     expression.function.base, frame
                 )

@@ -184,8 +184,10 @@ class StatementLowering(ExpressionLowering):
             low = self.scalar(target.low, frame)
             mask = ir.Constant(arithmetic.mask_of(frame.evaluator.integer(target.width)))
             hole = ir.Unary(ir.Op.COMPLEMENT, ir.Binary(ir.Op.SHL, mask, low))
-            kept = ir.Binary(ir.Op.AND, base.expression, hole)
-            combined: ir.Expression = ir.Binary(ir.Op.OR, kept, ir.Binary(ir.Op.SHL, value.expression, low))
+            other_bits = ir.Binary(ir.Op.AND, base.expression, hole)
+            combined: ir.Expression = ir.Binary(
+                ir.Op.OR, other_bits, ir.Binary(ir.Op.SHL, value.expression, low)
+            )
         else:
             high, low_bit = self.slice_bounds(target, frame)
             combined = arithmetic.with_slice(base.expression, value.expression, high, low_bit, width.width)
@@ -274,7 +276,9 @@ class StatementLowering(ExpressionLowering):
         written = self.leaves(target)
         if len(values) < 2 and not isinstance(target, operands.Header):
             return values
-        return [self.kept(each, frame, node) if written & self.leaves(each) else each for each in values]
+        return [
+            self.stable_copy(each, frame, node) if written & self.leaves(each) else each for each in values
+        ]
 
     def leaves(self, operand: Operand) -> set[operands.Leaf]:
         return operands.leaves(operand, self.storage.is_metadata, self.storage.stacks)
@@ -535,7 +539,8 @@ class StatementLowering(ExpressionLowering):
         written = set().union(*(self.leaves(each) for each in bound if isinstance(each, Operand)))
         elements = self.parts(self.lower(collection, frame), statement)
         return [
-            self.kept(each, frame, statement) if self.leaves(each) & written else each for each in elements
+            self.stable_copy(each, frame, statement) if self.leaves(each) & written else each
+            for each in elements
         ]
 
 

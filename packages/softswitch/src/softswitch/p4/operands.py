@@ -1,4 +1,4 @@
-"""What expressions denote when a program is lowered: values, and the storage of variables and headers."""
+"""Operands of a program that is lowered: values, and the storage of variables and headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where calls, instances and jumps may stand (specification, §11, §12, §13, §14 and appendix F)."""
+"""Rules for the places of calls, instances and jumps (specification, §11, §12, §13, §14 and appendix F)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from softswitch.p4 import tree, types
 from softswitch.p4.types import UNKNOWN, Type
 
 Entity = tree.Declaration | types.Variable
-"""What a name can mean."""
+"""A meaning of a name."""
 TargetKind = Literal[
     "function", "method", "builtin", "action", "table", "apply", "constructor", "direct", "size", "none"
 ]
@@ -49,7 +49,7 @@ class Scope:
 
 @dataclass(slots=True)
 class Target:
-    """What a call calls. `arguments` has one for each of the parameters, None where a default applies."""
+    """The target of a call. `arguments` has one for each of the parameters, None where a default applies."""
 
     kind: TargetKind
     declaration: tree.Declaration | None = None
@@ -64,14 +64,14 @@ class Target:
 
 @dataclass(slots=True)
 class Facts:
-    """What is known of a checked program. All keys are nodes of the tree."""
+    """Facts that the checker finds out about a program. All keys are nodes of the tree."""
 
     types: dict[tree.Node, Type] = field(default_factory=dict)
     """Types of expressions, as far as they do not depend on what is expected of them."""
     references: dict[tree.Node, tree.Declaration] = field(default_factory=dict)
     """Declarations that names mean."""
     calls: dict[tree.Node, Target] = field(default_factory=dict)
-    """What calls call, and what instances are made by."""
+    """Targets of calls, and constructors of instances."""
     returns: dict[tree.Declaration, Type] = field(default_factory=dict)
     """Types that functions and methods return."""
     combined: dict[tree.Assignment, tree.Binary] = field(default_factory=dict)

@@ -11,7 +11,7 @@ _ASSIGNMENTS = (
     "=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", "|+|=", "|-|=", "++=",
 )  # fmt: skip
 
-_ENDS: dict[str, type[tree.Exit] | type[tree.Break] | type[tree.Continue]] = {
+_JUMPS: dict[str, type[tree.Exit] | type[tree.Break] | type[tree.Continue]] = {
     "exit": tree.Exit,
     "break": tree.Break,
     "continue": tree.Continue,
@@ -58,7 +58,7 @@ class StatementParser(ExpressionParser):
             case "exit" | "break" | "continue" as keyword:
                 self.advance()
                 self.expect(";")
-                return _ENDS[keyword](position)
+                return _JUMPS[keyword](position)
             case "const":
                 return self.constant(annotations)
         if self._at_declaration():

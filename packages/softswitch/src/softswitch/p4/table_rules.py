@@ -1,4 +1,4 @@
-"""What entries, default actions and cases of `select` may be (specification, §13.6 and §14.2)."""
+"""Rules for entries, default actions and cases of `select` (specification, §13.6 and §14.2)."""
 
 from __future__ import annotations
 

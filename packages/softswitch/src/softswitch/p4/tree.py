@@ -211,7 +211,7 @@ class StructExpression(Node):
 
 @dataclass(slots=True, eq=False)
 class InvalidHeader(Node):
-    """`{#}`."""
+    """An invalid header as a value: `{#}`."""
 
 
 @dataclass(slots=True, eq=False)

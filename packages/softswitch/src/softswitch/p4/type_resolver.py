@@ -113,12 +113,13 @@ class TypeResolver:
         check_field_count(given, node, self.facts)
         return given
 
-    def _width(self, expression: tree.Expression, scope: Scope, least: int) -> int:
+    def _width(self, expression: tree.Expression, scope: Scope, min_width: int) -> int:
         self.check_expression(expression, scope)
         width = self.evaluator.integer(expression)
-        if not least <= width <= MAX_VALUE_BITS:
+        if not min_width <= width <= MAX_VALUE_BITS:
             raise SourceError(
-                expression.position, f"expected a width from {least} to {MAX_VALUE_BITS} bits, got {width}"
+                expression.position,
+                f"expected a width from {min_width} to {MAX_VALUE_BITS} bits, got {width}",
             )
         return width
 

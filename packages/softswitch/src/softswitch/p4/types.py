@@ -139,7 +139,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """What `table.apply()` returns."""
+    """The type of the result of `table.apply()`."""
 
     table: tree.Table
 
