@@ -184,8 +184,10 @@ def test_a_packet_out_has_a_port_or_goes_through_the_pipeline() -> None:
     assert frames.packet_out_header(511) == bytes([0b11111111, 0b1_0_000000])
     assert frames.packet_out_header(None) == bytes([0b00000000, 0b0_1_000000])
     states = {state["name"]: state for state in bmv2()["parsers"][0]["parse_states"]}
-    through = {t["next_state"]: t["value"] for t in states["parse_packet_out"]["transitions"]}
-    assert int(through["parse_frame"], 16) == 1
+    transitions = states["parse_packet_out"]["transitions"]
+    # The compiler numbers the parts of a state that applies another parser.
+    [through] = [t["value"] for t in transitions if str(t["next_state"]).startswith("parse_frame")]
+    assert int(through, 16) == 1
     from_cpu = {t["next_state"]: t["value"] for t in states["start"]["transitions"]}
     assert int(from_cpu["parse_packet_out"], 16) == CPU_PORT
 

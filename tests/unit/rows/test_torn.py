@@ -28,17 +28,22 @@ MIXED = ranges_of(hotset.DESIGN)
 
 def without(fragment: str) -> Callable[[Description], int]:
     """Return a change of a program that removes the statements with this source text."""
+    return removing(lambda step: step["source_info"]["source_fragment"].startswith(fragment))
 
+
+def without_copy(source: str, target: str) -> Callable[[Description], int]:
+    """Return a change of a program that no longer copies one variable of ingress to another one."""
+    fields = [{"type": "field", "value": ["scalars", f"HotlineIngress.{name}"]} for name in (target, source)]
+    return removing(lambda step: step["op"] == "assign" and step["parameters"] == fields)
+
+
+def removing(is_removed: Callable[[dict[str, Any]], bool]) -> Callable[[Description], int]:
     def change(description: Description) -> int:
         found = 0
         for action in description["actions"]:
-            kept = [
-                step
-                for step in action["primitives"]
-                if not step["source_info"]["source_fragment"].startswith(fragment)
-            ]
-            found += len(action["primitives"]) - len(kept)
-            action["primitives"] = kept
+            remaining = [step for step in action["primitives"] if not is_removed(step)]
+            found += len(action["primitives"]) - len(remaining)
+            action["primitives"] = remaining
         return found
 
     return change
@@ -65,9 +70,9 @@ def changed(arm: Arm, change: Callable[[Description], int]) -> Any:
     return compile_small(json.dumps(description).encode(), read_p4info(design(arm.design).p4info))
 
 
-HALF_ELSEWHERE = without("slot_03 = slot_01")  # another lane's row is there
+HALF_ELSEWHERE = without_copy("slot_01", "slot_03")  # another lane's row is there
 COUNT_AS_DIM = looked_up_by("dim", ["rpc", "count"])
-FIRST_KEY = looked_up_by("key", ["scalars", "key_0"])  # of all lanes
+FIRST_KEY = looked_up_by("key", ["keys[0]", "key"])  # for all lanes
 
 
 @pytest.mark.parametrize(
