@@ -96,8 +96,8 @@ BUGS = (
     ),
     PlantedBug(
         "unify",
-        "return all([unify(left, right, known, facts) for left, right in zip(lefts, rights, strict=True)])",
-        "return any([unify(left, right, known, facts) for left, right in zip(lefts, rights, strict=True)])",
+        "return _unify_all(tuple(fields_of(wanted, facts).values()), rights, known, facts)",
+        "return False",
     ),
     # Lowering of expressions and statements.
     PlantedBug(
@@ -118,8 +118,8 @@ BUGS = (
     PlantedBug("lower_expressions", 'return arithmetic.logical("||", both_invalid, same)', "return same"),
     PlantedBug(
         "lower_statements",
-        "return [self.stable_copy(each, frame, node) if written & self.leaves(each) else each for each in values]",
-        "return values",
+        "self.stable_copy(each, frame, node) if written & self.leaves(each) else each for each in values",
+        "each for each in values",
     ),
     PlantedBug(
         "lower_statements",
@@ -136,7 +136,7 @@ BUGS = (
         "Leave(frame.loops[-1][isinstance(statement, tree.Continue)])",
         "Leave(frame.loops[-1][isinstance(statement, tree.Break)])",
     ),
-    PlantedBug("lower_statements", "frame.emit(ir.SetValid(header.reference), node.position)\n", ""),
+    PlantedBug("lower_statements", "frame.emit(ir.SetValid(header.reference), node.position)\n", "pass\n"),
     # Calls, tables, parsers and externs.
     PlantedBug(
         "lower_calls",
@@ -149,24 +149,20 @@ BUGS = (
         "if i not in copied and operands.is_variable(operand):",
     ),
     PlantedBug("lower_calls", "self.assign_to(expression, storage, caller.within(frame.items))", "None"),
-    PlantedBug(
-        "lower_calls",
-        "self.invalidate(storage, caller, node)\n            elif operand is not None:",
-        "pass\n            elif operand is not None:",
-    ),
+    PlantedBug("lower_calls", "self.invalidate(operand, caller, node)", "pass"),
     PlantedBug("lower_tables", "wanted.width != width", "False"),
     PlantedBug(
         "lower_tables",
-        "if not parameter.direction:\n                widths.append",
-        "if not parameter.direction:\n                widths.insert",
+        "self._bind_data(parameter, len(widths), inner)",
+        "self._bind_data(parameter, 0, inner)",
     ),
     PlantedBug("lower_parser", "del cases[always + 1 :]", "del cases[1:]"),
     PlantedBug("lower_parser", "operations.insert(0, item.statement)", "operations.append(item.statement)"),
     PlantedBug("lower_parser", "return [(value & mask, mask)]", "return [(value & mask, full)]"),
     PlantedBug(
         "arithmetic",
-        "if source.signed and not target.signed:\n        return wrapped(expression, target)\n",
-        "",
+        "is_wider = target.width > source.width or",
+        "is_wider = target.width >= source.width or",
     ),
     PlantedBug("arithmetic", "ir.Op.LT: ir.Op.GE", "ir.Op.LT: ir.Op.GT"),
     PlantedBug(
@@ -181,7 +177,7 @@ BUGS = (
         "hole = mask_of(width) & ~(mask_of(high - low) << low)",
     ),
     # Graphs of controls, and bodies of actions.
-    PlantedBug("linear", "self._jump_to(label)\n                    return", "self._jump_to(label)"),
+    PlantedBug("linear", "if label is EXIT:  # which", "if False:  # which"),
     PlantedBug(
         "linear",
         "(item.then, item.otherwise, negation(item.condition)),",

@@ -97,7 +97,7 @@ class TableChecker(CallChecker):
             self.check_arguments(matched[:directed], found.parameters[:directed], {}, scope)
             reference = references[0]
             for one, other in zip(self.facts.calls[reference].arguments, matched, strict=False):
-                if one is not None and other is not None and not same_tree(one, other):
+                if one is not None and other is not None and not same_tree(one, other, self.evaluator):
                     text = f"expected the arguments of `{found.name}` in the list of actions"
                     raise SourceError(other.position, f"{text} ({reference.position}), got others")
             matched = matched[directed:]

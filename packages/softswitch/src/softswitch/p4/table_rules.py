@@ -19,17 +19,23 @@ def can_select(found: types.Type) -> bool:
     return isinstance(base, types.Bits | types.Enum) or base in (types.BOOL, types.ERROR, types.UNKNOWN)
 
 
-def same_tree(left: object, right: object) -> bool:
-    """Return whether two parts of a program have the same text."""
+def same_tree(left: object, right: object, evaluator: Evaluator) -> bool:
+    """Return whether two parts of a program have the same text, or are constants of one value."""
+    if isinstance(left, tree.Expression) and isinstance(right, tree.Expression):
+        value = evaluator.value(left)
+        if value is not None and value == evaluator.value(right):
+            return True
     if isinstance(left, tree.StructExpression) and isinstance(right, tree.StructExpression):
         one, other = (sorted(each.fields, key=lambda field: field.name) for each in (left, right))
-        return left.has_rest == right.has_rest and same_tree(one, other)
+        return left.has_rest == right.has_rest and same_tree(one, other, evaluator)
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same_tree, left, right))
+        return len(left) == len(right) and all(
+            same_tree(one, other, evaluator) for one, other in zip(left, right, strict=True)
+        )
     if not isinstance(left, tree.Node) or type(left) is not type(right):
         return left == right
     return all(
-        same_tree(getattr(left, field.name), getattr(right, field.name))
+        same_tree(getattr(left, field.name), getattr(right, field.name), evaluator)
         for field in fields(left)
         if field.name != "position"
     )

@@ -152,6 +152,8 @@ class ProgramDrawer(TableDrawer):
         target = next((n for n, k in self.headers[1].fields if k == Bits(16)), None)
         if target is not None:
             fields = ", ".join(f"hdr.a.{name}" for name, _ in self.headers[0].fields)
+            if self.chance(50):
+                fields += f", hdr.a.f0 + {integer(self.below(256), 8)}"  # computed at the end of egress
             checksum = [
                 f"update_checksum(hdr.b.isValid(), {{ {fields} }}, hdr.b.{target}, HashAlgorithm.csum16);"
             ]

@@ -214,7 +214,10 @@ class ExpressionDrawer(OperandDrawer):
         elif way == 4:
             found = self._ternary(kind, scope, depth - 1, can_call)
         elif way == 5 and isinstance(kind, Record):
-            parts = [f"{name} = {self.text(each, scope, depth - 1, can_call)}" for name, each in kind.fields]
+            parts = [
+                f"{name} = {self.text(each, scope, depth - 1, can_call)}"
+                for name, each in self.ordered(kind.fields)
+            ]
             found = Text(f"({kind.text}){{ {', '.join(parts)} }}", Binding.PREFIX)
         return found or self.literal(kind, scope)
 

@@ -101,7 +101,9 @@ class OperandDrawer(Chooser):
                 return Text(f"{text}.{self.pick(members)}")
             case Record(fields=fields):
                 if self.chance(50):
-                    parts = [f"{name} = {self.literal(each, scope).text}" for name, each in fields]
+                    parts = [
+                        f"{name} = {self.literal(each, scope).text}" for name, each in self.ordered(fields)
+                    ]
                 else:
                     parts = [self.literal(each, scope).text for _, each in fields]
                 return Text(f"({kind.text}){{ {', '.join(parts)} }}", Binding.PREFIX)
@@ -112,6 +114,10 @@ class OperandDrawer(Chooser):
                 parts = [self.literal(element, scope).text for _ in range(size)]
                 return Text(f"({kind.text}){{ {', '.join(parts)} }}", Binding.PREFIX)
 
+    def ordered(self, fields: tuple[tuple[str, Kind], ...]) -> tuple[tuple[str, Kind], ...]:
+        """Return fields in the order in which they are given values by name."""
+        return fields[::-1] if self.chance(40) else fields
+
     def _cast_literal(self, kind: Bits) -> Text:
         return Text(f"({kind.text}){integer(1, kind.width)}", Binding.PREFIX)
 
@@ -121,6 +127,13 @@ class OperandDrawer(Chooser):
         """Return a call, or None if there is no variable for one of its outputs."""
         arguments: list[str] = []
         for direction, _, kind in function.parameters:
+            # The same variable as before is what copies make a difference for.
+            fitting = {
+                v.text for v in scope.variables if v.kind == kind and (v.is_writable or direction == "in")
+            }
+            if (same := [text for text in arguments if text in fitting]) and self.chance(40):
+                arguments.append(self.pick(same))
+                continue
             if direction in ("out", "inout"):
                 if (target := self.target(kind, scope, direction == "inout", can_call)) is None:
                     return None

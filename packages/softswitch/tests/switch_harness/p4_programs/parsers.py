@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from switch_harness.p4_programs.declarations import DeclarationDrawer
 from switch_harness.p4_programs.kinds import BOOL, Bits, Scope
+from switch_harness.p4_programs.operands import Binding
 from switch_harness.p4_programs.render import integer
 
 
@@ -43,7 +44,8 @@ class ParserDrawer(DeclarationDrawer):
             "    state start {", *(f"        {line}" for line in start),
         ]  # fmt: skip
         if self.chance(30):
-            check = f"{self.text(BOOL, after_a, 2, False)} || hdr.a.f0 < {integer(240, None)}"
+            drawn = self.expression(BOOL, after_a, 2, False).within(Binding.OR)
+            check = f"{drawn} || hdr.a.f0 < {integer(240, None)}"
             lines.append(f"        verify({check}, error.{self.pick(['NoMatch', 'Drawn'])});")
         way = self.below(5)
         if way == 4:

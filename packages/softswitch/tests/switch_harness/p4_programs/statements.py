@@ -87,6 +87,8 @@ class StatementDrawer(ExternStatementDrawer):
             self._apply, self._table, self._switch, self._loop, self._jump, self.validity, self.register,
             self.stack_change, self.counter, self._for_in, self._block, self._formula,
         ]  # fmt: skip
+        if scope.loops and self.chance(15):
+            ways = [self._jump]
         return self.pick(ways)(scope, depth) or self._assignment(scope, depth)
 
     def _indented(self, scope: Scope, count: int, depth: int) -> list[str]:

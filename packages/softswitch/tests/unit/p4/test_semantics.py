@@ -192,6 +192,114 @@ def test_actions_that_share_a_body_may_apply_a_table_in_it(tmp_path: Path) -> No
         }
         table u { actions = { third; } default_action = third(); }
     """
-    body = "switch (t.apply().action_run) { first: second: { u.apply(); } }"
+    body = "switch (t.apply().action_run) { first: second: { bit<8> x = hdr.f.b; u.apply(); hdr.f.d = x; } }"
     sent = [_sent(tmp_path, f"0{first}000000", body, locals) for first in range(1, 4)]
-    assert sent == ["01010300", "02020300", "03000000"]
+    assert sent == ["01010301", "02020302", "03000000"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("(bit<8>)(-8s100 |-| 8s100)", "80"),
+        ("(bit<8>)(8s100 |+| 8s100)", "7f"),
+        ("8w200 |+| 8w100", "ff"),
+        ("8w20 |-| 8w100", "00"),
+        ("(bit<8>)((int<8>)8w0x90 >> 4)", "f9"),
+        ("8w0xAB[7:4] ++ 4w1", "a1"),
+        ("code_t.two", "02"),
+        ("(bit<8>)(300 - 2 * 3)", "26"),
+        ("(1 << 9) / 7 % 50 == 23 ? 8w1 : 8w2", "01"),
+    ],
+)
+def test_constants_have_the_values_of_their_types(tmp_path: Path, expression: str, expected: str) -> None:
+    declarations = f"enum bit<8> code_t {{ one = 1, two = 2 }} const bit<8> K = {expression};"
+    body = "hdr.f.b = K; hdr.f.c = code_t.one;"
+    assert _sent(tmp_path, "00000000", body, declarations=declarations) == f"00{expected}0100"
+
+
+def test_an_argument_that_is_also_a_result_keeps_its_value_within_the_call(tmp_path: Path) -> None:
+    declarations = "void add(in bit<8> x, inout bit<8> y) { y = y + 1; y = y + x; }"
+    assert _sent(tmp_path, "05020304", "add(hdr.f.a, hdr.f.a);", declarations=declarations) == "0b020304"
+
+
+def test_an_action_keeps_the_value_of_an_argument_that_it_writes(tmp_path: Path) -> None:
+    locals = "bit<8> v; action set(in bit<8> x) { v = 1; hdr.f.b = x; }"
+    assert _sent(tmp_path, "05020304", "v = hdr.f.a; set(v); hdr.f.a = v;", locals) == "01050304"
+
+
+def test_a_header_is_invalid_where_it_is_a_result(tmp_path: Path) -> None:
+    declarations = "void forget(out one_t x, inout bit<8> y) { if (!x.isValid()) { y = 9; } }"
+    body = "hdr.o = { 1 }; forget(hdr.o, hdr.f.a);"
+    assert _sent(tmp_path, "05020304", body, declarations=declarations) == "09020304"
+
+
+@pytest.mark.parametrize(("condition", "expected"), [("&&", "01020904"), ("||", "01030404")])
+def test_an_operand_is_not_evaluated_if_the_one_before_decides(
+    tmp_path: Path, condition: str, expected: str
+) -> None:
+    declarations = "bit<8> bump(inout bit<8> x) { x = x + 1; return x; }"
+    body = f"if (hdr.f.a == 2 {condition} bump(hdr.f.b) == 3) {{ hdr.f.c = 4; }} else {{ hdr.f.c = 9; }}"
+    assert _sent(tmp_path, "01020304", body, declarations=declarations) == expected
+
+
+def test_a_cast_to_a_signed_type_takes_the_sign_from_the_first_bit(tmp_path: Path) -> None:
+    body = "hdr.f.b = (bit<8>)((int<8>)hdr.f.a >> 1); if ((int<8>)hdr.f.a < 0) { hdr.f.c = 9; }"
+    assert _sent(tmp_path, "f0000004", body) == "f0f80904"
+
+
+def test_what_follows_an_action_runs_whether_or_not_the_action_returned_early(tmp_path: Path) -> None:
+    locals = "action early() { if (hdr.f.a == 1) { hdr.f.b = 7; return; } }"
+    body = "early(); hdr.f.c = 8; hdr.f.d = 9;"
+    assert _sent(tmp_path, "01000000", body, locals) == "01070809"
+    assert _sent(tmp_path, "02000000", body, locals) == "02000809"
+
+
+def test_a_switch_runs_the_body_of_one_label_only(tmp_path: Path) -> None:
+    locals = """
+        action first() { }
+        action second() { }
+        table t {
+            key = { hdr.f.a: exact; }
+            actions = { first; second; }
+            const entries = { 1: first(); 2: second(); }
+            default_action = second();
+        }
+    """
+    body = "switch (t.apply().action_run) { first: { hdr.f.b = 7; } default: { hdr.f.c = 8; } }"
+    assert _sent(tmp_path, "01000000", body, locals) == "01070000"
+    assert _sent(tmp_path, "02000000", body, locals) == "02000800"
+
+
+def test_break_ends_a_loop_and_continue_one_repetition(tmp_path: Path) -> None:
+    body = """
+        for (bit<8> i = 0; i < 5; i += 1) {
+            if (i == hdr.f.a) { continue; }
+            if (i == hdr.f.b) { break; }
+            hdr.f.c = hdr.f.c + 1;
+            hdr.f.d = i;
+        }
+    """
+    assert _sent(tmp_path, "01030000", body) == "01030202"
+
+
+def test_exit_from_egress_leads_to_what_a_checksum_needs(tmp_path: Path) -> None:
+    text = _PROGRAM.format(declarations="", locals="", body="")
+    text = text.replace("one_t { bit<8> x; }", "one_t { bit<16> x; }")
+    text = text.replace(
+        "inout standard_metadata_t std) { apply { } }", "inout standard_metadata_t std) { apply { exit; } }"
+    )
+    call = "update_checksum(true, { hdr.f.a + 8w1, hdr.f.b }, hdr.o.x, HashAlgorithm.csum16);"
+    sums = f"control Sums(inout headers_t hdr, inout meta_t meta) {{ apply {{ {call} }} }}\nV1Switch"
+    text = text.replace("V1Switch", sums).replace("Out(), None()", "Out(), Sums()")
+    file = tmp_path / "program.p4"
+    file.write_text(text.replace("packet.extract(hdr.f);", "packet.extract(hdr.f); packet.extract(hdr.o);"))
+    [output] = InterpretedPipeline(compile_file(file).program).process(1, bytes.fromhex("010203040000"), 0, 0)
+    assert output.frame.hex() == "01020304fdfd"
+
+
+def test_an_entry_gives_each_parameter_its_value(tmp_path: Path) -> None:
+    locals = """
+        action set(inout bit<8> x, bit<8> first, bit<8> second) { x = first; hdr.f.d = second; }
+        table t { actions = { set(hdr.f.c); } default_action = set(hdr.f.c, 7, 8); }
+    """
+    assert _sent(tmp_path, "01020304", "t.apply();", locals) == "01020708"
