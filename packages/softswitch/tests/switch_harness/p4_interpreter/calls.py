@@ -146,8 +146,8 @@ class Calls(Statements):
     def run(self, body: Callable[[], None], copies: _Copies) -> Value:
         """Run a body, and copy out what it has computed also if it ends early.
 
-        What a parser that rejects gives to the parser around it, the specification leaves open; p4c's results
-        are there.
+        The results of a parser that rejects are copied, as softswitch has them in the caller's variables.
+        The specification (section 13) identifies its reject with the caller's, and copies nothing.
         """
         result: Value = None
         try:
