@@ -24,7 +24,7 @@ from tests.harness.cli import invoke
 from tests.harness.crashed_run import CrashedRunFolder
 from tests.mininet.run_topo import record_of, run_topo, small_disk
 from tests.mininet.test_kills import RECOVERY, SERVERS
-from tests.unit.test_agent_processes import SIZE, held, ps_config, worker_config
+from tests.unit.hosts.test_agent_processes import SIZE, held, ps_config, worker_config
 
 pytestmark = pytest.mark.mininet
 JOB = 2

@@ -19,8 +19,8 @@ from foundation.designs.registry import DesignError, design
 from tests.harness.cli import invoke, json_of
 from tests.harness.warm_processes import warm_process
 from tests.mininet.run_topo import PATIENCE_S, SMALL, record_of, rpcs_to_servers, summary_of
-from tests.unit.test_rooms import ROOT
-from tests.unit.test_tutorial import RUNNING, Command, prepare_home
+from tests.unit.hotline.test_tutorial import RUNNING, Command, prepare_home
+from tests.unit.repository.test_rooms import ROOT
 
 pytestmark = pytest.mark.mininet
 SHORT = {

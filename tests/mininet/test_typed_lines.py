@@ -17,7 +17,7 @@ from tests.harness.cli import json_of
 from tests.harness.make import outer_environment
 from tests.harness.shell import install, open_shell, type_into
 from tests.mininet.run_topo import Run, run_topo
-from tests.unit.test_start_page import PAGE
+from tests.unit.hotline.test_start_page import PAGE
 
 pytestmark = [pytest.mark.mininet, pytest.mark.soak]
 CHANGES = PAGE[: PAGE.index("## 5. ")]

@@ -73,7 +73,7 @@ def test_the_program_of_the_switch_explains_waits_on_the_same_cpus() -> None:
 
 
 @pytest.mark.parametrize("taken", [0.2, 0.5, 0.75])
-def test_the_share_that_others_took_is_found(taken: float) -> None:
+def test_the_share_of_other_processes_is_found(taken: float) -> None:
     """A lone server that others leave 100 ms of its CPU would have got more, but for their share."""
     waited_ms = 100 * taken / (1 - taken)
     found = unexplained_share([a_waiting_block((0,), (waited_ms,))], APART)

@@ -26,8 +26,8 @@ from foundation.protocol.header import LANES, lanes_of_dim
 from foundation.protocol.rows import RowRange, RowRanges, banks_of_row
 from tests.harness.counting_switch import CountingSwitch
 from tests.harness.livenet import JOB, LiveNet, live
-from tests.unit.test_controller_live import check_sums
-from tests.unit.test_follow_live import changes, hot, next_period
+from tests.unit.controller.test_follow_live import changes, hot, next_period
+from tests.unit.controller.test_live import check_sums
 
 SLOTS = 6
 """Slots of each bank of a small switch."""

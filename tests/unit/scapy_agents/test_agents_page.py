@@ -7,7 +7,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any
 
-from tests.unit.test_rooms import ROOT
+from tests.unit.repository.test_rooms import ROOT
 
 PAGE = ROOT / "docs" / "start.md"
 

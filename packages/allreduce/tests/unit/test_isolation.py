@@ -20,7 +20,7 @@ from hotline_allreduce.atp.packet import VALUES as ATP_VALUES
 from hotline_allreduce.switchml import design as switchml
 from hotline_allreduce.switchml.packet import VALUES as SWITCHML_VALUES
 from hotline_allreduce.switchml.packet import SwitchMLPacket
-from tests.unit.test_isolation import ATTACKER, HOSTS, SECRET, VICTIM, ports_of, switch_of
+from tests.unit.programs.test_isolation import ATTACKER, HOSTS, SECRET, VICTIM, ports_of, switch_of
 
 TRIES = 100
 

@@ -14,7 +14,7 @@ from hosts.workload.generator import generate
 from hotline_paper import packing
 from hotline_paper.packing import DIMS, STEPS, pack_shape, pack_trace, packing_ratios, shape_of, skew_of
 from tests.harness.traces import trace_of
-from tests.unit.test_packing import chosen
+from tests.unit.hosts.test_packing import chosen
 from tools.evidence.result import published_table
 
 

@@ -24,7 +24,7 @@ from foundation.logs.training import TRAIN_SHARE
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.cli import invoke, json_of
 from tests.harness.livenet import JOB, LiveNet, live
-from tests.unit.test_controller_live import check_sums, hotline, states
+from tests.unit.controller.test_live import check_sums, hotline, states
 
 RULE = "mine.recent"
 TOP_K = 30

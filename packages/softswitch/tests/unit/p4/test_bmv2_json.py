@@ -227,7 +227,7 @@ def test_value_sets_are_written_with_their_widths(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_messages_are_numbered_as_the_loader_finds_them(tmp_path: Path) -> None:
+def test_messages_are_numbered_as_by_the_loader(tmp_path: Path) -> None:
     """The body of a control is lowered before the actions of a table that it applies, and written after."""
     lowered = compile_small(
         tmp_path,

@@ -69,14 +69,14 @@ def test_entries_are_written_with_places_and_priorities(tmp_path: Path) -> None:
     assert table["max_size"] == 2
 
 
-def test_a_branch_on_a_hit_is_written_as_what_follows_a_hit(tmp_path: Path) -> None:
+def test_a_branch_on_a_hit_is_written_as_the_successor_of_a_hit(tmp_path: Path) -> None:
     use = "if (t.apply().hit) { hdr.first.kind = 1; } else { hdr.first.kind = 2; }"
     table = table_json(tmp_path, "key = { hdr.first.kind: exact; }", use=use)
     assert table["next_tables"].keys() == {"__HIT__", "__MISS__"}
     assert None not in table["next_tables"].values()
 
 
-def test_a_switch_on_the_action_is_written_as_what_follows_each_action(tmp_path: Path) -> None:
+def test_a_switch_on_the_action_is_written_as_the_successor_of_each_action(tmp_path: Path) -> None:
     use = "switch (t.apply().action_run) { set: { hdr.first.kind = 1; } default: { hdr.first.kind = 2; } }"
     table = table_json(tmp_path, "key = { hdr.first.kind: exact; }", use=use)
     following = table["next_tables"]

@@ -37,19 +37,19 @@ def counts() -> Iterator[Counts]:
 @pytest.mark.no_cover
 @settings(max_examples=examples(120))
 @given(drawn_programs(size=12))
-def test_a_drawn_program_does_what_its_syntax_tree_does(counts: Counts, drawn: DrawnProgram) -> None:
+def test_a_drawn_program_does_the_same_as_its_syntax_tree(counts: Counts, drawn: DrawnProgram) -> None:
     with TemporaryDirectory() as folder:
         assert compare(drawn, Path(folder), counts) is None
 
 
 @pytest.mark.parametrize("seed", seeds(40))
-def test_large_programs_do_what_their_syntax_trees_do(counts: Counts, seed: int, tmp_path: Path) -> None:
+def test_large_programs_do_the_same_as_their_syntax_trees(counts: Counts, seed: int, tmp_path: Path) -> None:
     for each in range(10 * seed, 10 * seed + 10):
         assert compare(program_of_seed(each, size=40), tmp_path, counts) is None, f"seed {each}"
 
 
 @pytest.mark.parametrize("seed", seeds(16))
-def test_machine_code_of_programs_does_what_their_syntax_trees_do(
+def test_machine_code_of_programs_does_the_same_as_their_syntax_trees(
     counts: Counts, seed: int, tmp_path: Path
 ) -> None:
     for each in range(4 * seed, 4 * seed + 4):

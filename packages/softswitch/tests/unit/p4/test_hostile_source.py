@@ -120,7 +120,9 @@ DOUBLING = {
 
 
 @pytest.mark.parametrize(("source", "fact"), DOUBLING.values(), ids=DOUBLING)
-def test_what_doubles_at_each_line_is_refused_with_the_limit(source: str, fact: str, tmp_path: Path) -> None:
+def test_a_text_that_doubles_at_each_line_is_refused_with_the_limit(
+    source: str, fact: str, tmp_path: Path
+) -> None:
     message = within_limits(source, tmp_path)
     assert any(each in message for each in fact.split("|")), message
 

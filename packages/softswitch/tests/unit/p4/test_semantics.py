@@ -75,7 +75,7 @@ def test_arguments_are_evaluated_from_left_to_right(tmp_path: Path) -> None:
     assert _sent(tmp_path, "01000400", body, declarations=declarations) == "02120900"
 
 
-def test_named_arguments_are_evaluated_as_they_are_written(tmp_path: Path) -> None:
+def test_named_arguments_are_evaluated_in_the_written_order(tmp_path: Path) -> None:
     declarations = """
         bit<8> bump(inout bit<8> x) { x = x + 1; return x; }
         bit<8> join(in bit<8> x, in bit<8> y) { return x[3:0] ++ y[3:0]; }
@@ -171,7 +171,7 @@ def test_a_lookahead_needs_all_of_its_header_in_the_packet(tmp_path: Path) -> No
     assert sent == ["020304", "010203"]
 
 
-def test_labels_that_share_a_body_run_it(tmp_path: Path) -> None:
+def test_labels_that_share_a_body_run_the_body(tmp_path: Path) -> None:
     body = """
         switch (hdr.f.a) { 1: 2: { hdr.f.b = 10; } 3: { hdr.f.b = 11; } 4: default: { hdr.f.b = 12; } }
     """
@@ -179,7 +179,7 @@ def test_labels_that_share_a_body_run_it(tmp_path: Path) -> None:
     assert [frame[2:4] for frame in sent] == ["0a", "0a", "0b", "0c", "0c"]
 
 
-def test_actions_that_share_a_body_may_apply_a_table_in_it(tmp_path: Path) -> None:
+def test_actions_that_share_a_body_may_apply_a_table_in_the_body(tmp_path: Path) -> None:
     locals = """
         action first() { hdr.f.b = 1; }
         action second() { hdr.f.b = 2; }
@@ -222,12 +222,12 @@ def test_an_argument_that_is_also_a_result_keeps_its_value_within_the_call(tmp_p
     assert _sent(tmp_path, "05020304", "add(hdr.f.a, hdr.f.a);", declarations=declarations) == "0b020304"
 
 
-def test_an_action_keeps_the_value_of_an_argument_that_it_writes(tmp_path: Path) -> None:
+def test_an_action_keeps_the_value_of_an_overwritten_argument(tmp_path: Path) -> None:
     locals = "bit<8> v; action set(in bit<8> x) { v = 1; hdr.f.b = x; }"
     assert _sent(tmp_path, "05020304", "v = hdr.f.a; set(v); hdr.f.a = v;", locals) == "01050304"
 
 
-def test_a_header_is_invalid_where_it_is_a_result(tmp_path: Path) -> None:
+def test_a_header_that_is_a_result_is_invalid_at_first(tmp_path: Path) -> None:
     declarations = "void forget(out one_t x, inout bit<8> y) { if (!x.isValid()) { y = 9; } }"
     body = "hdr.o = { 1 }; forget(hdr.o, hdr.f.a);"
     assert _sent(tmp_path, "05020304", body, declarations=declarations) == "09020304"
@@ -247,7 +247,7 @@ def test_a_cast_to_a_signed_type_takes_the_sign_from_the_first_bit(tmp_path: Pat
     assert _sent(tmp_path, "f0000004", body) == "f0f80904"
 
 
-def test_what_follows_an_action_runs_whether_or_not_the_action_returned_early(tmp_path: Path) -> None:
+def test_statements_after_an_action_run_whether_or_not_the_action_returned_early(tmp_path: Path) -> None:
     locals = "action early() { if (hdr.f.a == 1) { hdr.f.b = 7; return; } }"
     body = "early(); hdr.f.c = 8; hdr.f.d = 9;"
     assert _sent(tmp_path, "01000000", body, locals) == "01070809"
@@ -282,7 +282,7 @@ def test_break_ends_a_loop_and_continue_one_repetition(tmp_path: Path) -> None:
     assert _sent(tmp_path, "01030000", body) == "01030202"
 
 
-def test_exit_from_egress_leads_to_what_a_checksum_needs(tmp_path: Path) -> None:
+def test_exit_from_egress_leads_to_the_fields_of_a_checksum(tmp_path: Path) -> None:
     text = _PROGRAM.format(declarations="", locals="", body="")
     text = text.replace("one_t { bit<8> x; }", "one_t { bit<16> x; }")
     text = text.replace(

@@ -1,0 +1,114 @@
+"""Errors of unknown commands, designs, rules and functions say which package has the name, and install it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tomli
+from click.testing import CliRunner
+
+import hotline
+from controller.errors import RuleError
+from controller.hotset import rules
+from experiment.config import Config
+from experiment.errors import ConfigError
+from foundation.designs import registry
+from foundation.packages import install_hint
+from hotline.cli.commands import COMMANDS
+from hotline.cli.commands import hotline as command_line
+from switch_harness.wording import says
+from tests.unit.repository.test_rooms import PACKAGES, ROOT
+from topologies import testbed_kinds
+
+NAMES = [
+    (package, group, name)
+    for package, folder in PACKAGES.items()
+    for group, names in tomli.loads((folder / "pyproject.toml").read_text())["project"]
+    .get("entry-points", {})
+    .items()
+    for name in names
+]
+"""Package, group and name of each entry point."""
+
+
+def names_of(group: str) -> list[str]:
+    return [name for _, found, name in NAMES if found == group]
+
+
+def is_hint(message: str, name: str, group: str) -> bool:
+    [package] = [package for package, found, each in NAMES if (found, each) == (group, name)]
+    return says(message, f"packages/{package}") and f"-e ./packages/{package}`" in message
+
+
+@pytest.mark.parametrize(("package", "group", "name"), NAMES, ids=lambda value: str(value))
+def test_each_hint_installs_the_package_of_a_name_after_its_requirements(
+    package: str, group: str, name: str
+) -> None:
+    hint = install_hint(group, name)
+    assert is_hint(hint, name, group)
+    folders = [
+        word.rstrip("`").removeprefix("./packages/")
+        for word in hint.split()
+        if word.startswith("./packages/")
+    ]
+    assert folders[-1] == package
+    for at, each in enumerate(folders):
+        required = tomli.loads((ROOT / "packages" / each / "pyproject.toml").read_text())["project"][
+            "dependencies"
+        ]
+        ours = {name.removeprefix("hotline-") for name in required if name.startswith("hotline-")}
+        assert ours - {"testbed"} <= set(folders[:at])
+
+
+def test_a_name_of_no_package_has_no_hint(tmp_path: Path) -> None:
+    assert install_hint("hotline.commands", "fly") == ""
+    assert install_hint("hotline.rules", "policies") == ""  # it is a command
+    assert install_hint("hotline.commands", "policies", tmp_path) == ""  # installed without a checkout
+
+
+def test_an_unknown_command_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in names_of("hotline.commands"):
+        monkeypatch.delitem(COMMANDS.data, name)
+        result = CliRunner().invoke(command_line, [name, "--help"])
+        assert result.exit_code == 2 and is_hint(result.stderr.splitlines()[-1], name, "hotline.commands")
+    result = CliRunner().invoke(command_line, ["fly"])
+    assert result.exit_code == 2 and "packages/" not in result.stderr
+
+
+def test_an_unknown_function_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hotline, "__all__", ["Worker"])
+    for name in names_of("hotline.api"):
+        with pytest.raises(AttributeError) as raised:
+            getattr(hotline, name)
+        assert is_hint(str(raised.value), name, "hotline.api")
+    with pytest.raises(AttributeError, match="Worker"):
+        hotline.fly  # noqa: B018  # the access is what fails
+
+
+def test_an_unknown_design_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "NAMES", ("hotset",))
+    for name in names_of("hotline.designs"):
+        with pytest.raises(registry.DesignError) as raised:
+            registry.design(name)
+        assert is_hint(str(raised.value), name, "hotline.designs")
+
+
+def test_an_unknown_rule_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "_entry_points", dict)
+    for name in names_of("hotline.rules"):
+        with pytest.raises(RuleError) as raised:
+            rules.find_rule(name)
+        assert is_hint(str(raised.value), name, "hotline.rules")
+
+
+def test_a_testbed_that_is_not_installed_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testbed_kinds, "entry_points", lambda group: [])
+    with pytest.raises(ConfigError) as raised:
+        testbed_kinds.testbed_kind(Config(machines="tls://192.0.2.1:8786"))
+    assert is_hint(str(raised.value), "machines", "hotline.testbeds")
+
+
+def test_all_groups_of_entry_points_are_tested() -> None:
+    tried = {"hotline.api", "hotline.commands", "hotline.designs", "hotline.rules", "hotline.testbeds"}
+    assert {group for _, group, _ in NAMES} == tried
