@@ -1,16 +1,21 @@
-"""A design's P4 program in process: compiled, interpreted from a changed description, or elsewhere."""
+"""A design's P4 program in process: compiled, interpreted from changed sources, or elsewhere."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 from controller.tables import TableRow
 from foundation.designs.interface import Design
+from foundation.designs.programs import include_folders
 from simulator.simulated_switch import RowWriter, compiled_config
 from softswitch.interpreter import InterpretedPipeline
+from softswitch.p4.bmv2_json import bmv2_json
+from softswitch.p4.compiler import compile_file
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.loaded_config import LoadedConfig, read_p4info
 from softswitch.p4runtime.messages import p4r
@@ -46,28 +51,23 @@ def described(design: Design) -> dict[str, Any]:
     return dict(json.loads(design.program.read_text()))
 
 
-def broken(design: Design, file: str, text: str, *changes: tuple[str, str]) -> dict[str, Any]:
-    """Return the program with other constants or fields in what the compiler made of one line."""
-    source = (design.program.parents[1] / design.name / file).read_text().splitlines()
-    [line] = [number for number, each in enumerate(source, start=1) if text in each]
-    changed = 0
+class Edit(NamedTuple):
+    """A change of a P4 source."""
 
-    def changed_if_there(piece: dict[str, Any]) -> dict[str, Any]:
-        nonlocal changed
-        at = piece.get("source_info", {"filename": "", "line": 0})
-        if not at["filename"].endswith(f"/{file}") or at["line"] != line:
-            return piece
-        at = piece.pop("source_info")
-        text_of_piece = json.dumps(piece)
-        for old, new in changes:
-            changed += old in text_of_piece
-            text_of_piece = text_of_piece.replace(old, new)
-        return {**json.loads(text_of_piece), "source_info": at}
+    file: str
+    """Path from the folder of the design's P4 sources, such as `hotset/bank.p4`."""
+    old: str
+    """A text that is there once."""
+    new: str = ""
 
-    found = described(design)
-    for action in found["actions"]:
-        action["primitives"] = [changed_if_there(each) for each in action["primitives"]]
-    for pipeline in found["pipelines"]:
-        pipeline["conditionals"] = [changed_if_there(each) for each in pipeline["conditionals"]]
-    assert changed
-    return found
+
+def edited(design: Design, *edits: Edit) -> dict[str, Any]:
+    """Return a design's program, compiled from edited sources."""
+    with TemporaryDirectory() as folder:
+        tree = Path(folder, "p4src")
+        shutil.copytree(design.program.parents[1], tree, ignore=shutil.ignore_patterns("compiled"))
+        for file, old, new in edits:
+            source = (tree / file).read_text()
+            assert source.count(old) == 1, f"{file}: expected `{old}` once"
+            (tree / file).write_text(source.replace(old, new))
+        return bmv2_json(compile_file(tree / design.name / f"{design.name}.p4", [tree, *include_folders()]))

@@ -41,7 +41,7 @@ from foundation.protocol.header import (
 )
 from switch_harness.effort import examples
 from tests.harness import frames
-from tests.harness.programs import broken, pipeline_of
+from tests.harness.programs import Edit, edited, pipeline_of
 from tests.harness.testnet import KEY_OF
 
 HOSTS = SwitchHosts(workers=2, servers=1, jobs=2)
@@ -205,8 +205,8 @@ def push_or_pull(op: Op, job: int, worker: int, seq: int) -> bytes:
 @pytest.mark.parametrize("is_broken", [False, True], ids=["whole", "broken"])
 def test_a_program_without_the_check_of_ports_is_noticed(is_broken: bool) -> None:
     """The victim's own packet from a port of the attacker changes cells in a broken program alone."""
-    without_check = (hotset.DESIGN, "identify.p4", CHECK, ('"op": "!="', '"op": "<"'))
-    switch = HotSwitch("hotset", broken(*without_check) if is_broken else None)
+    without_check = Edit("hotset/identify.p4", CHECK, CHECK.replace("!=", "<"))
+    switch = HotSwitch("hotset", edited(hotset.DESIGN, without_check) if is_broken else None)
     cells = switch.cells_of_victim()
     datagram = push_or_pull(Op.PUSH, OFFLOAD.job, 1, 1 << WINDOW_BITS)
     switch.pipeline.process(3, to_service(1, 1, datagram), 0, 0)

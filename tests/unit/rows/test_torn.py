@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,71 +17,40 @@ from simulator.faults.operations import KEYS, make_operations
 from simulator.faults.schedule import ranges_of
 from simulator.faults.switch import compile_small
 from simulator.faults.testbed import SimulatedTestbed
+from simulator.simulated_switch import CompiledConfig
 from softswitch.p4runtime.loaded_config import read_p4info
 from tests.harness.faults import fails_soon
+from tests.harness.programs import Edit, edited
 
-Description = dict[str, Any]
 MIXED = ranges_of(hotset.DESIGN)
 
 
-def without(fragment: str) -> Callable[[Description], int]:
-    """Return a change of a program that removes the statements with this source text."""
-    return removing(lambda step: step["source_info"]["source_fragment"].startswith(fragment))
-
-
-def without_copy(source: str, target: str) -> Callable[[Description], int]:
-    """Return a change of a program that no longer copies one variable of ingress to another one."""
-    fields = [{"type": "field", "value": ["scalars", f"HotlineIngress.{name}"]} for name in (target, source)]
-    return removing(lambda step: step["op"] == "assign" and step["parameters"] == fields)
-
-
-def removing(is_removed: Callable[[dict[str, Any]], bool]) -> Callable[[Description], int]:
-    def change(description: Description) -> int:
-        found = 0
-        for action in description["actions"]:
-            remaining = [step for step in action["primitives"] if not is_removed(step)]
-            found += len(action["primitives"]) - len(remaining)
-            action["primitives"] = remaining
-        return found
-
-    return change
-
-
-def looked_up_by(field: str, replacement: list[str]) -> Callable[[Description], int]:
-    """Return a change of a program that looks rows up by another field."""
-
-    def change(description: Description) -> int:
-        found = 0
-        for table in description["pipelines"][0]["tables"]:
-            for part in table["key"] if "hot_params" in table["name"] else ():
-                if part["name"] == field:
-                    part["target"] = replacement
-                    found += 1
-        return found
-
-    return change
-
-
-def changed(arm: Arm, change: Callable[[Description], int]) -> Any:
-    description = json.loads(design(arm.design).program.read_bytes())
-    assert change(description), "expected a statement to change, found none"
+def changed(arm: Arm, edit: Edit) -> CompiledConfig:
+    description = edited(design(arm.design), edit)
     return compile_small(json.dumps(description).encode(), read_p4info(design(arm.design).p4info))
 
 
-HALF_ELSEWHERE = without_copy("slot_01", "slot_03")  # another lane's row is there
-COUNT_AS_DIM = looked_up_by("dim", ["rpc", "count"])
-FIRST_KEY = looked_up_by("key", ["keys[0]", "key"])  # for all lanes
+NO_THIRD_VALUE = Edit("hotset/bank.p4", "values_c.write((bit<32>)slot, sum_c);")
+NO_THIRD_SUM = Edit("collect/bank.p4", "pending_c.write((bit<32>)slot, sum_c);")
+NO_SECOND_PUBLISHED = Edit("collect/bank.p4", "published_b.write((bit<32>)slot, quad.b);")
+HALF_ELSEWHERE = Edit(
+    "hotset/ingress.p4",
+    "EACH_BANK_AND_HALF(COPY_SLOT)\n",
+    "bit<16> lane_3 = slot_03;\nEACH_BANK_AND_HALF(COPY_SLOT)\nslot_03 = lane_3;\n",
+)
+COUNT_AS_DIM = Edit("hotset/lane_lookup.p4", "rpc.dim: exact", "rpc.count: exact")
+FIRST_KEY = Edit("hotset/ingress.p4", "hdr.rpc, hdr.keys[i].key); }", "hdr.rpc, hdr.keys[0].key); }")
 
 
 @pytest.mark.parametrize(
-    ("arm", "change", "fault"),
+    ("arm", "edit", "fault"),
     [
-        pytest.param(hotset.OFFLOAD_PROXY, without("values_c.write"), "duplication", id="no third value"),
+        pytest.param(hotset.OFFLOAD_PROXY, NO_THIRD_VALUE, "duplication", id="no third value"),
         pytest.param(hotset.OFFLOAD_PROXY, HALF_ELSEWHERE, "duplication", id="second half elsewhere"),
         pytest.param(hotset.OFFLOAD_PROXY, COUNT_AS_DIM, "hot set", id="count as dim"),
         pytest.param(hotset.OFFLOAD_PROXY, FIRST_KEY, "hot set", id="key of lane 0"),
         pytest.param(
-            collect.COLLECT, without("pending_c.write"), "duplication", id="collect: no third sum",
+            collect.COLLECT, NO_THIRD_SUM, "duplication", id="collect: no third sum",
             marks=pytest.mark.soak,
         ),
         pytest.param(
@@ -98,15 +65,13 @@ FIRST_KEY = looked_up_by("key", ["keys[0]", "key"])  # for all lanes
         ),
     ],
 )  # fmt: skip
-def test_a_program_that_tears_rows_or_mixes_rows_up_is_found(
-    arm: Arm, change: Callable[[Description], int], fault: str
-) -> None:
-    fails_soon(SimulatedTestbed(arm, changed(arm, change), ranges=MIXED), fault)
+def test_a_program_that_tears_rows_or_mixes_rows_up_is_found(arm: Arm, edit: Edit, fault: str) -> None:
+    fails_soon(SimulatedTestbed(arm, changed(arm, edit), ranges=MIXED), fault)
 
 
 def test_a_program_that_publishes_a_part_of_a_row_is_found() -> None:
     arm = collect.COLLECT
-    testbed = SimulatedTestbed(arm, changed(arm, without("published_b.write")), ranges=MIXED)
+    testbed = SimulatedTestbed(arm, changed(arm, NO_SECOND_PUBLISHED), ranges=MIXED)
     _, outcome = fails_soon(testbed, "duplication")
     assert outcome.judgement.torn
 

@@ -33,6 +33,7 @@ from softswitch.p4runtime.loaded_config import read_p4info
 from switch_harness.wording import says
 from tests.harness.cli import invoke
 from tests.harness.faults import fails_soon
+from tests.harness.programs import Edit, edited
 
 _delta_of = plain(delta_of)
 
@@ -119,21 +120,8 @@ def test_pushed_values_follow_from_the_seed(seed: int, is_extreme: bool) -> None
 @cache
 def program_without(assignment: str) -> CompiledConfig:
     """Compile our program without an assignment of `exactly_once.p4`."""
-    source = (design(DEFAULT).program.parents[1] / "hotset" / "exactly_once.p4").read_text().splitlines()
-    [line] = [number for number, text in enumerate(source, start=1) if assignment in text]
-    description = json.loads(design(DEFAULT).program.read_bytes())
-    found = 0
-    for action in description["actions"]:
-        stored = [step for step in action["primitives"] if not _is_at(step, "exactly_once.p4", line)]
-        found += len(action["primitives"]) - len(stored)
-        action["primitives"] = stored
-    assert found == 1
+    description = edited(design(DEFAULT), Edit("hotset/exactly_once.p4", f"{assignment};"))
     return compile_small(json.dumps(description).encode(), read_p4info(design(DEFAULT).p4info))
-
-
-def _is_at(step: dict[str, Any], file: str, line: int) -> bool:
-    at = step["source_info"]
-    return bool(at["filename"].endswith(f"/{file}") and at["line"] == line)
 
 
 def test_a_switch_that_knows_no_duplicates_is_found_and_the_schedule_cut_short() -> None:

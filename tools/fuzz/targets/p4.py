@@ -89,4 +89,4 @@ control c(inout bit<8> x)(bit<8> n) { bit<8> v = n; apply { a(x); x = x > 3 ? 1 
 control e(inout bit<8> x) { c(7) one; apply { one.apply(x); } }
 """
 TOKENS = tuple(word.encode() for word in (*sorted(KEYWORDS), *_SYMBOLS))
-TARGET = Target("p4", run, ("softswitch/src/softswitch/p4",), seeds, TOKENS)
+TARGET = Target("p4", run, ("packages/softswitch/src/softswitch/p4",), seeds, TOKENS)

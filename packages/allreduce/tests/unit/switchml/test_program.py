@@ -25,7 +25,7 @@ from hotline_allreduce.switchml.model.rules import (
 from hotline_allreduce.switchml.packet import VALUES, SwitchMLPacket, parse
 from packages.allreduce.tests.harness.switchml import SwitchUnderTest, arm_with
 from switch_harness.effort import examples
-from tests.harness.programs import broken, described
+from tests.harness.programs import Edit, described, edited
 
 SLOTS = 2
 LANES = (0, 31, 63)
@@ -245,19 +245,21 @@ def test_a_late_copy_makes_a_sum_wrong_unless_the_check_is_on(check: bool, total
 # -- programs with one broken rule, which the model detects
 
 BROKEN = {
-    "the other set's bit is not cleared": ("bitmaps.p4", "cleared = meta.filter_stale", ('"0x01"', '"0x00"')),
-    "multicast one worker early": ("next_step.p4", "meta.remaining == 1", ('"0x01"', '"0x02"')),
-    "what comes again is added again": (
-        "value.p4",
-        "(!meta.is_retransmit)",
-        (".is_retransmit", ".timed_out"),
+    "the other set's bit is not cleared": Edit(
+        "switchml/bitmaps.p4", "filter_stale == 1 ? (workers_t)0", "filter_stale == 0 ? (workers_t)0"
     ),
-    "the largest exponent of another chunk": ("exponents.p4", "largest.write", ("_t.index", "_t.receiver")),
+    "multicast one worker early": Edit("switchml/next_step.p4", "meta.remaining == 1", "meta.remaining == 2"),
+    "what comes again is added again": Edit(
+        "switchml/value.p4", "(!meta.is_retransmit)", "(!meta.timed_out)"
+    ),
+    "the largest exponent of another chunk": Edit(
+        "switchml/exponents.p4", "largest.write(meta.index", "largest.write((pool_index_t)meta.receiver"
+    ),
 }
 
 
-@pytest.mark.parametrize("where", BROKEN.values(), ids=list(BROKEN))
-def test_a_broken_program_differs_from_the_model(where: tuple[str, str, tuple[str, str]]) -> None:
-    program, model = SwitchUnderTest(3, description=broken(DESIGN, *where)), SwitchMLSwitchModel(3, SLOTS)
+@pytest.mark.parametrize("edit", BROKEN.values(), ids=list(BROKEN))
+def test_a_broken_program_differs_from_the_model(edit: Edit) -> None:
+    program, model = SwitchUnderTest(3, description=edited(DESIGN, edit)), SwitchMLSwitchModel(3, SLOTS)
     with pytest.raises(AssertionError):
         hold(program, model, rounds(3, 4))
