@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 from controller.controller import Controller
 from controller.errors import RuleError
@@ -307,7 +308,8 @@ def test_the_rule_top_k_is_the_default(
     path = tmp_path_factory.mktemp("logs") / "log.parquet"
     pl.DataFrame({"key": list(updates), "updates": list(updates.values())}).write_parquet(path)
     by_rule = choice.build([path], top_k, rule="controller.hotset.selection:TopKRule")
-    assert by_rule.equals(choice.build([path], top_k))
+    # Polars divides by one total, or multiplies by its reciprocal: the last bit may differ.
+    assert_frame_equal(by_rule, choice.build([path], top_k), rel_tol=1e-15, abs_tol=0)
 
 
 # -- `hotline follow` with a rule

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
+
+_PACKAGES = ("llvmlite", "numba")
 
 
 class NumbaMissing(ImportError):
@@ -11,16 +14,15 @@ class NumbaMissing(ImportError):
 
 def _reason_of_absence() -> str | None:
     try:
-        import numba  # noqa: F401  # it imports llvmlite
+        absent = [name for name in _PACKAGES if find_spec(name) is None]
     except ImportError as error:
         return str(error)
-    return None
+    return f"No module named {absent[-1]!r}" if absent else None
 
 
 NUMBA_ABSENCE = _reason_of_absence()
-"""Why numba and llvmlite cannot be imported; None if they can."""
+"""Why numba and llvmlite cannot be imported; None if both are found. Importing them would be slow."""
 HAS_NUMBA = NUMBA_ABSENCE is None
-_PACKAGES = ("llvmlite", "numba")
 
 
 def require_numba(what: str) -> None:

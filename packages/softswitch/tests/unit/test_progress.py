@@ -70,7 +70,7 @@ def test_a_process_works_while_its_child_does() -> None:
 
 
 def test_the_cpu_time_of_a_child_remains_after_its_end() -> None:
-    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', 'sum(range(10**7))']); {SLEEP}"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', 'sum(range(3 * 10**7))']); {SLEEP}"
     with process(code) as parent:
         wait_for(lambda: in_state(parent.pid, ProcessState.SLEEPS) and read_activity(parent.pid).cpu_s > 0.1)
 

@@ -105,8 +105,7 @@ def test_the_pages_example_passes_and_reports_coverage(tmp_path: Path) -> None:
     assert set(files) == {"conftest.py", "test_l2.py"}
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    for suffix in (".json", ".p4info.txtpb"):
-        (tmp_path / f"l2{suffix}").symlink_to(PROGRAMS / f"l2{suffix}")
+    (tmp_path / "l2.p4").symlink_to(PROGRAMS.parent / "l2.p4")
     [command] = re.findall(r"^    python (-m pytest .*)$", page, re.MULTILINE)
     done = subprocess.run(
         [sys.executable, *command.split(), "-p", "no:cacheprovider"],

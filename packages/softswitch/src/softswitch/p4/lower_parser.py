@@ -51,7 +51,7 @@ class ParserLowering(TableLowering):
         self.value_sets: list[ir.ValueSet] = []
         self.value_set_declarations: list[tuple[tree.ValueSet, str]] = []
         self._set_index: dict[tuple[CallableObject, tree.ValueSet], int] = {}
-        self._state_names: set[str] = set()
+        self._state_names: list[str] = []
         self._state_labels: dict[Label, int | None] = {}
 
     def lower_parser(self, found: CallableObject, frame: Frame) -> int:
@@ -100,35 +100,27 @@ class ParserLowering(TableLowering):
             for statement in state.statements:
                 self.statement(statement, inner)
             ending = self._ending(state, targets, inner)
-            self._fill(index[state.name], prefix + state.name, items, ending)
+            operations, ending = self._split(items, prefix + state.name, ending)
+            self._set_state(index[state.name], operations, ending)
         return index["start"]
 
     def _reserve(self, name: str) -> int:
         if len(self.states) >= MAX_STATES:
             raise SourceError(NOWHERE, f"expected at most {MAX_STATES} states of the parser, at {name}")
-        self.states.append(None)
-        return len(self.states) - 1
-
-    def _unique_state(self, name: str) -> str:
         candidate, number = name, 0
         while candidate in self._state_names:
             candidate, number = f"{name}_{number}", number + 1
-        self._state_names.add(candidate)
-        return candidate
+        self._state_names.append(candidate)
+        self.states.append(None)
+        return len(self.states) - 1
 
-    def _fill(self, index: int, name: str, items: list[Item], ending: Ending) -> None:
-        """Make the state at a position of items and an ending; branches within become further states."""
-        operations, ending = self._split(items, name, ending)
-        self._set_state(index, name, operations, ending)
-
-    def _set_state(self, index: int, name: str, operations: Sequence[Operation], ending: Ending) -> None:
-        self.states[index] = ir.ParserState(
-            self._unique_state(name), tuple(operations), ending.key, ending.cases
-        )
+    def _set_state(self, index: int, operations: Sequence[Operation], ending: Ending) -> None:
+        name = self._state_names[index]
+        self.states[index] = ir.ParserState(name, tuple(operations), ending.key, ending.cases)
 
     def _new_state(self, name: str, operations: Sequence[Operation], ending: Ending) -> int:
         index = self._reserve(name)
-        self._set_state(index, name, operations, ending)
+        self._set_state(index, operations, ending)
         return index
 
     def _split(self, items: list[Item], name: str, ending: Ending) -> tuple[list[Operation], Ending]:
