@@ -38,7 +38,7 @@ def design(name: str) -> Design:
     The name may be the dotted name of a module with a `DESIGN`. Raises `DesignError` or `P4Error`.
     """
     found = described_design(name)
-    _compile_if_changed(found.program)
+    compile_if_changed(found.program)
     return found
 
 
@@ -61,7 +61,7 @@ def described_design(name: str) -> Design:
 
 
 @cache  # once in each process
-def _compile_if_changed(program: Path) -> None:
+def compile_if_changed(program: Path) -> None:
     """Compile a design's program if its P4 source, or the compiler, has changed; raises `P4Error`."""
     source = source_of(program)
     if source is None or is_current(program, source):

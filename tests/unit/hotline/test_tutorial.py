@@ -144,7 +144,7 @@ def forget_programs() -> None:
     """Look designs' programs up again, as the next process does."""
     simulated_switch.loaded_config.cache_clear()
     simulated_switch.compiled_config.cache_clear()
-    registry._compile_if_changed.cache_clear()
+    registry.compile_if_changed.cache_clear()
 
 
 @pytest.mark.parametrize("text", [None, "{}"], ids=["missing", "garbled"])

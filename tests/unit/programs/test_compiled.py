@@ -25,6 +25,7 @@ from foundation.designs.programs import (
     trees,
 )
 from foundation.designs.sources import newest_source_ns
+from simulator.simulated_switch import loaded_config
 from softswitch import ir
 from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.prefetch_plan import plan_prefetches
@@ -92,12 +93,12 @@ def test_a_design_is_compiled_when_found_unless_the_outputs_have_the_time_of_the
     for file in (small.json, small.p4info):
         for age_ns, expected in ((0, []), (10**9, [small.json]), (-(10**9), [small.json])):
             os.utime(file, ns=(newest + age_ns, newest + age_ns))
-            registry._compile_if_changed.cache_clear()
-            registry._compile_if_changed(small.json)
+            registry.compile_if_changed.cache_clear()
+            registry.compile_if_changed(small.json)
             assert refreshed == expected
             refreshed.clear()
         os.utime(file, ns=(newest, newest))
-    registry._compile_if_changed.cache_clear()
+    registry.compile_if_changed.cache_clear()
 
 
 def test_an_edit_during_a_compilation_is_compiled_by_the_next_process(
@@ -115,9 +116,9 @@ def test_an_edit_during_a_compilation_is_compiled_by_the_next_process(
     with monkeypatch.context() as patched:
         patched.setattr(programs, "compiled", compile_and_edit)
         refresh(small)
-    registry._compile_if_changed.cache_clear()
-    registry._compile_if_changed(small.json)
-    registry._compile_if_changed.cache_clear()
+    registry.compile_if_changed.cache_clear()
+    registry.compile_if_changed(small.json)
+    registry.compile_if_changed.cache_clear()
     assert port_of(small.json.read_bytes()) == 4
 
 
@@ -130,8 +131,20 @@ def test_a_design_may_name_a_source_and_has_the_output_beside_the_source(small: 
     assert found.program == small.source.parent / "compiled" / "small.json"
     assert found.p4info == small.source.parent / "compiled" / "small.p4info.txtpb"
     assert replace(found, name="other").program == found.program
-    registry._compile_if_changed(found.program)
+    registry.compile_if_changed(found.program)
     assert port_of(found.program.read_bytes()) == 3
+
+
+def test_the_simulated_switch_of_an_edited_source_runs_the_edited_source(small: P4Program) -> None:
+    for port in (3, 4):
+        (small.source.parent / "port.p4").write_text(f"#define PORT {port}\n")
+        registry.compile_if_changed.cache_clear()
+        loaded_config.cache_clear()
+        found = loaded_config(described(small.source)).program
+        [output] = InterpretedPipeline(found).process(1, bytes(60), 0, 0)
+        assert output.port == port
+    registry.compile_if_changed.cache_clear()
+    loaded_config.cache_clear()
 
 
 def test_the_cache_has_the_output_of_a_source_in_a_folder_that_cannot_be_written(
@@ -143,7 +156,7 @@ def test_the_cache_has_the_output_of_a_source_in_a_folder_that_cannot_be_written
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != folder and access(path, mode))
     found = described(small.source)
     assert found.program.is_relative_to(tmp_path / "cache") and not (folder / "compiled").exists()
-    registry._compile_if_changed(found.program)
+    registry.compile_if_changed(found.program)
     assert port_of(found.program.read_bytes()) == 3 and found.p4info.is_file()
     other = folder.parent / "other"
     folder.rename(other)
@@ -158,12 +171,12 @@ def test_arms_and_settings_are_read_while_a_program_has_a_mistake(monkeypatch: p
 
     monkeypatch.setattr(registry, "refresh_output", fail)
     monkeypatch.setattr(registry, "is_current", lambda *_: False)
-    registry._compile_if_changed.cache_clear()
+    registry.compile_if_changed.cache_clear()
     assert [arm.name for arm in arms_of("hotset")] and load_config([]).design == "hotset"
     for find in (registry.design, lambda name: check_design(name, RunKind.REAL)):
         with pytest.raises(P4Error):
             find("hotset")
-    registry._compile_if_changed.cache_clear()
+    registry.compile_if_changed.cache_clear()
 
 
 def test_an_error_of_a_program_names_its_place_and_keeps_the_outputs(small: P4Program) -> None:
@@ -181,7 +194,7 @@ def test_an_edit_of_a_source_reaches_the_next_command_in_another_process(small: 
     refresh(small)
     (small.source.parent / "port.p4").write_text("#define PORT 5\n")
     code = "import sys, pathlib; from foundation.designs import registry; "
-    code += "registry._compile_if_changed(pathlib.Path(sys.argv[1]))"
+    code += "registry.compile_if_changed(pathlib.Path(sys.argv[1]))"
     subprocess.run([sys.executable, "-c", code, str(small.json)], check=True)
     assert port_of(small.json.read_bytes()) == 5
 

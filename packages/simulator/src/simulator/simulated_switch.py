@@ -15,7 +15,7 @@ from finsy.proto import p4r
 from controller.designs import control_of
 from controller.tables import Change, RowEncoder, TableRow, Update
 from foundation.designs.interface import Arm, Design, SwitchHosts
-from foundation.designs.registry import HOW_TO_COMPILE, DesignError
+from foundation.designs.registry import HOW_TO_COMPILE, DesignError, compile_if_changed
 from foundation.protocol.codec import Values
 from foundation.protocol.header import LANES
 from foundation.protocol.rows import ONE_VALUE, RowRanges
@@ -93,7 +93,8 @@ def switch_of(design: Design, hosts: SwitchHosts, arms: Sequence[Arm], epoch: in
 
 @cache
 def loaded_config(design: Design) -> LoadedConfig:
-    """Return the program and P4Info of a design, which pipelines share."""
+    """Return the program and P4Info of a design, which pipelines share; compile a changed source before."""
+    compile_if_changed(design.program)
     try:
         return LoadedConfig.read(design.program, design.p4info)
     except SwitchError as error:
