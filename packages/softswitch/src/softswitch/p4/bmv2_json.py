@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable
 
 from softswitch import ir
+from softswitch.p4 import tree
 from softswitch.p4.bmv2_expressions import ExpressionWriter
 from softswitch.p4.bmv2_names import Json, ProgramNames, numbered
 from softswitch.p4.bmv2_parser import ParserWriter
@@ -32,9 +33,10 @@ def bmv2_json(lowered: Lowered) -> Json:
 
 class _DocumentWriter:
     def __init__(self, lowered: Lowered) -> None:
-        self._lowering, self._blocks, self._layouts = lowered.lowering, lowered.blocks, lowered.layouts
-        self._program, self._storage = lowered.program, lowered.lowering.storage
-        self._names = ProgramNames(lowered.program, self._storage, self._lowering.sources)
+        self._state, self._blocks = lowered.state, lowered.blocks
+        self._program, self._storage = lowered.program, lowered.state.storage
+        self._layouts = self._storage.layouts
+        self._names = ProgramNames(lowered.program, self._storage, self._state.sources)
         self._expressions = ExpressionWriter(self._names)
         self._statements = StatementWriter(self._names, self._expressions)
         self._types = _HeaderTypes(self._layouts)
@@ -60,8 +62,8 @@ class _DocumentWriter:
             "register_arrays": numbered(self._registers()),
             "calculations": numbered(self._calculations()),
             "learn_lists": [
-                self._field_list(each, self._lowering.location(node))
-                for each, (_, node) in zip(program.digests, self._lowering.digest_types, strict=True)
+                self._field_list(each, node.position.place)
+                for each, (_, node) in zip(program.digests, self._state.digest_types, strict=True)
             ],
             "actions": self._actions(),
             "pipelines": self._pipelines(),
@@ -73,7 +75,7 @@ class _DocumentWriter:
                 for layout in self._layouts
                 for alias, field in layout.aliases.items()
             ],
-            "program": next(iter(self._lowering.sources.lines), ""),
+            "program": next(iter(self._state.sources.lines), ""),
             "__meta__": {"version": VERSION, "compiler": COMPILER},
         }
 
@@ -128,15 +130,18 @@ class _DocumentWriter:
 
     def _enums(self) -> list[Json]:
         """Return the program's enums without a type, whose members are numbered in order."""
+        declared = [each for found in self._state.facts.globals.names.values() for each in found]
         return [
             {"name": each.name, "entries": [[member.name, code] for code, member in enumerate(each.members)]}
-            for each in self._lowering.plain_enums()
+            for each in declared
+            if isinstance(each, tree.Enum) and each.underlying is None
+            if not each.position.file.endswith("v1model.p4")
         ]
 
     # -- arrays
 
     def _meters(self) -> Iterable[Json]:
-        for found, meter in zip(self._lowering.meters, self._program.meters, strict=True):
+        for found, meter in zip(self._state.meters, self._program.meters, strict=True):
             yield {
                 "name": meter.name,
                 **self._object_info(found),
@@ -147,7 +152,7 @@ class _DocumentWriter:
             }
         for table in self._program.tables.values():
             if table.meter is not None:
-                found = self._lowering.direct_meters[table.name]
+                found = self._state.direct_meters[table.name]
                 yield {
                     "name": found.path,
                     **self._object_info(found),
@@ -160,11 +165,11 @@ class _DocumentWriter:
                 }
 
     def _counters(self) -> Iterable[Json]:
-        for found, counter in zip(self._lowering.counters, self._program.counters, strict=True):
+        for found, counter in zip(self._state.counters, self._program.counters, strict=True):
             yield {"name": counter.name, **self._object_info(found), "size": counter.size, "is_direct": False}
         for table in self._program.tables.values():
             if table.has_counter:
-                found = self._lowering.direct_counters[table.name]
+                found = self._state.direct_counters[table.name]
                 yield {
                     "name": found.path,
                     "is_direct": True,
@@ -173,7 +178,7 @@ class _DocumentWriter:
                 }
 
     def _registers(self) -> Iterable[Json]:
-        for found, register in zip(self._lowering.registers, self._program.registers, strict=True):
+        for found, register in zip(self._state.registers, self._program.registers, strict=True):
             yield {
                 "name": register.name,
                 **self._object_info(found),
@@ -182,7 +187,7 @@ class _DocumentWriter:
             }
 
     def _object_info(self, found: ExternObject) -> Json:
-        return self._names.source_info(self._lowering.location(found.node))
+        return self._names.source_info(found.node.position.place)
 
     # -- calculations and lists
 
@@ -231,7 +236,7 @@ class _DocumentWriter:
         }
 
     def _block_info(self, block: CallableObject) -> Json:
-        return self._names.source_info(self._lowering.location(block.declaration), block.declaration.name)
+        return self._names.source_info(block.declaration.position.place, block.declaration.name)
 
     def _actions(self) -> list[Json]:
         control_of = {
@@ -254,7 +259,7 @@ class _DocumentWriter:
         )
 
     def _pipelines(self) -> list[Json]:
-        writer = TableWriter(self._names, self._expressions, self._lowering)
+        writer = TableWriter(self._names, self._expressions, self._state)
         return [
             writer.write_pipeline(control, number, self._block_info(self._blocks[block]))
             for number, (control, block) in enumerate(

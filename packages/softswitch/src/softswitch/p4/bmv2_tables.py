@@ -9,7 +9,7 @@ from softswitch import ir
 from softswitch.load.tables import TOP_PRIORITY
 from softswitch.p4.bmv2_expressions import ExpressionWriter
 from softswitch.p4.bmv2_names import VALIDITY_FIELD, Json, ProgramNames, hexstr
-from softswitch.p4.lower_tables import TableLowering
+from softswitch.p4.lowering_state import LoweringState
 
 _KINDS = (ir.MatchKind.RANGE, ir.MatchKind.TERNARY, ir.MatchKind.LPM)
 """Kinds of matches, of which the first that a key has is the table's."""
@@ -18,8 +18,8 @@ _KINDS = (ir.MatchKind.RANGE, ir.MatchKind.TERNARY, ir.MatchKind.LPM)
 class TableWriter:
     """Writes controls; the IDs of their tables, conditionals and profiles continue from one to the next."""
 
-    def __init__(self, names: ProgramNames, expressions: ExpressionWriter, lowering: TableLowering) -> None:
-        self._names, self._expressions, self._lowering = names, expressions, lowering
+    def __init__(self, names: ProgramNames, expressions: ExpressionWriter, state: LoweringState) -> None:
+        self._names, self._expressions, self._state = names, expressions, state
         self._program = names.program
         self._table_ids, self._conditional_ids, self._profile_ids = count(), count(), count()
         self._written_profiles: set[int] = set()
@@ -55,7 +55,7 @@ class TableWriter:
             made: Json = {
                 "name": profile.name,
                 "id": next(self._profile_ids),
-                **self._names.source_info(self._lowering.location(self._lowering.profiles[index][0].node)),
+                **self._names.source_info(self._state.profiles[index][0].node.position.place),
                 "max_size": profile.size,
             }
             if profile.selector is not None:
@@ -88,9 +88,7 @@ class TableWriter:
             "max_size": table.size,
             "with_counters": table.has_counter,
             "support_timeout": table.has_idle_timeout,
-            "direct_meters": self._lowering.direct_meters[table.name].path
-            if table.meter is not None
-            else None,
+            "direct_meters": self._state.direct_meters[table.name].path if table.meter is not None else None,
             "action_ids": list(table.actions),
             "actions": names,
             "base_default_next": None if table.branches_on_hit else table.next_without_action,
@@ -125,10 +123,10 @@ class TableWriter:
         return {"action_id": invocation.action, **constness, "action_data": data}
 
     def _entries(self, table: ir.Table) -> list[Json]:
-        nodes = self._lowering.tables[table.name].declaration.entries
+        nodes = self._state.tables[table.name].declaration.entries
         entries: list[Json] = []
         for position, (entry, node) in enumerate(zip(table.const_entries, nodes, strict=True)):
-            info = self._names.source_info(self._lowering.location(node))
+            info = self._names.source_info(node.position.place)
             entries.append({**info, **self._entry(entry, table, position)})
         return entries
 

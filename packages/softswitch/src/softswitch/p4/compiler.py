@@ -10,7 +10,7 @@ from pathlib import Path
 from softswitch.errors import SwitchError
 from softswitch.p4.checker import check_program
 from softswitch.p4.diagnostics import NOWHERE, Position, SourceError, Sources
-from softswitch.p4.lower_program import Lowered, ProgramLowering
+from softswitch.p4.lower_program import Lowered, lower_program
 from softswitch.p4.parser import parse_program
 from softswitch.p4.preprocessor import Preprocessor
 from softswitch.p4.tree import Program
@@ -37,7 +37,7 @@ def compile_file(
         sources.check()
         facts = check_program(tree, sources)
         sources.check()
-        return ProgramLowering(facts, sources).lower_program(tree)
+        return lower_program(tree, facts, sources)
 
 
 def preprocess_file(

@@ -24,6 +24,11 @@ class Position(NamedTuple):
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
 
+    @property
+    def place(self) -> str:
+        """The file and the line, as the IR has them."""
+        return f"{self.file}:{self.line}"
+
 
 NOWHERE = Position("", 0, 0)
 """The position of what is in no file, such as a macro of the command line."""

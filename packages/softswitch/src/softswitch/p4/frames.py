@@ -4,25 +4,37 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast
 
 from softswitch import ir
 from softswitch.p4 import operands, tree, types
 from softswitch.p4.constants import Evaluator
 from softswitch.p4.diagnostics import Position
-from softswitch.p4.flow import Item, Label, Step
-from softswitch.p4.objects import CallableObject
-from softswitch.p4.scopes import Facts
+from softswitch.p4.flow import Apply, Item, Label, Part, Step, Unit
+from softswitch.p4.lowering_state import LoweringState
+from softswitch.p4.objects import CallableObject, ExternObject
+from softswitch.p4.scopes import Facts, Target
+from softswitch.p4.storage import Storage
 
 Body = Literal["control", "action", "parser", "deparser", "checksum"]
+
+
+@dataclass(frozen=True, slots=True)
+class NestedLowering:
+    """Functions for what is nested in a statement or an expression, which modules below theirs call."""
+
+    statement: Callable[[tree.Statement, Frame], None]
+    call: Callable[[tree.Call, Frame, types.Type | None], operands.Operand | None]
+    table: Callable[[tree.Call, Frame], Apply]
 
 
 @dataclass(slots=True, eq=False)
 class Frame:
     """`bindings` has operands of variables, constants of parameters, and objects of instances."""
 
-    facts: Facts
+    state: LoweringState
+    nested: NestedLowering
     body: Body
     owner: CallableObject
     bindings: ChainMap[tree.Declaration, object]
@@ -38,8 +50,16 @@ class Frame:
     depth: int = 0
     outer: ChainMap[tree.Declaration, object] | None = None
     """The bindings of the control around, whose variables its actions see; None in a control itself."""
-    direct_meters: dict[object, ir.FieldRef] = field(default_factory=dict)
+    direct_meters: dict[ExternObject, ir.FieldRef] = field(default_factory=dict)
     """Field of the colour of the direct meter of the table that runs this action."""
+
+    @property
+    def facts(self) -> Facts:
+        return self.state.facts
+
+    @property
+    def storage(self) -> Storage:
+        return self.state.storage
 
     @property
     def control_bindings(self) -> ChainMap[tree.Declaration, object]:
@@ -60,10 +80,26 @@ class Frame:
 
     def within(self, items: list[Item]) -> Frame:
         """Return the same frame that emits to other items, such as a branch."""
-        return Frame(
-            self.facts, self.body, self.owner, self.bindings, self.substitution, items, self.return_label,
-            self.result, self.loops, self.copies_out, self.depth, self.outer, self.direct_meters,
+        return replace(self, items=items)
+
+    def called(self, part: Part, bindings: ChainMap[tree.Declaration, object], **changes: Any) -> Frame:
+        """Return the frame of a body that this one calls, which emits to a part of it."""
+        return replace(
+            self, bindings=bindings, items=part.items, return_label=part.label, result=None, loops=[],
+            copies_out=list(self.copies_out), depth=self.depth + 1, **changes,
         )  # fmt: skip
+
+    def unit(self, position: Position) -> Frame:
+        """Return a frame of what becomes one action of the switch; in an action, that is the frame itself."""
+        if self.body != "control":
+            return self
+        unit = Unit(position)
+        self.items.append(unit)
+        return replace(self, items=unit.items, body="action")
+
+    def resolved(self, target: Target) -> dict[types.Variable, types.Type]:
+        """Return the type arguments of a call."""
+        return {v: types.substitute(t, self.substitution) for v, t in target.substitution.items()}
 
 
 def frame_bindings(

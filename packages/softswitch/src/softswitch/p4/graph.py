@@ -4,32 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
 
 from softswitch import ir
 from softswitch.ir.graph import successors
 from softswitch.p4.diagnostics import Position, SourceError
 from softswitch.p4.flow import EXIT, Apply, Branch, Item, Label, Leave, Loop, Part, Step, Unit
 from softswitch.p4.linear import action_body
-
-
-class Spec(Protocol):
-    """The properties of a table without its successors (`lower_tables.TableSpec`)."""
-
-    name: str
-    key: tuple[ir.KeyField, ...]
-    actions: tuple[int, ...]
-    default: ir.Invocation
-    default_is_const: bool
-    entries: tuple[ir.ConstEntry, ...]
-    size: int
-    has_counter: bool
-    profile: int | None
-    meter: ir.DirectMeter | None
-    has_idle_timeout: bool
-
-    @property
-    def location(self) -> str: ...
+from softswitch.p4.lowering_state import TableSpec
 
 
 class GraphBuilder:
@@ -38,19 +19,17 @@ class GraphBuilder:
     def __init__(
         self,
         name: str,
-        specs: Mapping[str, Spec],
+        specs: Mapping[str, TableSpec],
         actions: list[ir.Action],
         add_message: Callable[[str], int],
-        hidden: set[int],
         names: set[str],
         make_field: Callable[[], ir.FieldRef],
     ) -> None:
-        """`hidden` and `names` collect the actions made here, and the names of nodes, for all controls.
+        """`names` collects the names of nodes of all controls.
 
         `make_field` makes a field of metadata that is 0 at the beginning, for a small number.
         """
         self._name, self._specs, self._actions, self._add_message = name, specs, actions, add_message
-        self._hidden = hidden
         self._nodes: dict[str, ir.Table | ir.Conditional] = {}
         self._labels: dict[Label, str | None] = {EXIT: None}
         self._names = names
@@ -122,12 +101,11 @@ class GraphBuilder:
         index = len(self._actions)
         name = self._unique(f"tbl_{place}")
         self._actions.append(ir.Action(name.removeprefix("tbl_"), (), body, locations, ()))
-        self._hidden.add(index)
         self._nodes[name] = ir.Table(
             name=name, key=(), actions=(index,), default=ir.Invocation(index, ()), default_is_const=True,
             const_entries=(), size=1024, has_counter=False, next_nodes={index: following}, next_on_hit=None,
             next_on_miss=None, branches_on_hit=False, next_without_action=following,
-            location=f"{position.file}:{position.line}",
+            location=position.place,
         )  # fmt: skip
         self._blocks[key] = name
         return name
@@ -138,7 +116,7 @@ class GraphBuilder:
         if then == otherwise:
             return then
         name = self._unique(f"node_{self._place(item.position)}")
-        location = f"{item.position.file}:{item.position.line}"
+        location = item.position.place
         self._nodes[name] = ir.Conditional(name, item.condition, then, otherwise, location, item.text)
         return name
 
@@ -175,7 +153,7 @@ class GraphBuilder:
             has_counter=spec.has_counter, next_nodes=next_nodes, next_on_hit=on_hit, next_on_miss=on_miss,
             branches_on_hit=is_by_hit, next_without_action=without_action, profile=spec.profile,
             meter=spec.meter, has_idle_timeout=spec.has_idle_timeout, is_immutable=bool(spec.entries),
-            location=spec.location,
+            location=spec.declaration.position.place,
         )  # fmt: skip
         known = self._nodes.pop(spec.name, None)
         start = spec.name
@@ -201,7 +179,7 @@ class GraphBuilder:
                 return here
             name = self._unique(f"node_{self._place(item.position)}")
             condition = ir.Binary(ir.Op.EQ, field, ir.Constant(number))
-            location = f"{item.position.file}:{item.position.line}"
+            location = item.position.place
             self._nodes[name] = ir.Conditional(name, condition, here, other_node, location)
             return name
 

@@ -62,7 +62,7 @@ class _Body:
 
     def _emit(self, statement: ir.Statement, position: Position | None) -> int:
         self.statements.append(statement)
-        location = f"{position.file}:{position.line}" if position is not None else ""
+        location = position.place if position is not None else ""
         self.locations.append(location or (self.locations[-1] if self.locations else ""))
         return len(self.statements) - 1
 
@@ -116,8 +116,6 @@ class _Body:
     def _loop(self, item: Loop) -> None:
         start = len(self.statements)
         self.add(item.items)
-        place = f"{item.position.file}:{item.position.line}"
-        self._emit(
-            ir.CountLoop(self._add_message(f"{place}: an endless loop: the packet is dropped")), item.position
-        )
+        text = f"{item.position.place}: an endless loop: the packet is dropped"
+        self._emit(ir.CountLoop(self._add_message(text)), item.position)
         self._emit(ir.Jump(start), item.position)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from softswitch.p4 import tree, types
-from softswitch.p4.constants import Evaluator, Value
+from softswitch.p4.constants import Evaluator, MemberValue, Value
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.scopes import Facts, Target
 
@@ -27,6 +27,12 @@ class ExternObject:
     @property
     def kind(self) -> str:
         return self.declaration.name
+
+    @property
+    def counts_bytes(self) -> bool:
+        """Whether a meter counts bytes and not packets."""
+        kind = self.arguments.get("type")
+        return isinstance(kind, MemberValue) and kind.name == "bytes"
 
     def integer(self, name: str) -> int:
         value = self.arguments.get(name)

@@ -29,7 +29,7 @@ _PLATFORM_FIELDS = (
 
 def p4info(lowered: Lowered) -> p4i.P4Info:
     """Return P4Info; raise `CompileError` where an annotation or a size cannot be in it."""
-    with errors_collected(lowered.lowering.sources), deep_recursion():
+    with errors_collected(lowered.state.sources), deep_recursion():
         return P4InfoBuilder(lowered).build()
 
 

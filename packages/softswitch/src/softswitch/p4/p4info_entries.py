@@ -6,8 +6,8 @@ from softswitch.p4 import tree, types
 from softswitch.p4.compiler import deep_recursion, errors_collected
 from softswitch.p4.constants import Evaluator
 from softswitch.p4.diagnostics import SourceError
+from softswitch.p4.lower_entries import expanded_keys
 from softswitch.p4.lower_program import Lowered
-from softswitch.p4.lower_tables import expanded_keys
 from softswitch.p4.p4info import P4InfoBuilder, message_text
 from softswitch.p4.p4info_ids import ObjectType
 from softswitch.p4.p4info_objects import SeenTable
@@ -19,7 +19,7 @@ _PRIORITY_KINDS = ("ternary", "range", "optional")
 
 def entries(lowered: Lowered) -> p4r.WriteRequest:
     """Return the entries; raise `CompileError` where P4Runtime cannot express one."""
-    with errors_collected(lowered.lowering.sources), deep_recursion():
+    with errors_collected(lowered.state.sources), deep_recursion():
         builder = EntriesBuilder(lowered)
         for table in builder.tables:
             builder.add_table(table)

@@ -37,7 +37,7 @@ class NamedObjects:
 
     def __init__(self, lowered: Lowered) -> None:
         self.message = p4i.P4Info()
-        self._lowering, self._facts = lowered.lowering, lowered.lowering.facts
+        self._state, self._facts = lowered.state, lowered.state.facts
         self._finder = ObjectFinder(lowered)
         self._types = TypeSpecs(self._facts, self.message.type_info)
         self.symbols = Symbols()
@@ -147,7 +147,7 @@ class NamedObjects:
         if isinstance(found.value, tree.Call):
             if key not in self._in_place:
                 path = property_path(found, table.declaration, table.owner)
-                made = self._lowering.elaborator.construct_expression(found.value, path, table.owner)
+                made = self._state.elaborator.construct_expression(found.value, path, table.owner)
                 assert isinstance(made, ExternObject)
                 made.annotations = found.annotations
                 self._in_place[key] = made

@@ -80,15 +80,15 @@ class _Uses:
 
 class ObjectFinder:
     def __init__(self, lowered: Lowered) -> None:
-        self._lowering = lowered.lowering
-        self._facts = lowered.lowering.facts
+        self._state = lowered.state
+        self._facts = lowered.state.facts
         self._made: dict[tuple[tree.Call, CallableObject], CallableObject] = {}
 
     def blocks(self, lowered: Lowered) -> list[Block]:
         return [self._block(found) for found in lowered.blocks.values()]
 
     def globals(self) -> list[ExternObject]:
-        return [each for each in self._lowering.elaborator.globals.values() if isinstance(each, ExternObject)]
+        return [each for each in self._state.elaborator.globals.values() if isinstance(each, ExternObject)]
 
     # -- blocks
 
@@ -266,12 +266,12 @@ class ObjectFinder:
     ) -> CallableObject:
         """Return the instance that a call without one makes, which is lowered if the call can be reached."""
         key = (call, owner)
-        lowered = self._lowering.anonymous.get(key, self._made.get(key))
+        lowered = self._state.anonymous.get(key, self._made.get(key))
         if isinstance(lowered, CallableObject):
             return lowered
         known = {v: types.substitute(t, owner.substitution) for v, t in target.substitution.items()}
         path = f"{owner.path}.{declaration.name}"
-        self._made[key] = self._lowering.elaborator.callable(declaration, path, known, {}, call)
+        self._made[key] = self._state.elaborator.callable(declaration, path, known, {}, call)
         return self._made[key]
 
 
