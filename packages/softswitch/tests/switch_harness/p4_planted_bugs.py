@@ -65,12 +65,12 @@ BUGS = (
     ),
     # Checker, constants and types.
     PlantedBug(
-        "check_expressions",
+        "check_operators",
         "return types.Bits(left_type.width + right_type.width, left_type.signed)",
         "return types.Bits(left_type.width + right_type.width, right_type.signed)",
     ),
     PlantedBug(
-        "check_expressions",
+        "check_operators",
         "if left_type == types.INT != right_type:",
         "if False:",
     ),
@@ -102,8 +102,8 @@ BUGS = (
     # Lowering of expressions and statements.
     PlantedBug(
         "lower_expressions",
-        "if not has_effects(expression.right, frame):\n            return arithmetic.logical",
-        "if True:\n            return arithmetic.logical",
+        "if not has_effects(expression.right, frame):\n        return arithmetic.logical",
+        "if True:\n        return arithmetic.logical",
     ),
     PlantedBug(
         "lower_expressions",
@@ -112,19 +112,19 @@ BUGS = (
     ),
     PlantedBug(
         "lower_expressions",
-        "return self.stable_copy(operand, frame, expression) if has_effects(following, frame) else operand",
+        "return stable_copy(operand, frame, expression) if has_effects(following, frame) else operand",
         "return operand",
     ),
-    PlantedBug("lower_expressions", 'return arithmetic.logical("||", both_invalid, same)', "return same"),
+    PlantedBug("operand_values", 'return arithmetic.logical("||", both_invalid, same)', "return same"),
     PlantedBug(
-        "lower_statements",
-        "self.stable_copy(each, frame, node) if written & self.leaves(each) else each for each in values",
+        "operand_copies",
+        "stable_copy(each, frame, node) if written & leaves_of(each, frame) else each for each in values",
         "each for each in values",
     ),
     PlantedBug(
-        "lower_statements",
-        "items = branch.otherwise\n        self._into(default, frame, items)",
-        "items = branch.otherwise\n        self._into(default, frame, frame.items)",
+        "lower_branches",
+        "items = branch.otherwise\n    _into(default, frame, items)",
+        "items = branch.otherwise\n    _into(default, frame, frame.items)",
     ),
     PlantedBug(
         "lower_statements",
@@ -136,29 +136,29 @@ BUGS = (
         "Leave(frame.loops[-1][isinstance(statement, tree.Continue)])",
         "Leave(frame.loops[-1][isinstance(statement, tree.Break)])",
     ),
-    PlantedBug("lower_statements", "frame.emit(ir.SetValid(header.reference), node.position)\n", "pass\n"),
+    PlantedBug("operand_copies", "frame.emit(ir.SetValid(header.reference), node.position)\n", "pass\n"),
     # Calls, tables, parsers and externs.
     PlantedBug(
-        "lower_calls",
-        "return operands.is_variable(operand) and not self.leaves(operand) & written",
+        "call_arguments",
+        "return operands.is_variable(operand) and not leaves_of(operand, frame) & written",
         "return operands.is_variable(operand)",
     ),
     PlantedBug(
-        "lower_calls",
+        "call_arguments",
         "if i not in copied and operands.is_variable(operand) and not is_aliased:",
         "if i not in copied and operands.is_variable(operand):",
     ),
-    PlantedBug("lower_calls", "self.assign_to(expression, storage, caller.within(frame.items))", "None"),
-    PlantedBug("lower_calls", "self.invalidate(operand, caller, node)", "pass"),
+    PlantedBug("call_arguments", "assign_to(expression, storage, caller.within(frame.items))", "None"),
+    PlantedBug("call_arguments", "invalidate(operand, caller, node)", "pass"),
     PlantedBug("lower_tables", "wanted.width != width", "False"),
     PlantedBug(
-        "lower_tables",
-        "self._bind_data(parameter, len(widths), inner)",
-        "self._bind_data(parameter, 0, inner)",
+        "lower_table_actions",
+        "_bind_data(parameter, len(widths), inner)",
+        "_bind_data(parameter, 0, inner)",
     ),
-    PlantedBug("lower_parser", "del cases[always + 1 :]", "del cases[1:]"),
+    PlantedBug("lower_transitions", "del cases[always + 1 :]", "del cases[1:]"),
     PlantedBug("lower_parser", "operations.insert(0, item.statement)", "operations.append(item.statement)"),
-    PlantedBug("lower_parser", "return [(value & mask, mask)]", "return [(value & mask, full)]"),
+    PlantedBug("lower_transitions", "return [(value & mask, mask)]", "return [(value & mask, full)]"),
     PlantedBug(
         "arithmetic",
         "is_wider = target.width > source.width or",

@@ -16,13 +16,12 @@ _NEED_BODY = ("pkginfo", *_STRINGS)
 
 
 def check_annotations(program: tree.Program, facts: Facts, sources: Sources) -> None:
-    for node in _annotated(program):
-        annotations: tree.Annotations = node.annotations  # type: ignore[attr-defined]  # as `_annotated` says
-        structured = {each.name for each in annotations if each.is_structured}
-        for i, annotation in enumerate(annotations):
+    for given in _lists_of_annotations(program):
+        structured = {each.name for each in given if each.is_structured}
+        for i, annotation in enumerate(given):
             try:
                 if annotation.name in structured and any(
-                    each.name == annotation.name for each in annotations[:i]
+                    each.name == annotation.name for each in given[:i]
                 ):
                     text = (
                         f"expected one annotation `@{annotation.name}` here, as it has square brackets, "
@@ -34,12 +33,11 @@ def check_annotations(program: tree.Program, facts: Facts, sources: Sources) -> 
                 sources.error(error.position, error.message)
 
 
-def _annotated(program: tree.Program) -> Iterator[tree.Node]:
+def _lists_of_annotations(program: tree.Program) -> Iterator[tree.Annotations]:
     stack: list[tree.Node] = list(program.declarations)
     while stack:
         node = stack.pop()
-        if getattr(node, "annotations", None):
-            yield node
+        yield getattr(node, "annotations", [])
         stack.extend(parts(node))
 
 
@@ -87,7 +85,7 @@ def _check_structured(annotation: tree.Annotation, facts: Facts) -> None:
         _check_constant(each, annotation, facts)
 
 
-def _check_constant(value: tree.Expression, annotation: tree.Annotation, facts: Facts) -> None:
+def _check_constant(value: tree.Node, annotation: tree.Annotation, facts: Facts) -> None:
     if isinstance(value, tree.ListExpression | tree.StructExpression | tree.Call | tree.InvalidHeader):
         text = f"expected a number, a string or a bool in `@{annotation.name}[...]`, got another value"
         raise SourceError(value.position, text)
@@ -99,5 +97,4 @@ def _check_constant(value: tree.Expression, annotation: tree.Annotation, facts: 
             )
     for part in parts(value):
         if not isinstance(part, tree.BaseType | tree.SizedType | tree.NamedType):
-            # What is no type is an expression.
-            _check_constant(part, annotation, facts)  # type: ignore[arg-type]
+            _check_constant(part, annotation, facts)

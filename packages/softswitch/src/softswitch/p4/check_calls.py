@@ -13,19 +13,25 @@ from softswitch.p4.argument_rules import (
     check_packet_call,
 )  # fmt: skip
 from softswitch.p4.check_expressions import ExpressionChecker
-from softswitch.p4.constants import struct_substitution
-from softswitch.p4.diagnostics import SourceError
-from softswitch.p4.scopes import Entity, Scope, Target, TargetKind
+from softswitch.p4.constants import Evaluator, struct_substitution
+from softswitch.p4.diagnostics import SourceError, Sources
+from softswitch.p4.scopes import Entity, Facts, Scope, Target, TargetKind
 from softswitch.p4.unify import Known, unify
 
 _SIZES = ("minSizeInBits", "maxSizeInBits", "minSizeInBytes", "maxSizeInBytes")
 _HEADER_METHODS = {"isValid": types.BOOL, "setValid": types.VOID, "setInvalid": types.VOID}
 _STACK_METHODS = ("push_front", "pop_front")
-Callable = tree.Function | tree.Action | tree.Control | tree.Parser
+Called = tree.Function | tree.Action | tree.Control | tree.Parser
 
 
-class CallChecker(ExpressionChecker):
-    def check_call(self, call: tree.Call, scope: Scope, wanted: types.Type | None = None) -> types.Type:
+class CallChecker:
+    def __init__(self, facts: Facts, sources: Sources) -> None:
+        self.facts, self.sources, self.evaluator = facts, sources, Evaluator(facts)
+        self.expressions = ExpressionChecker(facts, sources, self.check)
+        self.resolver = self.expressions.resolver
+        self._conversions = self.expressions.conversions
+
+    def check(self, call: tree.Call, scope: Scope, wanted: types.Type | None = None) -> types.Type:
         callee = call.function
         if isinstance(callee, tree.Name):
             return self._call_of_name(call, callee, scope, wanted)
@@ -36,7 +42,7 @@ class CallChecker(ExpressionChecker):
     def _call_of_name(
         self, call: tree.Call, callee: tree.Name, scope: Scope, wanted: types.Type | None
     ) -> types.Type:
-        found = self.find(callee.name, scope, callee, callee.is_global)
+        found = self.resolver.find(callee.name, scope, callee, callee.is_global)
         declaration = found[0]
         if isinstance(declaration, tree.Function | tree.Action):
             candidates = [each for each in found if isinstance(each, tree.Function | tree.Action)]
@@ -50,7 +56,7 @@ class CallChecker(ExpressionChecker):
                 return self._bind(call, chosen, "action", {}, scope, None)
             return self._bind(call, chosen, "function", self._explicit(call, chosen, scope), scope, wanted)
         if isinstance(declaration, tree.Extern | tree.Control | tree.Parser | tree.Package):
-            arguments = tuple(self.resolve(each, scope) for each in call.type_arguments)
+            arguments = tuple(self.resolver.resolve(each, scope) for each in call.type_arguments)
             self.facts.references[callee] = declaration
             return self.construct(call, declaration, arguments, call.arguments, scope)
         raise SourceError(call.position, f"expected a function or an action before `(`, got `{callee.name}`")
@@ -62,7 +68,7 @@ class CallChecker(ExpressionChecker):
         if len(call.type_arguments) != len(chosen.type_parameters):
             expected = f"expected {len(chosen.type_parameters)} type arguments of `{chosen.name}`"
             raise SourceError(call.position, f"{expected}, got {len(call.type_arguments)}")
-        resolved = [self.resolve(each, scope) for each in call.type_arguments]
+        resolved = [self.resolver.resolve(each, scope) for each in call.type_arguments]
         pairs = zip(chosen.type_parameters, resolved, strict=True)
         return {types.Variable(n, chosen): r for n, r in pairs if r != types.UNKNOWN}
 
@@ -72,7 +78,7 @@ class CallChecker(ExpressionChecker):
         self, call: tree.Call, callee: tree.Member, scope: Scope, wanted: types.Type | None
     ) -> types.Type:
         name, base = callee.name, callee.base
-        if (static := self._type_before_dot(base, scope)) is not None:
+        if (static := self.expressions.type_before_dot(base, scope)) is not None:
             if name in _SIZES:
                 return self._size(call, name, static)
             if isinstance(static, types.Object) and isinstance(
@@ -81,10 +87,10 @@ class CallChecker(ExpressionChecker):
                 return self._direct(call, static.declaration, static.arguments, name, scope)
             raise SourceError(call.position, f"expected a method of the type {static}, got `{name}`")
         if isinstance(base, tree.Name):
-            found = self.find(base.name, scope, base, base.is_global)[0]
+            found = self.resolver.find(base.name, scope, base, base.is_global)[0]
             if isinstance(found, tree.Control | tree.Parser):
                 return self._direct(call, found, (), name, scope)
-        receiver = types.base_of(self.check_expression(base, scope))
+        receiver = types.base_of(self.expressions.check(base, scope))
         if receiver == types.UNKNOWN and self.sources.error_count:
             return types.UNKNOWN  # the cause is reported
         if name in _SIZES and not isinstance(receiver, types.Object):
@@ -104,8 +110,8 @@ class CallChecker(ExpressionChecker):
                     raise SourceError(
                         call.position, f"expected one argument of `{name}`, the number of elements"
                     )
-                self.check_expression(call.arguments[0].value, scope)
-                self.check_compile_time(call.arguments[0].value)
+                self.expressions.check(call.arguments[0].value, scope)
+                self.resolver.check_compile_time(call.arguments[0].value)
                 self.check_assignable(base)
                 target = Target("builtin", receiver=base, name=name, arguments=list(call.arguments))
                 self.facts.calls[call] = target
@@ -186,7 +192,7 @@ class CallChecker(ExpressionChecker):
         )
 
     def _bind(
-        self, call: tree.Call, chosen: Callable, kind: TargetKind, known: Known, scope: Scope,
+        self, call: tree.Call, chosen: Called, kind: TargetKind, known: Known, scope: Scope,
         wanted: types.Type | None, receiver: tree.Expression | None = None,
     ) -> types.Type:  # fmt: skip
         arguments = self.match_arguments(call, call.arguments, chosen.parameters, chosen.name)
@@ -247,7 +253,7 @@ class CallChecker(ExpressionChecker):
             expected = (
                 None if types.has_variables(wanted) and not isinstance(wanted, types.Struct) else wanted
             )
-            found = self.check_expression(value, scope, expected)
+            found = self.expressions.check(value, scope, expected)
             check_argument(value, parameter, found)
             if parameter.direction in ("out", "inout"):
                 self.check_assignable(value)
@@ -261,7 +267,7 @@ class CallChecker(ExpressionChecker):
                     )
                     raise SourceError(value.position, text)
             else:
-                self.check_conversion(value, found, wanted)
+                self._conversions.check(value, found, wanted)
 
     def construct(
         self, node: tree.Call | tree.Instance, declaration: tree.Declaration,
@@ -290,7 +296,7 @@ class CallChecker(ExpressionChecker):
         self.check_arguments(matched, parameters, known, scope)
         for argument in matched:
             if argument is not None and argument.value is not None:
-                self.check_compile_time(argument.value)
+                self.resolver.check_compile_time(argument.value)
         check_constructor_call(node, declaration)
         variables = [types.Variable(name, declaration) for name in declaration.type_parameters]
         resolved = tuple(types.substitute(known.get(v, types.UNKNOWN), known) for v in variables)

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from softswitch.limits import MAX_VALUE_BITS
 from softswitch.p4 import tree, types
-from softswitch.p4.constants import wrap
-from softswitch.p4.diagnostics import SourceError
-from softswitch.p4.scopes import Scope
+from softswitch.p4.check_operators import OperatorChecker
+from softswitch.p4.constants import Evaluator, wrap
+from softswitch.p4.conversions import ConversionChecker
+from softswitch.p4.diagnostics import SourceError, Sources
+from softswitch.p4.scopes import Facts, Scope
 from softswitch.p4.type_resolver import TypeResolver
-from softswitch.p4.unify import RIGID, fields_of, unify
+from softswitch.p4.unify import fields_of
 
-_ARITHMETIC = ("+", "-", "*", "/", "%", "&", "|", "^", "|+|", "|-|")
-_ORDER = ("<", ">", "<=", ">=")
 _LAST_INDEX = types.Bits(32)
 
 
-class ExpressionChecker(TypeResolver):
+class ExpressionChecker:
     """Finds the type of each expression. `wanted` is the type that the place of the expression asks for."""
 
-    def check_call(self, call: tree.Call, scope: Scope, wanted: types.Type | None = None) -> types.Type:
-        raise NotImplementedError
+    def __init__(
+        self, facts: Facts, sources: Sources,
+        check_call: Callable[[tree.Call, Scope, types.Type | None], types.Type],
+    ) -> None:  # fmt: skip
+        self.facts, self.sources, self._check_call = facts, sources, check_call
+        self.evaluator = Evaluator(facts)
+        self.resolver = TypeResolver(facts, sources, self.check)
+        self.conversions = ConversionChecker(facts, sources)
+        self._operators = OperatorChecker(facts, self.conversions, self.check)
 
-    def check_expression(
+    def check(
         self, expression: tree.Expression, scope: Scope, wanted: types.Type | None = None
     ) -> types.Type:
         found = self._find_type(expression, scope, wanted)
@@ -30,53 +39,9 @@ class ExpressionChecker(TypeResolver):
 
     def expect(self, expression: tree.Expression, wanted: types.Type, scope: Scope) -> types.Type:
         """Check an expression whose value has to have a type, or one that is converted to it implicitly."""
-        found = self.check_expression(expression, scope, wanted)
-        self.check_conversion(expression, found, wanted)
+        found = self.check(expression, scope, wanted)
+        self.conversions.check(expression, found, wanted)
         return found
-
-    def check_conversion(self, node: tree.Expression, found: types.Type, wanted: types.Type) -> None:
-        base = types.base_of(wanted)
-        if isinstance(node, tree.Default):
-            if isinstance(base, types.List | types.Object):
-                raise SourceError(
-                    node.position, f"expected a value of type {wanted}, which has no default value"
-                )
-            return
-        if isinstance(node, tree.InvalidHeader):
-            if not (types.is_header(base) or types.is_union(base) or types.has_variables(base)):
-                raise SourceError(node.position, f"expected a value of type {wanted}, got the invalid header")
-            return
-        if isinstance(node, tree.ListExpression | tree.StructExpression) and self._is_partial(node, wanted):
-            return
-        if types.is_union(base) and isinstance(node, tree.ListExpression):
-            raise SourceError(
-                node.position, f"expected `{{#}}` or a value of type {wanted}, got a list of values"
-            )
-        is_copy = isinstance(base, types.Struct) and isinstance(types.base_of(found), types.Tuple)
-        is_list = not isinstance(node, tree.Name | tree.Member | tree.Index | tree.Cast | tree.Call)
-        if (is_copy and not is_list) or not unify(wanted, found, RIGID, self.facts):
-            raise SourceError(node.position, f"expected a value of type {wanted}, got one of type {found}")
-        if found == types.INT:
-            self._warn_of_loss(node, wanted)
-
-    def _is_partial(self, node: tree.ListExpression | tree.StructExpression, wanted: types.Type) -> bool:
-        if not node.has_rest:
-            return False
-        is_named = isinstance(node, tree.StructExpression)
-        allowed = types.Struct if is_named else types.Struct | types.Tuple | types.Stack
-        if not isinstance(types.base_of(wanted), allowed):
-            raise SourceError(node.position, f"expected a value of type {wanted}, got one that ends in `...`")
-        return True
-
-    def _warn_of_loss(self, node: tree.Expression, wanted: types.Type) -> None:
-        value = self.evaluator.value(node)
-        if isinstance(value, int) and not isinstance(value, bool) and wrap(value, wanted) != value:
-            bits = types.representation(wanted)
-            is_fine = isinstance(bits, types.Bits) and not bits.signed and -(1 << bits.width) < value < 0
-            if not is_fine or isinstance(node, tree.Integer):
-                self.sources.warn(
-                    node.position, f"{value} does not fit {wanted}, and becomes {wrap(value, wanted)}"
-                )
 
     def _find_type(self, expression: tree.Expression, scope: Scope, wanted: types.Type | None) -> types.Type:
         match expression:
@@ -97,7 +62,7 @@ class ExpressionChecker(TypeResolver):
             case tree.Name():
                 return self._name(expression, scope)
             case tree.TypeReference(type=node):
-                self.resolve(node, scope)
+                self.resolver.resolve(node, scope)
                 raise SourceError(expression.position, "expected a value, got a type")
             case tree.Member():
                 return self._member(expression, scope)
@@ -106,15 +71,15 @@ class ExpressionChecker(TypeResolver):
             case tree.Slice():
                 return self._slice(expression, scope)
             case tree.Unary():
-                return self._unary(expression, scope, wanted)
+                return self._operators.unary(expression, scope, wanted)
             case tree.Binary():
-                return self._binary(expression, scope)
+                return self._operators.binary(expression, scope)
             case tree.Ternary():
-                return self._ternary(expression, scope, wanted)
+                return self._operators.ternary(expression, scope, wanted)
             case tree.Cast():
                 return self._cast(expression, scope)
             case tree.Call():
-                return self.check_call(expression, scope, wanted)
+                return self._check_call(expression, scope, wanted)
             case tree.ListExpression():
                 return self._list(expression, scope, wanted)
             case tree.StructExpression():
@@ -124,14 +89,14 @@ class ExpressionChecker(TypeResolver):
             case tree.Default():
                 return types.UNKNOWN if expression.text == "..." else types.Set(wanted or types.UNKNOWN)
             case tree.Mask(value=left, mask=right) | tree.Range(low=left, high=right):
-                return types.Set(self._pair(left, right, scope, expression, wanted))
+                return types.Set(self._operators.pair(left, right, scope, expression, wanted))
 
     # -- names and members
 
     def _name(self, expression: tree.Name, scope: Scope) -> types.Type:
         if expression.name in self.facts.match_kinds and not scope.find(expression.name):
             return types.MATCH_KIND
-        found = self.find(expression.name, scope, expression, expression.is_global)
+        found = self.resolver.find(expression.name, scope, expression, expression.is_global)
         declaration = found[0]
         if isinstance(declaration, types.Variable):
             raise SourceError(
@@ -142,9 +107,9 @@ class ExpressionChecker(TypeResolver):
 
     def _member(self, expression: tree.Member, scope: Scope) -> types.Type:
         name, base = expression.name, expression.base
-        if (static := self._type_before_dot(base, scope)) is not None:
+        if (static := self.type_before_dot(base, scope)) is not None:
             return self._static_member(expression, static)
-        found = types.base_of(self.check_expression(base, scope))
+        found = types.base_of(self.check(base, scope))
         if found == types.UNKNOWN and self.sources.error_count:
             return types.UNKNOWN  # the cause is reported
         if isinstance(found, types.Struct | types.StructValue):
@@ -166,17 +131,17 @@ class ExpressionChecker(TypeResolver):
                 return types.ActionRun(table)
         raise SourceError(expression.position, f"expected a member of {found}, got `{name}`")
 
-    def _type_before_dot(self, base: tree.Expression, scope: Scope) -> types.Type | None:
+    def type_before_dot(self, base: tree.Expression, scope: Scope) -> types.Type | None:
         """Return the type that stands before a dot, or None if a value does."""
         if isinstance(base, tree.TypeReference):
-            return self.resolve(base.type, scope)
+            return self.resolver.resolve(base.type, scope)
         if not isinstance(base, tree.Name):
             return None
-        found = self.find(base.name, scope, base, base.is_global)[0]
+        found = self.resolver.find(base.name, scope, base, base.is_global)[0]
         if isinstance(found, types.Variable):
             return found
         if isinstance(found, tree.Enum | tree.Typedef | tree.Struct):
-            return self.resolve(tree.NamedType(base.position, base.name, base.is_global), scope)
+            return self.resolver.resolve(tree.NamedType(base.position, base.name, base.is_global), scope)
         return None
 
     def _static_member(self, expression: tree.Member, static: types.Type) -> types.Type:
@@ -200,8 +165,8 @@ class ExpressionChecker(TypeResolver):
         raise SourceError(expression.position, f"expected a member of the type {static}, got `{name}`")
 
     def _index(self, expression: tree.Index, scope: Scope) -> types.Type:
-        base = types.base_of(self.check_expression(expression.base, scope))
-        index = self.check_expression(expression.index, scope)
+        base = types.base_of(self.check(expression.base, scope))
+        index = self.check(expression.index, scope)
         value = self.evaluator.value(expression.index)
         if isinstance(base, types.Tuple):
             if not isinstance(value, int) or not 0 <= value < len(base.elements):
@@ -224,18 +189,18 @@ class ExpressionChecker(TypeResolver):
         return base.element
 
     def _slice(self, expression: tree.Slice, scope: Scope) -> types.Type:
-        base = types.representation(self.check_expression(expression.base, scope))
-        self.check_expression(expression.low, scope)
+        base = types.representation(self.check(expression.base, scope))
+        self.check(expression.low, scope)
         if not types.is_numeric(base):
             raise SourceError(expression.position, f"expected bits to take a slice of, got {base}")
         if expression.high is None:
             assert expression.width is not None
-            self.check_expression(expression.width, scope)
+            self.check(expression.width, scope)
             width = self.evaluator.integer(expression.width)
             low_value = self.evaluator.value(expression.low)
             high = None if not isinstance(low_value, int) else low_value + width - 1
         else:
-            self.check_expression(expression.high, scope)
+            self.check(expression.high, scope)
             high = self.evaluator.integer(expression.high)
             low_value = self.evaluator.integer(expression.low)
             width = high - low_value + 1
@@ -250,177 +215,25 @@ class ExpressionChecker(TypeResolver):
             )
         return types.Bits(width)
 
-    # -- operators
-
-    def _unary(self, expression: tree.Unary, scope: Scope, wanted: types.Type | None) -> types.Type:
-        operator = expression.operator
-        found = self.check_expression(expression.operand, scope, wanted)
-        found = _value_type(found)
-        if operator == "!":
-            if found != types.BOOL:
-                raise SourceError(expression.position, f"expected a bool after `!`, got {found}")
-            return found
-        if not types.is_numeric(found) or (operator == "~" and found == types.INT):
-            raise SourceError(expression.position, f"expected bits after `{operator}`, got {found}")
-        return found
-
-    def _pair(
-        self,
-        left: tree.Expression,
-        right: tree.Expression,
-        scope: Scope,
-        node: tree.Expression,
-        wanted: types.Type | None = None,
-    ) -> types.Type:
-        """Check two operands of one type, and return it; one without a width takes that of the other."""
-        left_type = _comparable(self.check_expression(left, scope, wanted))
-        right_type = _comparable(self.check_expression(right, scope, wanted or left_type))
-        for one, other in ((left, right_type), (right, left_type)):
-            if isinstance(one, tree.InvalidHeader):
-                self.check_conversion(one, types.UNKNOWN, other)
-        if left_type == types.INT != right_type:
-            self.check_conversion(left, left_type, right_type)
-            return right_type
-        if not unify(left_type, right_type, {}, self.facts):
-            if unify(right_type, left_type, {}, self.facts):
-                return right_type
-            if unify(_value_type(left_type), _value_type(right_type), {}, self.facts):
-                return _value_type(left_type)
-            operator = node.operator if isinstance(node, tree.Binary) else "&&&"
-            raise SourceError(
-                node.position,
-                f"expected operands of one type at `{operator}`, got {left_type} and {right_type}",
-            )
-        if right_type == types.INT != left_type:
-            self.check_conversion(right, right_type, left_type)
-        return left_type
-
-    def _binary(self, expression: tree.Binary, scope: Scope) -> types.Type:
-        operator, left, right = expression.operator, expression.left, expression.right
-        if operator in ("&&", "||"):
-            for each in (left, right):
-                found = self.check_expression(each, scope, types.BOOL)
-                if found != types.BOOL:
-                    raise SourceError(each.position, f"expected a bool at `{operator}`, got {found}")
-            return types.BOOL
-        if operator in ("<<", ">>"):
-            return self._shift(expression, scope)
-        if operator == "++":
-            left_type = _value_type(self.check_expression(left, scope))
-            right_type = _value_type(self.check_expression(right, scope))
-            if left_type == types.STRING == right_type:
-                return types.STRING
-            if not isinstance(left_type, types.Bits) or not isinstance(right_type, types.Bits):
-                raise SourceError(
-                    expression.position, f"expected bits around `++`, got {left_type} and {right_type}"
-                )
-            return types.Bits(left_type.width + right_type.width, left_type.signed)
-        operand = self._pair(left, right, scope, expression)
-        if operator in ("==", "!="):
-            if not _can_compare(operand):
-                raise SourceError(expression.position, f"expected values that can be compared, got {operand}")
-            return types.BOOL
-        operand = _value_type(operand)
-        if not types.is_numeric(operand):
-            raise SourceError(expression.position, f"expected numbers around `{operator}`, got {operand}")
-        if operator in _ORDER:
-            return types.BOOL
-        if operator in ("/", "%"):
-            self._check_division(expression, operand)
-        if operator in ("|+|", "|-|") and not isinstance(operand, types.Bits):
-            raise SourceError(expression.position, f"expected bits around `{operator}`, got {operand}")
-        return operand
-
-    def _check_division(self, expression: tree.Binary, operand: types.Type) -> None:
-        if isinstance(operand, types.Bits) and operand.signed:
-            raise SourceError(
-                expression.position,
-                f"expected unsigned numbers around `{expression.operator}`, got {operand}",
-            )
-        divisor = self.evaluator.value(expression.right)
-        if isinstance(divisor, int) and divisor <= 0:
-            raise SourceError(expression.right.position, f"expected a divisor above 0, got {divisor}")
-
-    def _shift(self, expression: tree.Binary, scope: Scope) -> types.Type:
-        found = _value_type(self.check_expression(expression.left, scope))
-        count = _value_type(self.check_expression(expression.right, scope))
-        if not types.is_numeric(found) or not types.is_numeric(count):
-            raise SourceError(
-                expression.position,
-                f"expected numbers around `{expression.operator}`, got {found} and {count}",
-            )
-        value = self.evaluator.value(expression.right)
-        if isinstance(value, int) and value < 0:
-            raise SourceError(expression.right.position, f"expected a shift by at least 0 bits, got {value}")
-        if found == types.INT and value is None:
-            raise SourceError(
-                expression.position,
-                "expected a width of the number that is shifted by a number known only later",
-            )
-        return found
-
-    def _ternary(self, expression: tree.Ternary, scope: Scope, wanted: types.Type | None) -> types.Type:
-        self.expect(expression.condition, types.BOOL, scope)
-        return self._pair_of_branches(expression, scope, wanted)
-
-    def _pair_of_branches(
-        self, expression: tree.Ternary, scope: Scope, wanted: types.Type | None
-    ) -> types.Type:
-        left = self.check_expression(expression.left, scope, wanted)
-        right = self.check_expression(expression.right, scope, wanted)
-        found = right if left == types.INT else left
-        other = left if left == types.INT else right
-        if not unify(found, other, {}, self.facts) and not unify(other, found, {}, self.facts):
-            raise SourceError(expression.position, f"expected two values of one type, got {left} and {right}")
-        if found == types.INT and self.evaluator.value(expression.condition) is None and wanted is None:
-            raise SourceError(expression.position, "expected a width of at least one of the two numbers")
-        return wanted if wanted is not None and isinstance(found, types.Tuple | types.StructValue) else found
+    # -- structures
 
     def _cast(self, expression: tree.Cast, scope: Scope) -> types.Type:
-        wanted = self.resolve(expression.type, scope)
+        wanted = self.resolver.resolve(expression.type, scope)
         self.facts.declared[expression] = wanted
-        found = self.check_expression(expression.operand, scope, wanted)
-        if not self._can_cast(expression.operand, found, wanted):
+        found = self.check(expression.operand, scope, wanted)
+        if not self.conversions.can_cast(expression.operand, found, wanted):
             raise SourceError(expression.position, f"expected a value that can become {wanted}, got {found}")
         return wanted
-
-    def _can_cast(self, operand: tree.Expression, found: types.Type, wanted: types.Type) -> bool:
-        if found == wanted or isinstance(wanted, types.Variable) or isinstance(found, types.Variable):
-            return True
-        if isinstance(
-            operand, tree.Default | tree.InvalidHeader | tree.ListExpression | tree.StructExpression
-        ):
-            self.check_conversion(operand, found, wanted)
-            return True
-        if isinstance(wanted, types.New) or isinstance(found, types.New):
-            return found == types.INT or types.base_of(wanted) == types.base_of(found)
-        left, right = types.representation(wanted), types.representation(found)
-        if isinstance(left, types.Bits) and isinstance(right, types.Bits):
-            is_enum = isinstance(types.base_of(found), types.Enum)
-            if is_enum and types.base_of(found).underlying is None:  # type: ignore[union-attr]  # as `is_enum` says
-                return False
-            return left.width == right.width or left.signed == right.signed
-        if isinstance(left, types.Bits):
-            return right == types.INT or (right == types.BOOL and left == types.Bits(1))
-        if left == types.BOOL and right == types.INT:
-            return self.evaluator.value(operand) in (0, 1)
-        if left == types.BOOL:
-            return right in (types.Bits(1), types.INT, types.BOOL)
-        if left == types.INT:
-            return types.is_numeric(right) or right == types.BOOL
-        return unify(wanted, found, {}, self.facts)
-
-    # -- structures
 
     def _list(self, expression: tree.ListExpression, scope: Scope, wanted: types.Type | None) -> types.Type:
         elements = self._wanted_elements(expression, wanted)
         found = [
-            self.check_expression(element, scope, elements[i] if i < len(elements) else None)
+            self.check(element, scope, elements[i] if i < len(elements) else None)
             for i, element in enumerate(expression.elements)
         ]
         for element, each, expected in zip(expression.elements, found, elements, strict=False):
             if expected is not None and not types.has_variables(expected):
-                self.check_conversion(element, each, expected)
+                self.conversions.check(element, each, expected)
         if (
             elements
             and len(found) > len(elements)
@@ -462,10 +275,10 @@ class ExpressionChecker(TypeResolver):
             if is_known and each.name not in fields:
                 names = ", ".join(fields)
                 raise SourceError(each.position, f"expected a field of {wanted} ({names}), got `{each.name}`")
-            found = self.check_expression(each.value, scope, fields.get(each.name))
+            found = self.check(each.value, scope, fields.get(each.name))
             expected = fields.get(each.name)
             if expected is not None and not types.has_variables(expected):
-                self.check_conversion(each.value, found, expected)
+                self.conversions.check(each.value, found, expected)
         missing = [name for name in fields if name not in seen]
         if missing and not expression.has_rest:
             raise SourceError(
@@ -476,24 +289,3 @@ class ExpressionChecker(TypeResolver):
             return wanted
         given = tuple(each.name for each in expression.fields)
         return types.StructValue(given, tuple(self.facts.types[each.value] for each in expression.fields))
-
-
-def _value_type(found: types.Type) -> types.Type:
-    """Return the type with which an operator computes: the bits of a serializable enum."""
-    if isinstance(found, types.Enum) and found.underlying is not None:
-        return found.underlying
-    return found
-
-
-def _comparable(found: types.Type) -> types.Type:
-    return found.element if isinstance(found, types.Set) else found
-
-
-def _can_compare(found: types.Type) -> bool:
-    """Return whether `==` is defined for a type (specification, §8.2 to §8.18)."""
-    match found:
-        case types.Object() | types.Named() | types.ApplyResult() | types.ActionRun() | types.Variable():
-            return False
-        case types.StructValue() | types.Set():
-            return False
-    return found != types.VOID

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from softswitch.p4 import tree, types
 from softswitch.p4.abstract_methods import check_abstract_methods
 from softswitch.p4.check_calls import CallChecker
@@ -12,11 +14,20 @@ from softswitch.p4.unify import unify
 _OPERATORS = {"<<", ">>", "++"}
 
 
-class StatementChecker(CallChecker):
+class StatementChecker:
     """Checks statements one by one, so that all independent errors are found."""
 
-    returned: types.Type | None = None
-    """The type that the function around a statement returns; None outside of functions."""
+    def __init__(self, calls: CallChecker, check_member: Callable[[tree.Declaration, Scope], None]) -> None:
+        self.facts, self.sources, self.evaluator = calls.facts, calls.sources, calls.evaluator
+        self._calls, self._expressions, self._resolver = calls, calls.expressions, calls.resolver
+        self._check_member = check_member
+        self._returned: types.Type | None = None
+
+    def check_body(self, body: tree.Block, scope: Scope, returned: types.Type) -> None:
+        """Check the body of a function, an action or a control, which returns a type."""
+        self._returned = returned
+        self.check_block(body, scope)
+        self._returned = None
 
     def check_block(self, block: tree.Block, scope: Scope) -> None:
         inner = Scope(scope, is_inner=True)
@@ -39,7 +50,7 @@ class StatementChecker(CallChecker):
             case tree.Assignment():
                 self._assignment(statement, scope)
             case tree.CallStatement(call=call):
-                self.check_call(call, scope)
+                self._calls.check(call, scope)
             case tree.Conditional(condition=condition, then=then, otherwise=otherwise):
                 self._condition(condition, scope)
                 self.check_statement(then, Scope(scope, is_inner=True))
@@ -67,7 +78,7 @@ class StatementChecker(CallChecker):
                 raise SourceError(statement.position, "expected a statement, got a declaration")
 
     def _condition(self, condition: tree.Expression, scope: Scope) -> None:
-        found = self.check_expression(condition, scope, types.BOOL)
+        found = self._expressions.check(condition, scope, types.BOOL)
         if found != types.BOOL:
             raise SourceError(condition.position, f"expected a bool as a condition, got {found}")
 
@@ -75,10 +86,10 @@ class StatementChecker(CallChecker):
         if isinstance(declaration, tree.Instance):
             self.check_instance(declaration, scope)
             return
-        declared = self.resolve(declaration.type, scope)
+        declared = self._resolver.resolve(declaration.type, scope)
         initial = declaration.initial if isinstance(declaration, tree.Variable) else declaration.value
         if initial is not None:
-            self.expect(initial, declared, scope)
+            self._expressions.expect(initial, declared, scope)
         if declared == types.INT and isinstance(declaration, tree.Variable):
             raise SourceError(
                 declaration.position, f"expected a type with a width for `{declaration.name}`, got int"
@@ -96,54 +107,51 @@ class StatementChecker(CallChecker):
             value = self.evaluator.constant(declaration)
             if value is not None:
                 self.facts.constants[declaration] = value
-        self.declare(scope, declaration)
+        self._resolver.declare(scope, declaration)
 
     def check_instance(self, declaration: tree.Instance, scope: Scope) -> None:
         node = declaration.type
-        resolved = self.resolve(node, scope)
+        resolved = self._resolver.resolve(node, scope)
         if not isinstance(resolved, types.Object):
             raise SourceError(
                 declaration.position, f"expected an extern, a control or a parser, got {resolved}"
             )
-        made = self.construct(
+        made = self._calls.construct(
             declaration, resolved.declaration, resolved.arguments, declaration.arguments, scope
         )
         self.facts.declared[declaration] = made
         inner = Scope(scope, {"this": [declaration]})
         for member in declaration.body:
-            self.check_member_of_instance(member, inner)
+            self._check_member(member, inner)
         check_abstract_methods(declaration, made, self.facts)
-        self.declare(scope, declaration)
-
-    def check_member_of_instance(self, member: tree.Declaration, scope: Scope) -> None:
-        raise NotImplementedError
+        self._resolver.declare(scope, declaration)
 
     def _assignment(self, statement: tree.Assignment, scope: Scope) -> None:
-        wanted = self.check_expression(statement.target, scope)
-        self.check_assignable(statement.target)
+        wanted = self._expressions.check(statement.target, scope)
+        self._calls.check_assignable(statement.target)
         if isinstance(wanted, types.Named | types.Object):
             raise SourceError(statement.position, "expected a variable or a field to assign to")
         if not statement.operator:
-            self.expect(statement.value, wanted, scope)
+            self._expressions.expect(statement.value, wanted, scope)
             return
         combined = tree.Binary(statement.position, statement.operator, statement.target, statement.value)
         self.facts.combined[statement] = combined
-        found = self.check_expression(combined, scope, wanted)
+        found = self._expressions.check(combined, scope, wanted)
         if not unify(wanted, found, {}, self.facts):
             raise SourceError(statement.position, f"expected a result of type {wanted}, got {found}")
 
     def _return(self, statement: tree.Return, value: tree.Expression | None, scope: Scope) -> None:
-        wanted = self.returned
+        wanted = self._returned
         if wanted is None or wanted == types.VOID:
             if value is not None:
                 raise SourceError(statement.position, "expected `return` without a value here")
         elif value is None:
             raise SourceError(statement.position, f"expected a value of type {wanted} after `return`")
         else:
-            self.expect(value, wanted, scope)
+            self._expressions.expect(value, wanted, scope)
 
     def _switch(self, statement: tree.Switch, scope: Scope) -> None:
-        found = self.check_expression(statement.value, scope)
+        found = self._expressions.check(statement.value, scope)
         if isinstance(statement.value, tree.Default) or not _can_switch(found):
             raise SourceError(
                 statement.value.position,
@@ -175,7 +183,7 @@ class StatementChecker(CallChecker):
             self._action_label(label, found.table, scope)
             value = self.facts.references[label]
         else:
-            self.expect(label, found, scope)
+            self._expressions.expect(label, found, scope)
             value = self.evaluator.convert(self.evaluator.value(label), found)
             if value is None:
                 raise SourceError(
@@ -193,34 +201,33 @@ class StatementChecker(CallChecker):
                 label.position,
                 f"expected an action of the table {table.name} ({', '.join(names)}) as a label",
             )
-        declaration = self.find(label.name, scope, label, label.is_global)[0]
+        declaration = self._resolver.find(label.name, scope, label, label.is_global)[0]
         assert not isinstance(declaration, types.Variable)
         self.facts.references[label] = declaration
 
     def _for_in(self, statement: tree.ForIn, scope: Scope) -> None:
         inner = Scope(scope, is_inner=True)
         if isinstance(statement.collection, tree.Range):
-            found = self.check_expression(statement.collection, scope)
+            found = self._expressions.check(statement.collection, scope)
             element = found.element if isinstance(found, types.Set) else found
         elif isinstance(statement.collection, tree.ListExpression) and statement.type is not None:
-            element = self.resolve(statement.type, scope)
-            self.expect(statement.collection, types.List(element), scope)
+            element = self._resolver.resolve(statement.type, scope)
+            self._expressions.expect(statement.collection, types.List(element), scope)
         else:
-            found = self.check_expression(statement.collection, scope)
+            found = self._expressions.check(statement.collection, scope)
             element = found.element if isinstance(found, types.Stack | types.List) else found
         if statement.type is not None:
-            declared = self.resolve(statement.type, scope)
+            declared = self._resolver.resolve(statement.type, scope)
             if not unify(declared, element, {}, self.facts):
                 raise SourceError(statement.position, f"expected elements of type {declared}, got {element}")
             variable = tree.Variable(statement.position, statement.name, [], statement.type, None)
             self.facts.declared[variable] = declared
-            self.declare(inner, variable)
+            self._resolver.declare(inner, variable)
         else:
-            found_variable = self.find(statement.name, scope, statement)[0]
-            assert not isinstance(found_variable, types.Variable)
-            variable = found_variable  # type: ignore[assignment]  # what is not one is refused below
-            if not isinstance(variable, tree.Variable):
+            outer = self._resolver.find(statement.name, scope, statement)[0]
+            if not isinstance(outer, tree.Variable):
                 raise SourceError(statement.position, f"expected a variable, got `{statement.name}`")
+            variable = outer
         self.facts.references[statement] = variable
         self.check_statement(statement.body, inner)
 

@@ -19,11 +19,16 @@ _KEYS = (types.BOOL, types.ERROR)
 _PRIORITIES = ("largest_priority_wins", "priority_delta")
 
 
-class TableChecker(CallChecker):
+class TableChecker:
+    def __init__(self, calls: CallChecker) -> None:
+        self.facts, self.sources, self.evaluator = calls.facts, calls.sources, calls.evaluator
+        self._calls, self._expressions, self._resolver = calls, calls.expressions, calls.resolver
+        self._conversions = calls.expressions.conversions
+
     def check_table(self, table: tree.Table, scope: Scope) -> None:
         key_types: list[types.Type] = []
         for element in table.key:
-            found = self.check_expression(element.expression, scope)
+            found = self._expressions.check(element.expression, scope)
             base = types.representation(found)
             if not isinstance(base, types.Bits) and base not in _KEYS and not types.is_numeric(base):
                 raise SourceError(element.position, f"expected bits, a bool or an enum as a key, got {found}")
@@ -59,19 +64,19 @@ class TableChecker(CallChecker):
         check_entries(table, self.facts, self.evaluator)
         for name, each in table.properties.items():
             if name not in ("default_action", *_PRIORITIES):
-                found = self.check_expression(each.value, scope)
+                found = self._expressions.check(each.value, scope)
                 is_number = self.evaluator.value(each.value) is not None and types.is_numeric(found)
                 if name == "size" and not isinstance(each.value, tree.Name) and not is_number:
                     raise SourceError(each.position, f"expected a constant number as the size, got {found}")
 
     def _check_reference(self, reference: tree.ActionReference, scope: Scope) -> None:
-        found = self.find(reference.name, scope, reference, reference.is_global)[0]
+        found = self._resolver.find(reference.name, scope, reference, reference.is_global)[0]
         if not isinstance(found, tree.Action):
             raise SourceError(reference.position, f"expected an action, got `{reference.name}`")
         self.facts.references[reference] = found
         directed = [parameter for parameter in found.parameters if parameter.direction]
-        matched = self.match_arguments(reference, reference.arguments, directed, found.name)
-        self.check_arguments(matched, directed, {}, scope)
+        matched = self._calls.match_arguments(reference, reference.arguments, directed, found.name)
+        self._calls.check_arguments(matched, directed, {}, scope)
         self.facts.calls[reference] = Target("action", found, None, found.name, directed, matched)
 
     def _check_action_call(self, table: tree.Table, value: tree.Expression, scope: Scope) -> None:
@@ -80,7 +85,7 @@ class TableChecker(CallChecker):
         name = call.function if call is not None else value
         if not isinstance(name, tree.Name):
             raise SourceError(value.position, "expected an action of the table")
-        found = self.find(name.name, scope, name, name.is_global)[0]
+        found = self._resolver.find(name.name, scope, name, name.is_global)[0]
         references = [each for each in table.actions if self.facts.references.get(each) is found]
         if not isinstance(found, tree.Action) or not references:
             names = ", ".join(action.name for action in table.actions)
@@ -89,12 +94,12 @@ class TableChecker(CallChecker):
         given = call.arguments if call is not None else []
         for argument in given[-len(data) :] if data else []:
             if argument.value is not None:
-                self.check_expression(argument.value, scope)
-                self.check_compile_time(argument.value)
+                self._expressions.check(argument.value, scope)
+                self._resolver.check_compile_time(argument.value)
         directed = len(found.parameters) - len(data)
         if call is not None and directed and len(given) == len(found.parameters):
-            matched = self.match_arguments(value, given, found.parameters, found.name)
-            self.check_arguments(matched[:directed], found.parameters[:directed], {}, scope)
+            matched = self._calls.match_arguments(value, given, found.parameters, found.name)
+            self._calls.check_arguments(matched[:directed], found.parameters[:directed], {}, scope)
             reference = references[0]
             for one, other in zip(self.facts.calls[reference].arguments, matched, strict=False):
                 if one is not None and other is not None and not same_tree(one, other, self.evaluator):
@@ -102,8 +107,8 @@ class TableChecker(CallChecker):
                     raise SourceError(other.position, f"{text} ({reference.position}), got others")
             matched = matched[directed:]
         else:
-            matched = self.match_arguments(value, given, data, found.name)
-        self.check_arguments(matched, data, {}, scope)
+            matched = self._calls.match_arguments(value, given, data, found.name)
+        self._calls.check_arguments(matched, data, {}, scope)
         self.facts.calls[value] = Target("action", found, None, found.name, data, matched)
 
     def _check_entry(
@@ -112,7 +117,7 @@ class TableChecker(CallChecker):
         self.check_keys(entry.keys, key_types, entry, scope)
         self._check_action_call(table, entry.action, scope)
         if entry.priority is not None:
-            self.check_expression(entry.priority, scope)
+            self._expressions.check(entry.priority, scope)
 
     def check_keys(
         self, keys: list[tree.Expression], wanted: list[types.Type], node: tree.Node, scope: Scope
@@ -121,7 +126,7 @@ class TableChecker(CallChecker):
         if len(keys) == 1 and (len(wanted) != 1 or isinstance(keys[0], tree.Default)):
             if isinstance(keys[0], tree.Default):
                 return
-            found = self.check_expression(keys[0], scope)
+            found = self._expressions.check(keys[0], scope)
             if isinstance(found, types.Set | types.Tuple):
                 return
         if len(keys) != len(wanted):
@@ -129,9 +134,9 @@ class TableChecker(CallChecker):
         for key, each in zip(keys, wanted, strict=True):
             if isinstance(key, tree.Default):
                 continue
-            found = self.check_expression(key, scope, each)
+            found = self._expressions.check(key, scope, each)
             if isinstance(key, tree.Mask | tree.Range) or isinstance(node, tree.Entry):
-                self.check_compile_time(key)
+                self._resolver.check_compile_time(key)
             if isinstance(found, types.Set) and isinstance(found.element, types.Struct):
                 continue  # a value set of structs with one field
-            self.check_conversion(key, found, types.Set(each))
+            self._conversions.check(key, found, types.Set(each))

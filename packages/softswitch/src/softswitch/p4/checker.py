@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from softswitch.p4 import tree, types
 from softswitch.p4.annotation_rules import check_annotations
-from softswitch.p4.check_statements import StatementChecker
+from softswitch.p4.check_calls import CallChecker
+from softswitch.p4.check_functions import FunctionChecker
 from softswitch.p4.check_tables import TableChecker
 from softswitch.p4.constants import wrap
 from softswitch.p4.control_plane_names import check_control_plane_names
 from softswitch.p4.declaration_rules import (
     Owner,
-    check_distinct,
     check_field_count,
     check_new_type,
-    check_parameter,
     check_top_instance,
     field_is_allowed,
 )  # fmt: skip
@@ -37,7 +36,18 @@ def check_program(program: tree.Program, sources: Sources) -> Facts:
     return checker.facts
 
 
-class Checker(TableChecker, StatementChecker):
+class Checker:
+    """Checks the declarations of a program, by a checker for each kind of what is in them."""
+
+    def __init__(self, facts: Facts, sources: Sources) -> None:
+        self.facts, self.sources = facts, sources
+        calls = CallChecker(facts, sources)
+        self.evaluator = calls.evaluator
+        self._calls, self._expressions, self._resolver = calls, calls.expressions, calls.resolver
+        self._conversions = calls.expressions.conversions
+        self._functions, self._tables = FunctionChecker(calls), TableChecker(calls)
+        self._statements = self._functions.statements
+
     def check_top(self, declaration: tree.Declaration) -> None:
         scope = self.facts.globals
         try:
@@ -52,17 +62,17 @@ class Checker(TableChecker, StatementChecker):
     def _check_declaration(self, declaration: tree.Declaration, scope: Scope) -> None:
         match declaration:
             case tree.Constant() | tree.Variable() | tree.Instance():
-                self.check_local(declaration, scope)
+                self._statements.check_local(declaration, scope)
                 if isinstance(declaration, tree.Constant) and declaration not in self.facts.constants:
-                    self.check_compile_time(declaration.value)
+                    self._resolver.check_compile_time(declaration.value)
                 if isinstance(declaration, tree.Instance):
                     check_top_instance(declaration, self.facts.declared_type(declaration))
             case tree.Typedef(type=node):
-                base = self.resolve(node, scope)
+                base = self._resolver.resolve(node, scope)
                 if declaration.is_new:
                     check_new_type(declaration, base)
                 self.facts.declared[declaration] = base
-                self.declare(scope, declaration)
+                self._resolver.declare(scope, declaration)
             case tree.Struct():
                 self._struct_type(declaration, scope)
             case tree.Enum():
@@ -72,28 +82,21 @@ class Checker(TableChecker, StatementChecker):
             case tree.Extern():
                 self._extern(declaration, scope)
             case tree.Function():
-                self.check_function(declaration, scope)
-                self.declare(scope, declaration)
+                self._functions.check_function(declaration, scope)
+                self._resolver.declare(scope, declaration)
             case tree.Action():
-                self.check_action(declaration, scope)
+                self._functions.check_action(declaration, scope)
             case tree.Parser() | tree.Control():
                 self._callable(declaration, scope)
             case tree.Package():
-                inner = self._generic_scope(declaration, declaration.type_parameters, scope)
-                self._parameters(declaration.parameters, inner, "package")
-                self.declare(scope, declaration)
+                inner = self._functions.generic_scope(declaration, declaration.type_parameters, scope)
+                self._functions.check_parameters(declaration.parameters, inner, "package")
+                self._resolver.declare(scope, declaration)
 
     # -- types
 
-    def _generic_scope(self, declaration: tree.Declaration, names: list[str], scope: Scope) -> Scope:
-        inner = Scope(scope)
-        check_distinct(names, declaration, f"type parameters of `{declaration.name}`")
-        for name in names:
-            inner.names[name] = [types.Variable(name, declaration)]
-        return inner
-
     def _struct_type(self, declaration: tree.Struct, scope: Scope) -> None:
-        inner = self._generic_scope(declaration, declaration.type_parameters, scope)
+        inner = self._functions.generic_scope(declaration, declaration.type_parameters, scope)
         seen: dict[str, tree.Field] = {}
         for field in declaration.fields:
             if field.name in seen:
@@ -101,12 +104,12 @@ class Checker(TableChecker, StatementChecker):
                     field.position, f"expected one field `{field.name}` of `{declaration.name}`"
                 )
             seen[field.name] = field
-            found = self.resolve(field.type, inner)
+            found = self._resolver.resolve(field.type, inner)
             self._check_field(declaration, field, found)
             self.facts.declared[field] = found
         if not declaration.type_parameters:
             check_field_count(types.Struct(declaration), declaration, self.facts)
-        self.declare(scope, declaration)
+        self._resolver.declare(scope, declaration)
 
     def _check_field(self, declaration: tree.Struct, field: tree.Field, found: types.Type) -> None:
         if not field_is_allowed(declaration.kind, found):
@@ -117,7 +120,7 @@ class Checker(TableChecker, StatementChecker):
 
     def _enum_type(self, declaration: tree.Enum, scope: Scope) -> None:
         if declaration.underlying is not None:
-            underlying = self.resolve(declaration.underlying, scope)
+            underlying = self._resolver.resolve(declaration.underlying, scope)
             if not isinstance(underlying, types.Bits):
                 raise SourceError(
                     declaration.underlying.position, f"expected bits as the type of an enum, got {underlying}"
@@ -131,12 +134,12 @@ class Checker(TableChecker, StatementChecker):
             if member.name in seen:
                 raise SourceError(member.position, f"expected one member `{member.name}`, got two")
             seen.add(member.name)
-        self.declare(scope, declaration)
+        self._resolver.declare(scope, declaration)
 
     def _enum_value(
         self, member: tree.EnumMember, value: tree.Expression, underlying: types.Type, scope: Scope
     ) -> None:
-        self.check_expression(value, scope, underlying)
+        self._expressions.check(value, scope, underlying)
         found = self.evaluator.value(value)
         if isinstance(found, bool) or not isinstance(found, int):
             raise SourceError(value.position, "expected a value that is known when compiling")
@@ -144,7 +147,7 @@ class Checker(TableChecker, StatementChecker):
             raise SourceError(
                 member.position, f"expected a value of {underlying} for `{member.name}`, got {found}"
             )
-        self.check_conversion(value, self.facts.types[value], underlying)
+        self._conversions.check(value, self.facts.types[value], underlying)
 
     def _names(self, declaration: tree.Names, scope: Scope) -> None:
         known = self.facts.errors if declaration.name == "error" else self.facts.match_kinds
@@ -156,38 +159,18 @@ class Checker(TableChecker, StatementChecker):
             seen.add(member.name)
             known.append(member.name)
 
-    # -- functions, externs, actions
-
-    def _parameters(self, parameters: list[tree.Parameter], scope: Scope, owner: Owner) -> None:
-        for parameter in parameters:
-            self.facts.declared[parameter] = types.UNKNOWN  # until it is known, or if it is refused
-            try:
-                self._parameter(parameter, scope, owner)
-            except SourceError as error:
-                self.sources.error(error.position, error.message)
-            self.declare(scope, parameter)
-
-    def _parameter(self, parameter: tree.Parameter, scope: Scope, owner: Owner) -> None:
-        found = self.resolve(parameter.type, scope)
-        self.facts.declared[parameter] = found
-        check_parameter(parameter, found, owner)
-        if parameter.default is not None:
-            if types.has_variables(found):
-                self.check_expression(parameter.default, scope)
-            else:
-                self.expect(parameter.default, found, scope)
-            self.check_compile_time(parameter.default)
+    # -- externs
 
     def _extern(self, declaration: tree.Extern, scope: Scope) -> None:
         if declaration.name == "main":
             raise SourceError(
                 declaration.position, "expected an instance of a package as `main`, got an extern"
             )
-        inner = self._generic_scope(declaration, declaration.type_parameters, scope)
-        self.declare(scope, declaration)
+        inner = self._functions.generic_scope(declaration, declaration.type_parameters, scope)
+        self._resolver.declare(scope, declaration)
         for method in declaration.methods:
             self._check_method(method, declaration)
-            self.check_function(method, inner)
+            self._functions.check_function(method, inner)
             if self.facts.returns.get(method) == types.INT and method.is_abstract:
                 raise SourceError(
                     method.position, f"expected a result of `{method.name}` with a width, got int"
@@ -215,62 +198,20 @@ class Checker(TableChecker, StatementChecker):
                     f"expected one method `{method.name}({given})`, another is at {other.position}",
                 )
 
-    def check_function(self, declaration: tree.Function, scope: Scope) -> None:
-        inner = self._generic_scope(declaration, declaration.type_parameters, scope)
-        if declaration.return_type is not None:
-            self.facts.returns[declaration] = self.resolve(declaration.return_type, inner)
-        owner: Owner = "extern" if declaration.body is None else "function"
-        is_constructor = declaration.return_type is None
-        self._parameters(declaration.parameters, inner, "constructor" if is_constructor else owner)
-        self.facts.scopes[declaration] = inner
-        if declaration.body is None:
-            return
-        self.returned = self.facts.returns[declaration]
-        self.check_block(declaration.body, inner)
-        if self.returned != types.VOID and not _always_returns(declaration.body):
-            self.sources.error(
-                declaration.position, f"expected `return` at the end of all ways through `{declaration.name}`"
-            )
-        self.returned = None
-
-    def check_member_of_instance(self, member: tree.Declaration, scope: Scope) -> None:
-        if isinstance(member, tree.Function):
-            self.check_function(member, scope)
-        elif isinstance(member, tree.Instance):
-            self.check_instance(member, scope)
-
-    def check_action(self, declaration: tree.Action, scope: Scope) -> None:
-        inner = Scope(scope)
-        self._parameters(declaration.parameters, inner, "action")
-        self._check_order(declaration.parameters)
-        self.returned = types.VOID
-        self.check_block(declaration.body, inner)
-        self.returned = None
-        self.declare(scope, declaration)
-
-    def _check_order(self, parameters: list[tree.Parameter]) -> None:
-        """Check that parameters without a direction, which the control plane gives, come last."""
-        has_data = False
-        for parameter in parameters:
-            if parameter.direction and has_data:
-                raise SourceError(
-                    parameter.position,
-                    f"expected parameters without a direction after the others, `{parameter.name}` has one",
-                )
-            has_data = has_data or not parameter.direction
-
     # -- parsers and controls
 
     def _callable(self, declaration: tree.Parser | tree.Control, scope: Scope) -> None:
-        inner = self._generic_scope(declaration, declaration.type_parameters, scope)
+        inner = self._functions.generic_scope(declaration, declaration.type_parameters, scope)
         self.facts.scopes[declaration] = inner
         is_parser = isinstance(declaration, tree.Parser)
         kind: Owner = "parser" if is_parser else "control"
         constructor: Owner = "parser constructor" if is_parser else "control constructor"
-        self._parameters(declaration.parameters, inner, "declared type" if declaration.is_type else kind)
-        self._parameters(declaration.constructor_parameters, inner, constructor)
+        self._functions.check_parameters(
+            declaration.parameters, inner, "declared type" if declaration.is_type else kind
+        )
+        self._functions.check_parameters(declaration.constructor_parameters, inner, constructor)
         if declaration.is_type:
-            self.declare(scope, declaration)
+            self._resolver.declare(scope, declaration)
             return
         inner = Scope(inner)
         for each in declaration.locals:
@@ -283,30 +224,28 @@ class Checker(TableChecker, StatementChecker):
         if isinstance(declaration, tree.Parser):
             self._states(declaration, inner)
         else:
-            self.returned = types.VOID
-            self.check_block(declaration.body, inner)
-            self.returned = None
-        self.declare(scope, declaration)
+            self._statements.check_body(declaration.body, inner, types.VOID)
+        self._resolver.declare(scope, declaration)
 
     def _check_local_declaration(self, declaration: tree.Declaration, scope: Scope) -> None:
         match declaration:
             case tree.Variable() | tree.Constant() | tree.Instance():
-                self.check_local(declaration, scope)
+                self._statements.check_local(declaration, scope)
             case tree.Action():
-                self.check_action(declaration, scope)
+                self._functions.check_action(declaration, scope)
             case tree.Table():
-                self.check_table(declaration, scope)
-                self.declare(scope, declaration)
+                self._tables.check_table(declaration, scope)
+                self._resolver.declare(scope, declaration)
             case tree.ValueSet(type=node, size=size):
-                element = self.resolve(node, scope)
+                element = self._resolver.resolve(node, scope)
                 if element == types.INT or types.is_header(element) or isinstance(element, types.Object):
                     raise SourceError(
                         declaration.position, f"expected bits, a tuple or a struct of them, got {element}"
                     )
-                self.check_expression(size, scope)
-                self.check_compile_time(size)
+                self._expressions.check(size, scope)
+                self._resolver.check_compile_time(size)
                 self.facts.declared[declaration] = types.Set(element)
-                self.declare(scope, declaration)
+                self._resolver.declare(scope, declaration)
 
     def _states(self, declaration: tree.Parser, scope: Scope) -> None:
         names = [state.name for state in declaration.states]
@@ -322,7 +261,7 @@ class Checker(TableChecker, StatementChecker):
             seen.add(state.name)
             inner = Scope(scope, is_inner=True)
             for statement in state.statements:
-                self.check_statement(statement, inner)
+                self._statements.check_statement(statement, inner)
             try:
                 self._transition(state, known, inner)
             except SourceError as error:
@@ -340,7 +279,7 @@ class Checker(TableChecker, StatementChecker):
             return
         if state.next is None:
             return
-        found = [self.check_expression(value, scope) for value in state.next.values]
+        found = [self._expressions.check(value, scope) for value in state.next.values]
         for value, each in zip(state.next.values, found, strict=True):
             if isinstance(value, tree.Default) or not can_select(each):
                 raise SourceError(
@@ -349,18 +288,4 @@ class Checker(TableChecker, StatementChecker):
         for case in state.next.cases:
             if case.state not in known:
                 raise SourceError(case.position, f"expected a state of this parser, got `{case.state}`")
-            self.check_keys(case.keys, found, case, scope)
-
-
-def _always_returns(statement: tree.Statement) -> bool:
-    match statement:
-        case tree.Return() | tree.Exit():
-            return True
-        case tree.Block(statements=statements):
-            return any(map(_always_returns, statements))
-        case tree.Conditional(then=then, otherwise=otherwise):
-            return otherwise is not None and _always_returns(then) and _always_returns(otherwise)
-        case tree.Switch(cases=cases):
-            has_default = any(isinstance(case.label, tree.Default) for case in cases)
-            return has_default and all(_always_returns(case.body) for case in cases if case.body is not None)
-    return False
+            self._tables.check_keys(case.keys, found, case, scope)

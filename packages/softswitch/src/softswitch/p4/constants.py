@@ -85,11 +85,11 @@ class Evaluator:
             case tree.Slice():
                 return self._slice(expression)
             case tree.ListExpression(elements=elements, has_rest=False):
-                values = [self.value(element) for element in elements]
-                return None if any(value is None for value in values) else values  # type: ignore[return-value]
+                values = [each for element in elements if (each := self.value(element)) is not None]
+                return values if len(values) == len(elements) else None
             case tree.StructExpression(fields=fields, has_rest=False):
-                pairs = {each.name: self.value(each.value) for each in fields}
-                return None if any(value is None for value in pairs.values()) else pairs  # type: ignore[return-value]
+                pairs = [(f.name, each) for f in fields if (each := self.value(f.value)) is not None]
+                return dict(pairs) if len(pairs) == len(fields) else None
             case tree.Index(base=base, index=index):
                 sequence, position = self.value(base), self.value(index)
                 if isinstance(sequence, list) and isinstance(position, int) and 0 <= position < len(sequence):
@@ -108,11 +108,10 @@ class Evaluator:
         declaration = self._facts.references.get(expression)
         if declaration is None:
             return None
-        if declaration in self._bindings:
-            bound = self._bindings[declaration]
-            return bound if isinstance(bound, int | bool | str | MemberValue | list | dict) else None
-        if declaration in self._facts.constants:
-            return self._facts.constants[declaration]  # type: ignore[return-value]  # only values are put there
+        for known in (self._bindings, self._facts.constants):
+            if declaration in known:
+                bound = known[declaration]
+                return bound if isinstance(bound, int | bool | str | MemberValue | list | dict) else None
         if isinstance(declaration, tree.Constant):
             return self.constant(declaration)
         return None

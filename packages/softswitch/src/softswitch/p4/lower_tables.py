@@ -14,7 +14,7 @@ from softswitch.p4.lower_entries import SELECTOR, lower_entries
 from softswitch.p4.lower_expressions import lower
 from softswitch.p4.lower_table_actions import action_of, default_action
 from softswitch.p4.lowering_state import TableSpec
-from softswitch.p4.objects import CallableObject, ExternObject, control_plane_name
+from softswitch.p4.objects import CallableObject, ExternObject, Object, control_plane_name
 from softswitch.p4.operands import Scalar
 
 DEFAULT_SIZE = 1024
@@ -142,9 +142,9 @@ def implementation(table: tree.Table, name: str, frame: Frame) -> ExternObject |
     if key not in frame.state.implementations:
         if isinstance(found.value, tree.Call):
             path = property_path(found, table, frame.owner)
-            made = frame.state.elaborator.construct_expression(found.value, path, frame.owner)
+            made: Object | None = frame.state.elaborator.construct_expression(found.value, path, frame.owner)
         else:
-            made = object_of(found.value, frame)  # type: ignore[assignment]  # checked next
+            made = object_of(found.value, frame)
         if not isinstance(made, ExternObject):
             raise SourceError(found.position, f"expected an instance of an extern as `{name}`")
         frame.state.implementations[key] = made

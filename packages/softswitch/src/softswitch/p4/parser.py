@@ -113,9 +113,7 @@ class DeclarationParser(StatementParser):
         parameters: list[tree.Parameter] = []
         while not self.accept(")"):
             annotations = self.annotations()
-            direction: tree.Direction = ""
-            if self.at("in", "out", "inout"):
-                direction = self.advance().text  # type: ignore[assignment]  # one of the three
+            direction: tree.Direction = next((each for each in tree.DIRECTIONS if self.accept(each)), "")
             parameter_type = self.type()
             name = self.name("the name of a parameter")
             default = self.expression() if self.accept("=") else None
@@ -201,7 +199,7 @@ class DeclarationParser(StatementParser):
         return tree.Typedef(name.position, name.text, annotations, base, is_new)
 
     def _struct_type(self, annotations: tree.Annotations) -> tree.Struct:
-        kind = self.advance().text
+        kind = next(each for each in tree.STRUCT_KINDS if self.accept(each))
         name = self.name(f"the name of a {kind}")
         self.types.add(name.text)
         type_parameters = self._type_parameters()
@@ -213,8 +211,7 @@ class DeclarationParser(StatementParser):
             field_name = self.name("the name of a field")
             self.expect(";")
             fields.append(tree.Field(field_name.position, field_name.text, field_annotations, field_type))
-        # The grammar has no other kinds.
-        return tree.Struct(name.position, name.text, annotations, kind, type_parameters, fields)  # type: ignore[arg-type]
+        return tree.Struct(name.position, name.text, annotations, kind, type_parameters, fields)
 
     def _enum(self, annotations: tree.Annotations) -> tree.Enum:
         self.expect("enum")

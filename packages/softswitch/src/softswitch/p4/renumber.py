@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import fields, is_dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from softswitch import ir
 
@@ -30,14 +30,15 @@ def _with_sorted_stacks(program: ir.Program) -> ir.Program:
     assert len(cursors) == len(sharing)
     cursor_of = {old: new for new, old in enumerate(cursors)}
     stacks = tuple(replace(program.stacks[i], cursor=cursor_of[program.stacks[i].cursor]) for i in order)
-    return replace(_renumbered(program, index_of, cursor_of), stacks=stacks)
+    made: ir.Program = _renumbered(program, index_of, cursor_of)
+    return replace(made, stacks=stacks)
 
 
 def _is_of_unions(stack: ir.Stack, program: ir.Program) -> bool:
     return any(stack.headers[0] in union for union in program.unions)
 
 
-def _renumbered(part: T, index_of: dict[int, int], cursor_of: dict[int, int]) -> T:
+def _renumbered(part: Any, index_of: dict[int, int], cursor_of: dict[int, int]) -> Any:  # of one type
     """Return a part of a program with the new positions of stacks and of their cursors."""
     match part:
         case ir.LastIndex(stack):
@@ -51,9 +52,9 @@ def _renumbered(part: T, index_of: dict[int, int], cursor_of: dict[int, int]) ->
         case ir.Extract(stack=stack, varbit_bits=bits) if stack is not None:
             return replace(part, stack=index_of[stack], varbit_bits=_renumbered(bits, index_of, cursor_of))
         case tuple() if type(part) is tuple:
-            return tuple(_renumbered(each, index_of, cursor_of) for each in part)  # type: ignore[return-value]
+            return tuple(_renumbered(each, index_of, cursor_of) for each in part)
         case dict():
-            return {key: _renumbered(each, index_of, cursor_of) for key, each in part.items()}  # type: ignore[return-value]
+            return {key: _renumbered(each, index_of, cursor_of) for key, each in part.items()}
     if not is_dataclass(part) or isinstance(part, type):
         return part
     changed = {}

@@ -341,6 +341,9 @@ class Declaration(Node):
 
 
 Direction = Literal["", "in", "out", "inout"]
+DIRECTIONS: tuple[Direction, ...] = ("in", "out", "inout")
+StructKind = Literal["struct", "header", "header_union"]
+STRUCT_KINDS: tuple[StructKind, ...] = ("struct", "header", "header_union")
 
 
 @dataclass(slots=True, eq=False)
@@ -387,7 +390,7 @@ class Field(Declaration):
 
 @dataclass(slots=True, eq=False)
 class Struct(Declaration):
-    kind: Literal["struct", "header", "header_union"]
+    kind: StructKind
     type_parameters: list[str]
     fields: list[Field]
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from itertools import islice
 
 from softswitch.limits import MAX_VALUE_BITS
 from softswitch.p4 import compile_time, tree, types
 from softswitch.p4.constants import Evaluator
-from softswitch.p4.declaration_rules import check_field_count, check_type_arguments
+from softswitch.p4.declaration_rules import (
+    check_field_count,
+    check_type_arguments,
+)
 from softswitch.p4.diagnostics import MAX_SHOWN_ERRORS, SourceError, Sources
 from softswitch.p4.scopes import Entity, Facts, Scope
 
@@ -24,12 +28,13 @@ _MAX_COMPARED = 64
 
 
 class TypeResolver:
-    def __init__(self, facts: Facts, sources: Sources) -> None:
-        self.facts, self.sources = facts, sources
-        self.evaluator = Evaluator(facts)
+    """Finds what names and types mean. Widths and sizes in types are expressions, which a function checks."""
 
-    def check_expression(self, expression: tree.Expression, scope: Scope) -> types.Type:
-        raise NotImplementedError
+    def __init__(
+        self, facts: Facts, sources: Sources, check_expression: Callable[[tree.Expression, Scope], types.Type]
+    ) -> None:
+        self.facts, self.sources, self._check_expression = facts, sources, check_expression
+        self.evaluator = Evaluator(facts)
 
     def check_compile_time(self, expression: tree.Expression) -> None:
         compile_time.check_compile_time(expression, self.facts, self.evaluator)
@@ -96,7 +101,7 @@ class TypeResolver:
                 element_type = self.resolve(element, scope)
                 if isinstance(element_type, types.Object) or element_type in (types.VOID, types.STRING):
                     raise SourceError(element.position, f"expected headers in a stack, got {element_type}")
-                self.check_expression(size, scope)
+                self._check_expression(size, scope)
                 count = self.evaluator.integer(size)
                 if not 0 <= count <= MAX_STACK_SIZE:
                     raise SourceError(
@@ -114,7 +119,7 @@ class TypeResolver:
         return given
 
     def _width(self, expression: tree.Expression, scope: Scope, min_width: int) -> int:
-        self.check_expression(expression, scope)
+        self._check_expression(expression, scope)
         width = self.evaluator.integer(expression)
         if not min_width <= width <= MAX_VALUE_BITS:
             raise SourceError(
