@@ -30,7 +30,7 @@ def run(data: bytes) -> Hashable:
             assert each.message and each.message.isprintable(), each.message
             assert each.position.line >= 0 and each.position.column >= 0, each.position
         raise HotlineError(error.diagnostics[0].message) from None
-    return len(lowered.program.actions), len(lowered.layouts)
+    return len(lowered.program.actions), len(lowered.program.headers)
 
 
 def seeds() -> list[bytes]:

@@ -12,7 +12,7 @@ from softswitch.ir import Masked, MatchKind
 from softswitch.p4 import tree
 from softswitch.p4.checker import check_program
 from softswitch.p4.compiler import compile_file
-from softswitch.p4.diagnostics import Sources
+from softswitch.p4.diagnostics import SourceFiles
 from softswitch.p4.parser import parse_program
 from softswitch.p4.preprocessor import Preprocessor
 from softswitch.p4.scopes import Facts
@@ -45,7 +45,7 @@ class Counts:
 
 def parsed(file: Path) -> tuple[tree.Program, Facts]:
     """Return the checked syntax tree of a program."""
-    sources = Sources()
+    sources = SourceFiles()
     program = parse_program(Preprocessor(sources, (), ()).run(file), sources)
     sources.check()
     facts = check_program(program, sources)

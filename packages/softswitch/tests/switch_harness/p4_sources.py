@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from softswitch.p4.checker import check_program
 from softswitch.p4.compiler import compile_file
-from softswitch.p4.diagnostics import CompileError, Diagnostic, SourceError, Sources
+from softswitch.p4.diagnostics import CompileError, Diagnostic, SourceError, SourceFiles
 from softswitch.p4.parser import parse_program
 from softswitch.p4.preprocessor import Preprocessor
 
@@ -29,7 +29,7 @@ def diagnostics_of(source: str, folder: Path) -> list[Diagnostic]:
     """Return errors and warnings of all stages up to the checker, in the order of their lines."""
     file = folder / "program.p4"
     file.write_text(source)
-    sources = Sources()
+    sources = SourceFiles()
     try:
         tree = parse_program(Preprocessor(sources).run(file), sources)
         if not sources.errors:

@@ -40,6 +40,10 @@ FLOORS = (
 """Rooms, which are modules and packages of softswitch, from the lowest: each imports only lower ones."""
 
 
+QUALIFIED = {f"softswitch.p4.{name}" for name in ("operands", "tree", "types")}
+"""Modules whose classes have names of the language, as `tree.Table` and `ir.Table`."""
+
+
 @cache
 def modules() -> dict[str, set[str]]:
     """Return the modules of this project, each with those that it imports; a package is its `__init__`."""
@@ -103,19 +107,35 @@ def test_nativekit_imports_nothing_of_softswitch() -> None:
 
 
 def test_a_class_name_is_defined_in_one_room_only() -> None:
-    """A name can be searched for. `interpreter` and `codegen` name the same part of a program alike.
-
-    The compiler of P4 names what a program declares, as the other rooms do: `Table`, `Action`.
-    """
+    """A name can be searched for. `interpreter` and `codegen` name the same part of a program alike."""
     rooms: dict[str, set[str]] = {}
     for file in (SOURCES / "softswitch").rglob("*.py"):
-        if file.is_relative_to(SOURCES / "softswitch" / "p4"):
+        if name_of(file) in QUALIFIED:
             continue
         for node in parsed(file).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 rooms.setdefault(node.name, set()).add(room_of(name_of(file)))
     found = {name: where for name, where in rooms.items() if len(where) > 1}
     assert found == {name: {"codegen", "interpreter"} for name in ("Externs", "Packet")}
+
+
+def test_classes_that_share_names_are_written_with_their_module() -> None:
+    shared = {
+        node.name
+        for file in (SOURCES / "softswitch").rglob("*.py")
+        if name_of(file) in QUALIFIED
+        for node in parsed(file).body
+        if isinstance(node, ast.ClassDef)
+    } - {"Node", "Scalar"}
+    found = {
+        f"{name_of(file)} imports {alias.name}"
+        for file in (SOURCES / "softswitch").rglob("*.py")
+        for node in ast.walk(parsed(file))
+        if isinstance(node, ast.ImportFrom) and node.module in QUALIFIED
+        for alias in node.names
+        if alias.name in shared
+    }
+    assert found == set()
 
 
 def test_no_other_project_is_imported() -> None:

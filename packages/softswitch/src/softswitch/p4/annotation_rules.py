@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from softswitch.p4 import tree
-from softswitch.p4.diagnostics import SourceError, Sources
+from softswitch.p4.diagnostics import SourceError, SourceFiles
 from softswitch.p4.expression_parser import ExpressionParser
-from softswitch.p4.lexer import Kind, Token
+from softswitch.p4.lexer import Token, TokenKind
 from softswitch.p4.placement import parts
 from softswitch.p4.scopes import Facts
 
@@ -15,14 +15,12 @@ _STRINGS = ("name", "deprecated", "noWarn")
 _NEED_BODY = ("pkginfo", *_STRINGS)
 
 
-def check_annotations(program: tree.Program, facts: Facts, sources: Sources) -> None:
+def check_annotations(program: tree.Program, facts: Facts, sources: SourceFiles) -> None:
     for given in _lists_of_annotations(program):
         structured = {each.name for each in given if each.is_structured}
         for i, annotation in enumerate(given):
             try:
-                if annotation.name in structured and any(
-                    each.name == annotation.name for each in given[:i]
-                ):
+                if annotation.name in structured and any(each.name == annotation.name for each in given[:i]):
                     text = (
                         f"expected one annotation `@{annotation.name}` here, as it has square brackets, "
                         "got another"
@@ -47,11 +45,11 @@ def _check(annotation: tree.Annotation, facts: Facts) -> None:
         raise SourceError(annotation.position, f"expected a value of `@{name}` in parentheses, got none")
     if name in _STRINGS and not annotation.is_structured:
         for token in annotation.tokens:
-            if token.kind is not Kind.STRING and token.text not in (",", "++", "(", ")"):
+            if token.kind is not TokenKind.STRING and token.text not in (",", "++", "(", ")"):
                 raise SourceError(
                     annotation.position, f"expected a string in `@{name}(...)`, got `{token.text}`"
                 )
-    if name == "match" and [token.kind for token in annotation.tokens] != [Kind.NAME]:
+    if name == "match" and [token.kind for token in annotation.tokens] != [TokenKind.NAME]:
         given = " ".join(token.text for token in annotation.tokens)
         raise SourceError(annotation.position, f"expected a kind of match in `@match(...)`, got `{given}`")
     if name == "p4runtime_translation" and not annotation.is_structured:
@@ -62,21 +60,21 @@ def _check(annotation: tree.Annotation, facts: Facts) -> None:
 
 def _check_translation(annotation: tree.Annotation) -> None:
     """Check `@p4runtime_translation(uri, type)`: a string, and bit<N>, a string or a width."""
-    uri, comma, *given = [*annotation.tokens, *[Token(Kind.END, "", annotation.position)] * 2]
-    words = [token.text for token in given if token.kind is not Kind.END]
+    uri, comma, *given = [*annotation.tokens, *[Token(TokenKind.END, "", annotation.position)] * 2]
+    words = [token.text for token in given if token.kind is not TokenKind.END]
     is_bits = len(words) == 4 and words[:2] == ["bit", "<"] and words[2].isdecimal() and words[3] == ">"
     is_other = len(words) == 1 and (words == ["string"] or words[0].isdecimal())
-    if uri.kind is not Kind.STRING or comma.text != "," or not (is_bits or is_other):
+    if uri.kind is not TokenKind.STRING or comma.text != "," or not (is_bits or is_other):
         text = 'expected `@p4runtime_translation("name", bit<N>)` with a number, or `string`'
         raise SourceError(annotation.position, f"{text}, got `{''.join(words)}`")
 
 
 def _check_structured(annotation: tree.Annotation, facts: Facts) -> None:
     """Check that square brackets contain constants, or names with constants, but not both (§18.2.2)."""
-    end = Token(Kind.SYMBOL, "}", annotation.tokens[-1].position)
+    end = Token(TokenKind.SYMBOL, "}", annotation.tokens[-1].position)
     reader = ExpressionParser([*annotation.tokens, end])
     value = reader.braced(annotation.position)
-    if reader.token.kind is not Kind.END:
+    if reader.token.kind is not TokenKind.END:
         raise reader.unexpected("`]`")
     values = [field.value for field in value.fields] if isinstance(value, tree.StructExpression) else []
     if isinstance(value, tree.ListExpression):

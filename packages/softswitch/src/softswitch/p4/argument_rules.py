@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softswitch.p4 import tree, types
 from softswitch.p4.diagnostics import SourceError
-from softswitch.p4.scopes import Facts, Target
+from softswitch.p4.scopes import CallTarget, Facts
 from softswitch.p4.unify import fields_of
 
 
@@ -27,7 +27,7 @@ def check_is_value(value: tree.Expression, facts: Facts) -> None:
         raise SourceError(value.position, f"expected a value or an extern, got an instance of {found}")
 
 
-def check_inferred(node: tree.Node, target: Target, facts: Facts) -> None:
+def check_inferred(node: tree.Node, target: CallTarget, facts: Facts) -> None:
     """Raise `SourceError` unless the arguments of a call tell all type arguments.
 
     The parameter of a constructor may tell those of an object that is its argument.

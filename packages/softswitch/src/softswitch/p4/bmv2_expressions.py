@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from softswitch import ir
 from softswitch.load.expressions import BOOLEAN_OPS
-from softswitch.p4.bmv2_names import VALIDITY_FIELD, Json, ProgramNames, hex_value
+from softswitch.p4.bmv2_names import VALIDITY_FIELD, Json, JsonNames, hex_value
 
 
 class ExpressionWriter:
-    def __init__(self, names: ProgramNames) -> None:
+    def __init__(self, names: JsonNames) -> None:
         self._names = names
 
     def value(self, expression: ir.Expression) -> Json:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from softswitch import ir
 from softswitch.p4 import tree
 from softswitch.p4.bmv2_expressions import ExpressionWriter
-from softswitch.p4.bmv2_names import Json, ProgramNames, numbered
+from softswitch.p4.bmv2_names import Json, JsonNames, numbered
 from softswitch.p4.bmv2_parser import ParserWriter
 from softswitch.p4.bmv2_statements import StatementWriter
 from softswitch.p4.bmv2_tables import TableWriter, calculation_input, input_value
@@ -36,7 +36,7 @@ class _DocumentWriter:
         self._state, self._blocks = lowered.state, lowered.blocks
         self._program, self._storage = lowered.program, lowered.state.storage
         self._layouts = self._storage.layouts
-        self._names = ProgramNames(lowered.program, self._storage, self._state.sources)
+        self._names = JsonNames(lowered.program, self._storage, self._state.sources)
         self._expressions = ExpressionWriter(self._names)
         self._statements = StatementWriter(self._names, self._expressions)
         self._types = _HeaderTypes(self._layouts)

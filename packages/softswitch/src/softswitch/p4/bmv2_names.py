@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from softswitch import ir
-from softswitch.p4.diagnostics import Sources
-from softswitch.p4.storage import Storage
+from softswitch.p4.diagnostics import SourceFiles
+from softswitch.p4.storage import VariableStorage
 
 Json = dict[str, Any]  # the type of a value depends on its key
 VALIDITY_FIELD = "$valid$"  # BMv2's hidden field of each header
@@ -27,10 +27,10 @@ class StackName:
         return "header_union_stack" if self.member else "header_stack"
 
 
-class ProgramNames:
+class JsonNames:
     """Refers to the parts of a program by the names that its JSON declares."""
 
-    def __init__(self, program: ir.Program, storage: Storage, sources: Sources) -> None:
+    def __init__(self, program: ir.Program, storage: VariableStorage, sources: SourceFiles) -> None:
         self.program, self.storage = program, storage
         self._sources = sources
         self.stacks = self._name_stacks()

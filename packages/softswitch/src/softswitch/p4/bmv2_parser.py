@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softswitch import ir
 from softswitch.p4.bmv2_expressions import ExpressionWriter
-from softswitch.p4.bmv2_names import Json, ProgramNames, hexstr, numbered
+from softswitch.p4.bmv2_names import Json, JsonNames, hexstr, numbered
 from softswitch.p4.bmv2_statements import StatementWriter
 
 _ALL_BITS = -1
@@ -12,9 +12,7 @@ Operation = ir.Extract | ir.Advance | ir.Verify | ir.Statement
 
 
 class ParserWriter:
-    def __init__(
-        self, names: ProgramNames, expressions: ExpressionWriter, statements: StatementWriter
-    ) -> None:
+    def __init__(self, names: JsonNames, expressions: ExpressionWriter, statements: StatementWriter) -> None:
         self._names, self._expressions, self._statements = names, expressions, statements
         self._program = names.program
 

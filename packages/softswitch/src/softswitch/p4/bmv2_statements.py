@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from softswitch import ir
 from softswitch.errors import UnsupportedConstruct
 from softswitch.p4.bmv2_expressions import ExpressionWriter
-from softswitch.p4.bmv2_names import Json, ProgramNames, hex_value
+from softswitch.p4.bmv2_names import Json, JsonNames, hex_value
 
 _ASSERTION = re.compile(r"(assert|assume) failed(?: \((.*)\))?: the packet is dropped")
 CLONES = {"ingress": "clone_ingress_pkt_to_egress", "egress": "clone_egress_pkt_to_egress"}
 
 
 class StatementWriter:
-    def __init__(self, names: ProgramNames, expressions: ExpressionWriter) -> None:
+    def __init__(self, names: JsonNames, expressions: ExpressionWriter) -> None:
         self._names, self._expressions = names, expressions
         self._program = names.program
 

@@ -8,7 +8,7 @@ from itertools import count
 from softswitch import ir
 from softswitch.load.tables import TOP_PRIORITY
 from softswitch.p4.bmv2_expressions import ExpressionWriter
-from softswitch.p4.bmv2_names import VALIDITY_FIELD, Json, ProgramNames, hexstr
+from softswitch.p4.bmv2_names import VALIDITY_FIELD, Json, JsonNames, hexstr
 from softswitch.p4.lowering_state import LoweringState
 
 _KINDS = (ir.MatchKind.RANGE, ir.MatchKind.TERNARY, ir.MatchKind.LPM)
@@ -18,7 +18,7 @@ _KINDS = (ir.MatchKind.RANGE, ir.MatchKind.TERNARY, ir.MatchKind.LPM)
 class TableWriter:
     """Writes controls; the IDs of their tables, conditionals and profiles continue from one to the next."""
 
-    def __init__(self, names: ProgramNames, expressions: ExpressionWriter, state: LoweringState) -> None:
+    def __init__(self, names: JsonNames, expressions: ExpressionWriter, state: LoweringState) -> None:
         self._names, self._expressions, self._state = names, expressions, state
         self._program = names.program
         self._table_ids, self._conditional_ids, self._profile_ids = count(), count(), count()
@@ -153,12 +153,12 @@ def _match(match: ir.Match, part: ir.KeyField) -> Json:
     return kind | {"key": hexstr(match, part.width)}
 
 
-def calculation_input(names: ProgramNames, calculation: ir.Calculation) -> list[Json]:
+def calculation_input(names: JsonNames, calculation: ir.Calculation) -> list[Json]:
     made = [input_value(names, each) for each in calculation.inputs]
     return [*made, {"type": "payload", "value": None}] if calculation.payload else made
 
 
-def input_value(names: ProgramNames, value: ir.CalculationInput) -> Json:
+def input_value(names: JsonNames, value: ir.CalculationInput) -> Json:
     match value:
         case ir.FieldRef():
             return {"type": "field", "value": names.field(value)}

@@ -13,7 +13,7 @@ from nativekit.cache import read_entry, write_entry
 from softswitch.cache import SET_UP_FOLDER, store_folder
 from softswitch.p4.bmv2_json import bmv2_json_text
 from softswitch.p4.compiler import compile_file
-from softswitch.p4.diagnostics import Sources
+from softswitch.p4.diagnostics import SourceFiles
 from softswitch.p4.p4info import p4info, p4info_text
 
 _LOG = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def compile_cached(
         entry = read_entry(folder / name)
         if entry is not None and (found := _unpacked(entry)) is not None:
             return found
-    sources = Sources()
+    sources = SourceFiles()
     lowered = compile_file(file, folders, definitions, sources, base)
     warnings = tuple(sources.render(each) for each in sources.warnings)
     for each in warnings:
@@ -75,7 +75,7 @@ def compile_cached(
     return made
 
 
-def _packed(made: CompiledProgram, sources: Sources) -> bytes:
+def _packed(made: CompiledProgram, sources: SourceFiles) -> bytes:
     files = {each: digest for each, digest in sources.digests.items()}
     head = {
         "files": files,

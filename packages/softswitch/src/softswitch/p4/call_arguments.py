@@ -13,11 +13,11 @@ from softswitch.p4.objects import CallableObject, ExternObject
 from softswitch.p4.operand_copies import assign, invalidate, stable_copy
 from softswitch.p4.operand_values import leaves_of
 from softswitch.p4.operands import Operand, Scalar
-from softswitch.p4.scopes import Target
+from softswitch.p4.scopes import CallTarget
 
 
 def bind_arguments(
-    target: Target, substitution: types.Substitution, caller: Frame, callee: Frame,
+    target: CallTarget, substitution: types.Substitution, caller: Frame, callee: Frame,
     action: tree.Action | None, node: tree.Node,
 ) -> list[Callable[[Frame], None]]:  # fmt: skip
     """Bind the parameters of a body, and return what copies results out after it.
@@ -80,7 +80,7 @@ def _captured(declarations: set[tree.Declaration], callee: Frame) -> set[operand
 
 
 def _evaluated(
-    target: Target, substitution: types.Substitution, caller: Frame, callee: Frame, node: tree.Node
+    target: CallTarget, substitution: types.Substitution, caller: Frame, callee: Frame, node: tree.Node
 ) -> tuple[list[Operand | None], dict[int, Operand], list[tree.Argument | None]]:
     """Evaluate arguments in the order in which they are written (specification, §6.8).
 

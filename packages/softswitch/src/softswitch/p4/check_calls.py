@@ -14,8 +14,8 @@ from softswitch.p4.argument_rules import (
 )  # fmt: skip
 from softswitch.p4.check_expressions import ExpressionChecker
 from softswitch.p4.constants import Evaluator, struct_substitution
-from softswitch.p4.diagnostics import SourceError, Sources
-from softswitch.p4.scopes import Entity, Facts, Scope, Target, TargetKind
+from softswitch.p4.diagnostics import SourceError, SourceFiles
+from softswitch.p4.scopes import CallTarget, Entity, Facts, NameScope, TargetKind
 from softswitch.p4.unify import Known, unify
 
 _SIZES = ("minSizeInBits", "maxSizeInBits", "minSizeInBytes", "maxSizeInBytes")
@@ -25,13 +25,13 @@ Called = tree.Function | tree.Action | tree.Control | tree.Parser
 
 
 class CallChecker:
-    def __init__(self, facts: Facts, sources: Sources) -> None:
+    def __init__(self, facts: Facts, sources: SourceFiles) -> None:
         self.facts, self.sources, self.evaluator = facts, sources, Evaluator(facts)
         self.expressions = ExpressionChecker(facts, sources, self.check)
         self.resolver = self.expressions.resolver
         self._conversions = self.expressions.conversions
 
-    def check(self, call: tree.Call, scope: Scope, wanted: types.Type | None = None) -> types.Type:
+    def check(self, call: tree.Call, scope: NameScope, wanted: types.Type | None = None) -> types.Type:
         callee = call.function
         if isinstance(callee, tree.Name):
             return self._call_of_name(call, callee, scope, wanted)
@@ -40,7 +40,7 @@ class CallChecker:
         raise SourceError(call.position, "expected a function, a method or an action before `(`")
 
     def _call_of_name(
-        self, call: tree.Call, callee: tree.Name, scope: Scope, wanted: types.Type | None
+        self, call: tree.Call, callee: tree.Name, scope: NameScope, wanted: types.Type | None
     ) -> types.Type:
         found = self.resolver.find(callee.name, scope, callee, callee.is_global)
         declaration = found[0]
@@ -61,7 +61,7 @@ class CallChecker:
             return self.construct(call, declaration, arguments, call.arguments, scope)
         raise SourceError(call.position, f"expected a function or an action before `(`, got `{callee.name}`")
 
-    def _explicit(self, call: tree.Call, chosen: tree.Function, scope: Scope) -> Known:
+    def _explicit(self, call: tree.Call, chosen: tree.Function, scope: NameScope) -> Known:
         """Return the type arguments that a call gives."""
         if not call.type_arguments:
             return {}
@@ -75,7 +75,7 @@ class CallChecker:
     # -- members
 
     def _call_of_member(
-        self, call: tree.Call, callee: tree.Member, scope: Scope, wanted: types.Type | None
+        self, call: tree.Call, callee: tree.Member, scope: NameScope, wanted: types.Type | None
     ) -> types.Type:
         name, base = callee.name, callee.base
         if (static := self.expressions.type_before_dot(base, scope)) is not None:
@@ -103,7 +103,7 @@ class CallChecker:
                     raise SourceError(call.position, f"expected no arguments of `{name}`")
                 if name != "isValid":
                     self.check_assignable(base)
-                self.facts.calls[call] = Target("builtin", receiver=base, name=name)
+                self.facts.calls[call] = CallTarget("builtin", receiver=base, name=name)
                 return _HEADER_METHODS[name]
             case types.Stack() if name in _STACK_METHODS:
                 if len(call.arguments) != 1 or call.arguments[0].value is None:
@@ -113,13 +113,13 @@ class CallChecker:
                 self.expressions.check(call.arguments[0].value, scope)
                 self.resolver.check_compile_time(call.arguments[0].value)
                 self.check_assignable(base)
-                target = Target("builtin", receiver=base, name=name, arguments=list(call.arguments))
+                target = CallTarget("builtin", receiver=base, name=name, arguments=list(call.arguments))
                 self.facts.calls[call] = target
                 return types.VOID
             case types.Named(declaration=tree.Table() as table) if name == "apply":
                 if call.arguments:
                     raise SourceError(call.position, "expected no arguments of `apply` of a table")
-                self.facts.calls[call] = Target("table", table, base, name)
+                self.facts.calls[call] = CallTarget("table", table, base, name)
                 return types.ApplyResult(table)
             case types.Object(declaration=tree.Control() | tree.Parser() as applied, arguments=arguments):
                 if name == "apply":
@@ -132,13 +132,13 @@ class CallChecker:
     def _size(self, call: tree.Call, name: str, given: types.Type) -> types.Type:
         if call.arguments or call.type_arguments:
             raise SourceError(call.position, f"expected no arguments of `{name}`")
-        self.facts.calls[call] = Target("size", name=name, type=given)
+        self.facts.calls[call] = CallTarget("size", name=name, type=given)
         return types.INT
 
     def _direct(
         self, call: tree.Call, found: tree.Control | tree.Parser, arguments: tuple[types.Type, ...],
         name: str,
-        scope: Scope,
+        scope: NameScope,
     ) -> types.Type:  # fmt: skip
         """Check `Type.apply(...)`, which makes an instance and applies it."""
         if name != "apply":
@@ -151,7 +151,7 @@ class CallChecker:
 
     def _method(
         self, call: tree.Call, extern: tree.Extern, arguments: tuple[types.Type, ...], callee: tree.Member,
-        scope: Scope, wanted: types.Type | None,
+        scope: NameScope, wanted: types.Type | None,
     ) -> types.Type:  # fmt: skip
         methods = [
             each for each in extern.methods if each.name == callee.name and each.return_type is not None
@@ -192,7 +192,7 @@ class CallChecker:
         )
 
     def _bind(
-        self, call: tree.Call, chosen: Called, kind: TargetKind, known: Known, scope: Scope,
+        self, call: tree.Call, chosen: Called, kind: TargetKind, known: Known, scope: NameScope,
         wanted: types.Type | None, receiver: tree.Expression | None = None,
     ) -> types.Type:  # fmt: skip
         arguments = self.match_arguments(call, call.arguments, chosen.parameters, chosen.name)
@@ -200,7 +200,7 @@ class CallChecker:
         returned = self.facts.returns.get(chosen, types.VOID)
         if wanted is not None and types.has_variables(types.substitute(returned, known)):
             unify(returned, wanted, known, self.facts)
-        target = Target(kind, chosen, receiver, chosen.name, chosen.parameters, arguments, dict(known))
+        target = CallTarget(kind, chosen, receiver, chosen.name, chosen.parameters, arguments, dict(known))
         for argument in arguments:
             if argument is not None and argument.value is not None:
                 check_is_value(argument.value, self.facts)
@@ -241,7 +241,7 @@ class CallChecker:
         arguments: list[tree.Argument | None],
         parameters: list[tree.Parameter],
         known: Known,
-        scope: Scope,
+        scope: NameScope,
     ) -> None:
         for parameter, argument in zip(parameters, arguments, strict=True):
             if argument is None or argument.value is None:
@@ -272,7 +272,7 @@ class CallChecker:
     def construct(
         self, node: tree.Call | tree.Instance, declaration: tree.Declaration,
         arguments: tuple[types.Type, ...],
-        given: list[tree.Argument], scope: Scope,
+        given: list[tree.Argument], scope: NameScope,
     ) -> types.Type:  # fmt: skip
         """Check the arguments of a constructor, and return the type of what it makes."""
         assert isinstance(declaration, tree.Extern | tree.Control | tree.Parser | tree.Package)
@@ -301,7 +301,9 @@ class CallChecker:
         variables = [types.Variable(name, declaration) for name in declaration.type_parameters]
         resolved = tuple(types.substitute(known.get(v, types.UNKNOWN), known) for v in variables)
         made = types.Object(declaration, resolved)
-        target = Target("constructor", declaration, None, declaration.name, parameters, matched, known, made)
+        target = CallTarget(
+            "constructor", declaration, None, declaration.name, parameters, matched, known, made
+        )
         if isinstance(node, tree.Call):
             has_types = bool(node.type_arguments)
         else:

@@ -9,8 +9,8 @@ from softswitch.p4 import tree, types
 from softswitch.p4.check_operators import OperatorChecker
 from softswitch.p4.constants import Evaluator, wrap
 from softswitch.p4.conversions import ConversionChecker
-from softswitch.p4.diagnostics import SourceError, Sources
-from softswitch.p4.scopes import Facts, Scope
+from softswitch.p4.diagnostics import SourceError, SourceFiles
+from softswitch.p4.scopes import Facts, NameScope
 from softswitch.p4.type_resolver import TypeResolver
 from softswitch.p4.unify import fields_of
 
@@ -21,8 +21,8 @@ class ExpressionChecker:
     """Finds the type of each expression. `wanted` is the type that the place of the expression asks for."""
 
     def __init__(
-        self, facts: Facts, sources: Sources,
-        check_call: Callable[[tree.Call, Scope, types.Type | None], types.Type],
+        self, facts: Facts, sources: SourceFiles,
+        check_call: Callable[[tree.Call, NameScope, types.Type | None], types.Type],
     ) -> None:  # fmt: skip
         self.facts, self.sources, self._check_call = facts, sources, check_call
         self.evaluator = Evaluator(facts)
@@ -31,19 +31,21 @@ class ExpressionChecker:
         self._operators = OperatorChecker(facts, self.conversions, self.check)
 
     def check(
-        self, expression: tree.Expression, scope: Scope, wanted: types.Type | None = None
+        self, expression: tree.Expression, scope: NameScope, wanted: types.Type | None = None
     ) -> types.Type:
         found = self._find_type(expression, scope, wanted)
         self.facts.types[expression] = found
         return found
 
-    def expect(self, expression: tree.Expression, wanted: types.Type, scope: Scope) -> types.Type:
+    def expect(self, expression: tree.Expression, wanted: types.Type, scope: NameScope) -> types.Type:
         """Check an expression whose value has to have a type, or one that is converted to it implicitly."""
         found = self.check(expression, scope, wanted)
         self.conversions.check(expression, found, wanted)
         return found
 
-    def _find_type(self, expression: tree.Expression, scope: Scope, wanted: types.Type | None) -> types.Type:
+    def _find_type(
+        self, expression: tree.Expression, scope: NameScope, wanted: types.Type | None
+    ) -> types.Type:
         match expression:
             case tree.Integer(value=value, width=width, is_signed=signed):
                 if width is None:
@@ -93,7 +95,7 @@ class ExpressionChecker:
 
     # -- names and members
 
-    def _name(self, expression: tree.Name, scope: Scope) -> types.Type:
+    def _name(self, expression: tree.Name, scope: NameScope) -> types.Type:
         if expression.name in self.facts.match_kinds and not scope.find(expression.name):
             return types.MATCH_KIND
         found = self.resolver.find(expression.name, scope, expression, expression.is_global)
@@ -105,7 +107,7 @@ class ExpressionChecker:
         self.facts.references[expression] = declaration
         return self.facts.declared.get(declaration, types.Named(declaration))
 
-    def _member(self, expression: tree.Member, scope: Scope) -> types.Type:
+    def _member(self, expression: tree.Member, scope: NameScope) -> types.Type:
         name, base = expression.name, expression.base
         if (static := self.type_before_dot(base, scope)) is not None:
             return self._static_member(expression, static)
@@ -131,7 +133,7 @@ class ExpressionChecker:
                 return types.ActionRun(table)
         raise SourceError(expression.position, f"expected a member of {found}, got `{name}`")
 
-    def type_before_dot(self, base: tree.Expression, scope: Scope) -> types.Type | None:
+    def type_before_dot(self, base: tree.Expression, scope: NameScope) -> types.Type | None:
         """Return the type that stands before a dot, or None if a value does."""
         if isinstance(base, tree.TypeReference):
             return self.resolver.resolve(base.type, scope)
@@ -164,7 +166,7 @@ class ExpressionChecker:
             raise SourceError(expression.position, f"expected a member of {enum} ({names}), got `{name}`")
         raise SourceError(expression.position, f"expected a member of the type {static}, got `{name}`")
 
-    def _index(self, expression: tree.Index, scope: Scope) -> types.Type:
+    def _index(self, expression: tree.Index, scope: NameScope) -> types.Type:
         base = types.base_of(self.check(expression.base, scope))
         index = self.check(expression.index, scope)
         value = self.evaluator.value(expression.index)
@@ -188,7 +190,7 @@ class ExpressionChecker:
             )
         return base.element
 
-    def _slice(self, expression: tree.Slice, scope: Scope) -> types.Type:
+    def _slice(self, expression: tree.Slice, scope: NameScope) -> types.Type:
         base = types.representation(self.check(expression.base, scope))
         self.check(expression.low, scope)
         if not types.is_numeric(base):
@@ -217,7 +219,7 @@ class ExpressionChecker:
 
     # -- structures
 
-    def _cast(self, expression: tree.Cast, scope: Scope) -> types.Type:
+    def _cast(self, expression: tree.Cast, scope: NameScope) -> types.Type:
         wanted = self.resolver.resolve(expression.type, scope)
         self.facts.declared[expression] = wanted
         found = self.check(expression.operand, scope, wanted)
@@ -225,7 +227,9 @@ class ExpressionChecker:
             raise SourceError(expression.position, f"expected a value that can become {wanted}, got {found}")
         return wanted
 
-    def _list(self, expression: tree.ListExpression, scope: Scope, wanted: types.Type | None) -> types.Type:
+    def _list(
+        self, expression: tree.ListExpression, scope: NameScope, wanted: types.Type | None
+    ) -> types.Type:
         elements = self._wanted_elements(expression, wanted)
         found = [
             self.check(element, scope, elements[i] if i < len(elements) else None)
@@ -263,7 +267,7 @@ class ExpressionChecker:
         return []
 
     def _struct(
-        self, expression: tree.StructExpression, scope: Scope, wanted: types.Type | None
+        self, expression: tree.StructExpression, scope: NameScope, wanted: types.Type | None
     ) -> types.Type:
         fields = fields_of(types.base_of(wanted), self.facts) if wanted else {}
         is_known = isinstance(wanted and types.base_of(wanted), types.Struct)

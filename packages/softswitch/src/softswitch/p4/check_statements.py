@@ -8,7 +8,7 @@ from softswitch.p4 import tree, types
 from softswitch.p4.abstract_methods import check_abstract_methods
 from softswitch.p4.check_calls import CallChecker
 from softswitch.p4.diagnostics import SourceError
-from softswitch.p4.scopes import Scope
+from softswitch.p4.scopes import NameScope
 from softswitch.p4.unify import unify
 
 _OPERATORS = {"<<", ">>", "++"}
@@ -17,24 +17,26 @@ _OPERATORS = {"<<", ">>", "++"}
 class StatementChecker:
     """Checks statements one by one, so that all independent errors are found."""
 
-    def __init__(self, calls: CallChecker, check_member: Callable[[tree.Declaration, Scope], None]) -> None:
+    def __init__(
+        self, calls: CallChecker, check_member: Callable[[tree.Declaration, NameScope], None]
+    ) -> None:
         self.facts, self.sources, self.evaluator = calls.facts, calls.sources, calls.evaluator
         self._calls, self._expressions, self._resolver = calls, calls.expressions, calls.resolver
         self._check_member = check_member
         self._returned: types.Type | None = None
 
-    def check_body(self, body: tree.Block, scope: Scope, returned: types.Type) -> None:
+    def check_body(self, body: tree.Block, scope: NameScope, returned: types.Type) -> None:
         """Check the body of a function, an action or a control, which returns a type."""
         self._returned = returned
         self.check_block(body, scope)
         self._returned = None
 
-    def check_block(self, block: tree.Block, scope: Scope) -> None:
-        inner = Scope(scope, is_inner=True)
+    def check_block(self, block: tree.Block, scope: NameScope) -> None:
+        inner = NameScope(scope, is_inner=True)
         for statement in block.statements:
             self.check_statement(statement, inner)
 
-    def check_statement(self, statement: tree.Statement, scope: Scope) -> None:
+    def check_statement(self, statement: tree.Statement, scope: NameScope) -> None:
         try:
             self._check(statement, scope)
         except SourceError as error:
@@ -43,7 +45,7 @@ class StatementChecker:
                 self.facts.declared.setdefault(statement, types.UNKNOWN)
                 scope.names.setdefault(statement.name, [statement])
 
-    def _check(self, statement: tree.Statement, scope: Scope) -> None:
+    def _check(self, statement: tree.Statement, scope: NameScope) -> None:
         match statement:
             case tree.Variable() | tree.Constant() | tree.Instance():
                 self.check_local(statement, scope)
@@ -53,9 +55,9 @@ class StatementChecker:
                 self._calls.check(call, scope)
             case tree.Conditional(condition=condition, then=then, otherwise=otherwise):
                 self._condition(condition, scope)
-                self.check_statement(then, Scope(scope, is_inner=True))
+                self.check_statement(then, NameScope(scope, is_inner=True))
                 if otherwise is not None:
-                    self.check_statement(otherwise, Scope(scope, is_inner=True))
+                    self.check_statement(otherwise, NameScope(scope, is_inner=True))
             case tree.Block():
                 self.check_block(statement, scope)
             case tree.Return(value=value):
@@ -63,7 +65,7 @@ class StatementChecker:
             case tree.Switch():
                 self._switch(statement, scope)
             case tree.For():
-                inner = Scope(scope, is_inner=True)
+                inner = NameScope(scope, is_inner=True)
                 for each in statement.initial:
                     self.check_statement(each, inner)
                 self._condition(statement.condition, inner)
@@ -77,12 +79,14 @@ class StatementChecker:
             case _:
                 raise SourceError(statement.position, "expected a statement, got a declaration")
 
-    def _condition(self, condition: tree.Expression, scope: Scope) -> None:
+    def _condition(self, condition: tree.Expression, scope: NameScope) -> None:
         found = self._expressions.check(condition, scope, types.BOOL)
         if found != types.BOOL:
             raise SourceError(condition.position, f"expected a bool as a condition, got {found}")
 
-    def check_local(self, declaration: tree.Variable | tree.Constant | tree.Instance, scope: Scope) -> None:
+    def check_local(
+        self, declaration: tree.Variable | tree.Constant | tree.Instance, scope: NameScope
+    ) -> None:
         if isinstance(declaration, tree.Instance):
             self.check_instance(declaration, scope)
             return
@@ -109,7 +113,7 @@ class StatementChecker:
                 self.facts.constants[declaration] = value
         self._resolver.declare(scope, declaration)
 
-    def check_instance(self, declaration: tree.Instance, scope: Scope) -> None:
+    def check_instance(self, declaration: tree.Instance, scope: NameScope) -> None:
         node = declaration.type
         resolved = self._resolver.resolve(node, scope)
         if not isinstance(resolved, types.Object):
@@ -120,13 +124,13 @@ class StatementChecker:
             declaration, resolved.declaration, resolved.arguments, declaration.arguments, scope
         )
         self.facts.declared[declaration] = made
-        inner = Scope(scope, {"this": [declaration]})
+        inner = NameScope(scope, {"this": [declaration]})
         for member in declaration.body:
             self._check_member(member, inner)
         check_abstract_methods(declaration, made, self.facts)
         self._resolver.declare(scope, declaration)
 
-    def _assignment(self, statement: tree.Assignment, scope: Scope) -> None:
+    def _assignment(self, statement: tree.Assignment, scope: NameScope) -> None:
         wanted = self._expressions.check(statement.target, scope)
         self._calls.check_assignable(statement.target)
         if isinstance(wanted, types.Named | types.Object):
@@ -140,7 +144,7 @@ class StatementChecker:
         if not unify(wanted, found, {}, self.facts):
             raise SourceError(statement.position, f"expected a result of type {wanted}, got {found}")
 
-    def _return(self, statement: tree.Return, value: tree.Expression | None, scope: Scope) -> None:
+    def _return(self, statement: tree.Return, value: tree.Expression | None, scope: NameScope) -> None:
         wanted = self._returned
         if wanted is None or wanted == types.VOID:
             if value is not None:
@@ -150,7 +154,7 @@ class StatementChecker:
         else:
             self._expressions.expect(value, wanted, scope)
 
-    def _switch(self, statement: tree.Switch, scope: Scope) -> None:
+    def _switch(self, statement: tree.Switch, scope: NameScope) -> None:
         found = self._expressions.check(statement.value, scope)
         if isinstance(statement.value, tree.Default) or not _can_switch(found):
             raise SourceError(
@@ -177,7 +181,7 @@ class StatementChecker:
                 label.position, f"expected `default` as the last label of the switch, got {what}"
             )
 
-    def _label(self, label: tree.Expression, found: types.Type, known: set[object], scope: Scope) -> None:
+    def _label(self, label: tree.Expression, found: types.Type, known: set[object], scope: NameScope) -> None:
         value: object
         if isinstance(found, types.ActionRun):
             self._action_label(label, found.table, scope)
@@ -194,7 +198,7 @@ class StatementChecker:
             raise SourceError(label.position, f"expected different labels in the switch, got `{shown}` twice")
         known.add(value)
 
-    def _action_label(self, label: tree.Expression, table: tree.Table, scope: Scope) -> None:
+    def _action_label(self, label: tree.Expression, table: tree.Table, scope: NameScope) -> None:
         names = [action.name for action in table.actions]
         if not isinstance(label, tree.Name) or label.name not in names:
             raise SourceError(
@@ -205,8 +209,8 @@ class StatementChecker:
         assert not isinstance(declaration, types.Variable)
         self.facts.references[label] = declaration
 
-    def _for_in(self, statement: tree.ForIn, scope: Scope) -> None:
-        inner = Scope(scope, is_inner=True)
+    def _for_in(self, statement: tree.ForIn, scope: NameScope) -> None:
+        inner = NameScope(scope, is_inner=True)
         if isinstance(statement.collection, tree.Range):
             found = self._expressions.check(statement.collection, scope)
             element = found.element if isinstance(found, types.Set) else found

@@ -6,7 +6,7 @@ from softswitch.p4 import tree, types
 from softswitch.p4.check_calls import CallChecker
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.key_names import key_name
-from softswitch.p4.scopes import Scope, Target
+from softswitch.p4.scopes import CallTarget, NameScope
 from softswitch.p4.table_rules import (
     check_entries,
     check_no_action,
@@ -25,7 +25,7 @@ class TableChecker:
         self._calls, self._expressions, self._resolver = calls, calls.expressions, calls.resolver
         self._conversions = calls.expressions.conversions
 
-    def check_table(self, table: tree.Table, scope: Scope) -> None:
+    def check_table(self, table: tree.Table, scope: NameScope) -> None:
         key_types: list[types.Type] = []
         for element in table.key:
             found = self._expressions.check(element.expression, scope)
@@ -69,7 +69,7 @@ class TableChecker:
                 if name == "size" and not isinstance(each.value, tree.Name) and not is_number:
                     raise SourceError(each.position, f"expected a constant number as the size, got {found}")
 
-    def _check_reference(self, reference: tree.ActionReference, scope: Scope) -> None:
+    def _check_reference(self, reference: tree.ActionReference, scope: NameScope) -> None:
         found = self._resolver.find(reference.name, scope, reference, reference.is_global)[0]
         if not isinstance(found, tree.Action):
             raise SourceError(reference.position, f"expected an action, got `{reference.name}`")
@@ -77,9 +77,9 @@ class TableChecker:
         directed = [parameter for parameter in found.parameters if parameter.direction]
         matched = self._calls.match_arguments(reference, reference.arguments, directed, found.name)
         self._calls.check_arguments(matched, directed, {}, scope)
-        self.facts.calls[reference] = Target("action", found, None, found.name, directed, matched)
+        self.facts.calls[reference] = CallTarget("action", found, None, found.name, directed, matched)
 
-    def _check_action_call(self, table: tree.Table, value: tree.Expression, scope: Scope) -> None:
+    def _check_action_call(self, table: tree.Table, value: tree.Expression, scope: NameScope) -> None:
         """Check the action of an entry or of a miss, with the arguments that the control plane would give."""
         call = value if isinstance(value, tree.Call) else None
         name = call.function if call is not None else value
@@ -109,10 +109,10 @@ class TableChecker:
         else:
             matched = self._calls.match_arguments(value, given, data, found.name)
         self._calls.check_arguments(matched, data, {}, scope)
-        self.facts.calls[value] = Target("action", found, None, found.name, data, matched)
+        self.facts.calls[value] = CallTarget("action", found, None, found.name, data, matched)
 
     def _check_entry(
-        self, table: tree.Table, entry: tree.Entry, key_types: list[types.Type], scope: Scope
+        self, table: tree.Table, entry: tree.Entry, key_types: list[types.Type], scope: NameScope
     ) -> None:
         self.check_keys(entry.keys, key_types, entry, scope)
         self._check_action_call(table, entry.action, scope)
@@ -120,7 +120,7 @@ class TableChecker:
             self._expressions.check(entry.priority, scope)
 
     def check_keys(
-        self, keys: list[tree.Expression], wanted: list[types.Type], node: tree.Node, scope: Scope
+        self, keys: list[tree.Expression], wanted: list[types.Type], node: tree.Node, scope: NameScope
     ) -> None:
         """Check the sets of a case or an entry: one for each value, or one for all of them."""
         if len(keys) == 1 and (len(wanted) != 1 or isinstance(keys[0], tree.Default)):

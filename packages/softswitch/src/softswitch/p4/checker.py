@@ -16,14 +16,14 @@ from softswitch.p4.declaration_rules import (
     check_top_instance,
     field_is_allowed,
 )  # fmt: skip
-from softswitch.p4.diagnostics import SourceError, Sources
+from softswitch.p4.diagnostics import SourceError, SourceFiles
 from softswitch.p4.placement import check_placement
-from softswitch.p4.scopes import Facts, Scope
+from softswitch.p4.scopes import Facts, NameScope
 from softswitch.p4.table_rules import can_end, can_select
 from softswitch.p4.usage import warn_of_usage
 
 
-def check_program(program: tree.Program, sources: Sources) -> Facts:
+def check_program(program: tree.Program, sources: SourceFiles) -> Facts:
     """Return what is known of the program's nodes; errors are reported to `sources`."""
     checker = Checker(Facts(), sources)
     for declaration in program.declarations:
@@ -39,7 +39,7 @@ def check_program(program: tree.Program, sources: Sources) -> Facts:
 class Checker:
     """Checks the declarations of a program, by a checker for each kind of what is in them."""
 
-    def __init__(self, facts: Facts, sources: Sources) -> None:
+    def __init__(self, facts: Facts, sources: SourceFiles) -> None:
         self.facts, self.sources = facts, sources
         calls = CallChecker(facts, sources)
         self.evaluator = calls.evaluator
@@ -59,7 +59,7 @@ class Checker:
                 if isinstance(declaration, tree.Typedef | tree.Constant | tree.Instance):
                     self.facts.declared.setdefault(declaration, types.UNKNOWN)
 
-    def _check_declaration(self, declaration: tree.Declaration, scope: Scope) -> None:
+    def _check_declaration(self, declaration: tree.Declaration, scope: NameScope) -> None:
         match declaration:
             case tree.Constant() | tree.Variable() | tree.Instance():
                 self._statements.check_local(declaration, scope)
@@ -95,7 +95,7 @@ class Checker:
 
     # -- types
 
-    def _struct_type(self, declaration: tree.Struct, scope: Scope) -> None:
+    def _struct_type(self, declaration: tree.Struct, scope: NameScope) -> None:
         inner = self._functions.generic_scope(declaration, declaration.type_parameters, scope)
         seen: dict[str, tree.Field] = {}
         for field in declaration.fields:
@@ -118,7 +118,7 @@ class Checker:
             allowed = "headers in a header union" if is_union else f"a type that a {kind} may contain"
             self.sources.error(field.position, f"expected {allowed} as `{field.name}`, got {found}")
 
-    def _enum_type(self, declaration: tree.Enum, scope: Scope) -> None:
+    def _enum_type(self, declaration: tree.Enum, scope: NameScope) -> None:
         if declaration.underlying is not None:
             underlying = self._resolver.resolve(declaration.underlying, scope)
             if not isinstance(underlying, types.Bits):
@@ -137,7 +137,7 @@ class Checker:
         self._resolver.declare(scope, declaration)
 
     def _enum_value(
-        self, member: tree.EnumMember, value: tree.Expression, underlying: types.Type, scope: Scope
+        self, member: tree.EnumMember, value: tree.Expression, underlying: types.Type, scope: NameScope
     ) -> None:
         self._expressions.check(value, scope, underlying)
         found = self.evaluator.value(value)
@@ -149,7 +149,7 @@ class Checker:
             )
         self._conversions.check(value, self.facts.types[value], underlying)
 
-    def _names(self, declaration: tree.Names, scope: Scope) -> None:
+    def _names(self, declaration: tree.Names, scope: NameScope) -> None:
         known = self.facts.errors if declaration.name == "error" else self.facts.match_kinds
         scope.names.setdefault(declaration.name, []).append(declaration)
         seen = set(known)
@@ -161,7 +161,7 @@ class Checker:
 
     # -- externs
 
-    def _extern(self, declaration: tree.Extern, scope: Scope) -> None:
+    def _extern(self, declaration: tree.Extern, scope: NameScope) -> None:
         if declaration.name == "main":
             raise SourceError(
                 declaration.position, "expected an instance of a package as `main`, got an extern"
@@ -200,7 +200,7 @@ class Checker:
 
     # -- parsers and controls
 
-    def _callable(self, declaration: tree.Parser | tree.Control, scope: Scope) -> None:
+    def _callable(self, declaration: tree.Parser | tree.Control, scope: NameScope) -> None:
         inner = self._functions.generic_scope(declaration, declaration.type_parameters, scope)
         self.facts.scopes[declaration] = inner
         is_parser = isinstance(declaration, tree.Parser)
@@ -213,7 +213,7 @@ class Checker:
         if declaration.is_type:
             self._resolver.declare(scope, declaration)
             return
-        inner = Scope(inner)
+        inner = NameScope(inner)
         for each in declaration.locals:
             try:
                 self._check_local_declaration(each, inner)
@@ -227,7 +227,7 @@ class Checker:
             self._statements.check_body(declaration.body, inner, types.VOID)
         self._resolver.declare(scope, declaration)
 
-    def _check_local_declaration(self, declaration: tree.Declaration, scope: Scope) -> None:
+    def _check_local_declaration(self, declaration: tree.Declaration, scope: NameScope) -> None:
         match declaration:
             case tree.Variable() | tree.Constant() | tree.Instance():
                 self._statements.check_local(declaration, scope)
@@ -247,7 +247,7 @@ class Checker:
                 self.facts.declared[declaration] = types.Set(element)
                 self._resolver.declare(scope, declaration)
 
-    def _states(self, declaration: tree.Parser, scope: Scope) -> None:
+    def _states(self, declaration: tree.Parser, scope: NameScope) -> None:
         names = [state.name for state in declaration.states]
         if "start" not in names:
             self.sources.error(
@@ -259,7 +259,7 @@ class Checker:
             if state.name in seen:
                 self.sources.error(state.position, f"expected one state `{state.name}`, got two")
             seen.add(state.name)
-            inner = Scope(scope, is_inner=True)
+            inner = NameScope(scope, is_inner=True)
             for statement in state.statements:
                 self._statements.check_statement(statement, inner)
             try:
@@ -272,7 +272,7 @@ class Checker:
                 f"expected a way of the parser `{declaration.name}` to accept or reject, there is none",
             )
 
-    def _transition(self, state: tree.State, known: set[str], scope: Scope) -> None:
+    def _transition(self, state: tree.State, known: set[str], scope: NameScope) -> None:
         if isinstance(state.next, str):
             if state.next not in known:
                 raise SourceError(state.position, f"expected a state of this parser, got `{state.next}`")

@@ -12,7 +12,7 @@ from nativekit.files import replace_file
 from softswitch.errors import ProgramError, SwitchError
 from softswitch.p4.bmv2_json import bmv2_json_text
 from softswitch.p4.compiler import compile_file, parse_definition, parse_file, preprocess_file
-from softswitch.p4.diagnostics import Sources
+from softswitch.p4.diagnostics import SourceFiles
 from softswitch.p4.lower_program import Lowered
 from softswitch.p4.p4info import message_text, p4info
 from softswitch.p4.p4info_entries import entries
@@ -95,7 +95,7 @@ def _add_options_of_p4c(parser: argparse.ArgumentParser) -> None:
 
 
 def run(name: str, options: argparse.Namespace) -> None:
-    sources = Sources()
+    sources = SourceFiles()
     definitions = [parse_definition(each) for each in options.definitions]
     if options.preprocess or options.pp is not None:
         text = preprocess_file(options.program, options.folders, definitions, sources)
@@ -113,7 +113,7 @@ def run(name: str, options: argparse.Namespace) -> None:
         _write(file, content)
 
 
-def _report_warnings(sources: Sources, options: argparse.Namespace) -> None:
+def _report_warnings(sources: SourceFiles, options: argparse.Namespace) -> None:
     if options.Wdisable is not None:
         return
     for each in sources.warnings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from softswitch.p4 import tree, types
 from softswitch.p4.constants import Evaluator
 from softswitch.p4.diagnostics import SourceError
-from softswitch.p4.scopes import Facts, Target
+from softswitch.p4.scopes import CallTarget, Facts
 
 _KNOWN_CALLS = ("constructor", "size")
 
@@ -62,7 +62,7 @@ def is_compile_time(expression: tree.Expression, facts: Facts, evaluator: Evalua
     return evaluator.value(expression) is not None
 
 
-def _is_factory(target: Target, facts: Facts) -> bool:
+def _is_factory(target: CallTarget, facts: Facts) -> bool:
     """Return whether a call is one of an extern function that has to be run when the program is compiled."""
     function = target.declaration
     if not isinstance(function, tree.Function) or function.body is not None:

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from softswitch.errors import SwitchError
+from softswitch.p4 import tree
 from softswitch.p4.checker import check_program
-from softswitch.p4.diagnostics import NOWHERE, Position, SourceError, Sources
+from softswitch.p4.diagnostics import NOWHERE, Position, SourceError, SourceFiles
 from softswitch.p4.lower_program import Lowered, lower_program
 from softswitch.p4.parser import parse_program
 from softswitch.p4.preprocessor import Preprocessor
-from softswitch.p4.tree import Program
 
 _RECURSION_LIMIT = 20_000
 
@@ -22,7 +22,7 @@ def compile_file(
     file: Path,
     folders: Sequence[Path] = (),
     definitions: Iterable[tuple[str, str]] = (),
-    sources: Sources | None = None,
+    sources: SourceFiles | None = None,
     base: Path | None = None,
 ) -> Lowered:
     """Return a compiled program; raise `CompileError` with all errors of the first stage that has some.
@@ -30,7 +30,7 @@ def compile_file(
     `folders` are searched for included files before the switch's own, and `definitions` are macros with
     their values. Warnings are left in `sources`. Files below `base` are named relative to it in positions.
     """
-    sources = sources if sources is not None else Sources()
+    sources = sources if sources is not None else SourceFiles()
     with errors_collected(sources), deep_recursion():
         tokens = Preprocessor(sources, folders, definitions, base).run(file)
         tree = parse_program(tokens, sources)
@@ -41,7 +41,7 @@ def compile_file(
 
 
 def preprocess_file(
-    file: Path, folders: Sequence[Path], definitions: Iterable[tuple[str, str]], sources: Sources
+    file: Path, folders: Sequence[Path], definitions: Iterable[tuple[str, str]], sources: SourceFiles
 ) -> str:
     """Return the program after the preprocessor, with a `#line` wherever the lines of a file do not go on."""
     with errors_collected(sources):
@@ -60,8 +60,8 @@ def preprocess_file(
 
 
 def parse_file(
-    file: Path, folders: Sequence[Path], definitions: Iterable[tuple[str, str]], sources: Sources
-) -> Program:
+    file: Path, folders: Sequence[Path], definitions: Iterable[tuple[str, str]], sources: SourceFiles
+) -> tree.Program:
     """Return the syntax tree of a program; raise `CompileError` if it is not one."""
     with errors_collected(sources), deep_recursion():
         parsed = parse_program(Preprocessor(sources, folders, definitions).run(file), sources)
@@ -78,7 +78,7 @@ def parse_definition(text: str) -> tuple[str, str]:
 
 
 @contextmanager
-def errors_collected(sources: Sources) -> Iterator[None]:
+def errors_collected(sources: SourceFiles) -> Iterator[None]:
     """Raise `CompileError` instead of an error of one place, or of Python's stack."""
     try:
         yield

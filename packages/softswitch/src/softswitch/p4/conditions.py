@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from softswitch.p4.diagnostics import Position, SourceError
-from softswitch.p4.lexer import Kind, Token, parse_integer
+from softswitch.p4.lexer import Token, TokenKind, parse_integer
 
 _BINARY: dict[str, tuple[int, Callable[[int, int], int]]] = {
     "||": (1, lambda a, b: int(bool(a) or bool(b))),
@@ -49,7 +49,7 @@ def _merged(tokens: Sequence[Token]) -> list[Token]:
     merged: list[Token] = []
     for token in tokens:
         if token.text == ">" and merged and merged[-1].text == ">" and not token.follows_space:
-            merged[-1] = Token(Kind.SYMBOL, ">>", merged[-1].position)
+            merged[-1] = Token(TokenKind.SYMBOL, ">>", merged[-1].position)
         else:
             merged.append(token)
     return merged
@@ -95,8 +95,8 @@ class _Reader:
             if self._next().text != ")":
                 raise SourceError(self._position, "expected `)` in the condition")
             return value
-        if token.kind is Kind.INTEGER:
+        if token.kind is TokenKind.INTEGER:
             return parse_integer(token.text)[0]
-        if token.kind is Kind.NAME:
+        if token.kind is TokenKind.NAME:
             return int(token.text == "true")
         raise SourceError(self._position, f"expected a number or a name after `#if`, got `{token.text}`")

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from softswitch.p4 import tree, types
 from softswitch.p4.diagnostics import SourceError
-from softswitch.p4.scopes import Facts, Target
+from softswitch.p4.scopes import CallTarget, Facts
 
 MAX_CONSTANT_BITS = 1 << 16
 
@@ -222,7 +222,7 @@ class Evaluator:
         bits = size_bits(given, self._facts, is_maximum=target.name.startswith("max"))
         return -(-bits // 8) if target.name.endswith("Bytes") else bits
 
-    def _static_assert(self, expression: tree.Call, target: Target) -> Value | None:
+    def _static_assert(self, expression: tree.Call, target: CallTarget) -> Value | None:
         condition, *message = [
             each.value for each in target.arguments if each is not None and each.value is not None
         ]

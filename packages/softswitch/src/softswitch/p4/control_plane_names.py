@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from softswitch.p4 import tree
-from softswitch.p4.diagnostics import Sources
+from softswitch.p4.diagnostics import SourceFiles
 
 
-def check_control_plane_names(program: tree.Program, sources: Sources) -> None:
+def check_control_plane_names(program: tree.Program, sources: SourceFiles) -> None:
     """Report tables or actions of one name; those of two instances of a control have different paths."""
     seen: dict[tuple[type[tree.Declaration], str], tree.Declaration] = {}
     for declaration, path in _named(program):

@@ -46,7 +46,7 @@ class Diagnostic:
 class CompileError(ProgramError):
     """P4 source that is not a program; the text has each error with its line and a caret."""
 
-    def __init__(self, diagnostics: Iterable[Diagnostic], sources: Sources) -> None:
+    def __init__(self, diagnostics: Iterable[Diagnostic], sources: SourceFiles) -> None:
         self.diagnostics = list(diagnostics)
         shown = [sources.render(each) for each in self.diagnostics[:MAX_SHOWN_ERRORS]]
         if len(self.diagnostics) > MAX_SHOWN_ERRORS:
@@ -62,7 +62,7 @@ class SourceError(Exception):
         self.position, self.message = position, message
 
 
-class Sources:
+class SourceFiles:
     """The lines of all files that were read, and the diagnostics about them."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softswitch.p4 import tree
 from softswitch.p4.diagnostics import Position, SourceError
-from softswitch.p4.lexer import Kind, parse_integer
+from softswitch.p4.lexer import TokenKind, parse_integer
 from softswitch.p4.token_stream import TokenStream, describe
 
 _BINARY = {
@@ -27,7 +27,7 @@ class ExpressionParser(TokenStream):
 
     def _is_type_name(self) -> bool:
         token = self.ahead() if self.at(".") else self.token
-        return token.kind is Kind.NAME and token.text in self.types
+        return token.kind is TokenKind.NAME and token.text in self.types
 
     def type(self) -> tree.TypeNode:
         self.enter()
@@ -108,7 +108,7 @@ class ExpressionParser(TokenStream):
             return ">>"
         if token.text == ">" and self.ahead().text == ">=" and not self.ahead().follows_space:
             return ""  # of the assignment `>>=`
-        return token.text if token.kind is Kind.SYMBOL else ""
+        return token.text if token.kind is TokenKind.SYMBOL else ""
 
     def _binary(self, precedence: int) -> tree.Expression:
         left = self._unary()
@@ -119,7 +119,7 @@ class ExpressionParser(TokenStream):
 
     def _unary(self) -> tree.Expression:
         token = self.token
-        if token.kind is Kind.SYMBOL and token.text in ("!", "~", "-", "+"):
+        if token.kind is TokenKind.SYMBOL and token.text in ("!", "~", "-", "+"):
             self.enter()
             self.advance()
             operand = self._unary()
@@ -138,11 +138,11 @@ class ExpressionParser(TokenStream):
     def _at_cast(self) -> bool:
         """Return whether the parenthesis encloses a type: a known one, followed by an operand."""
         first = self.ahead()
-        if first.text in BASE_TYPES and first.kind is Kind.NAME:
+        if first.text in BASE_TYPES and first.kind is TokenKind.NAME:
             return not (first.text == "error" and self.ahead(2).text == ".") and first.text != "_"
         is_dotted = first.text == "."
         name = self.ahead(2) if is_dotted else first
-        if name.kind is not Kind.NAME or name.text not in self.types:
+        if name.kind is not TokenKind.NAME or name.text not in self.types:
             return False
         start = self.index
         try:
@@ -150,7 +150,7 @@ class ExpressionParser(TokenStream):
             self.type()
             if not self.accept(")"):
                 return False
-            return self.token.kind in (Kind.NAME, Kind.INTEGER, Kind.STRING) or self.text in (
+            return self.token.kind in (TokenKind.NAME, TokenKind.INTEGER, TokenKind.STRING) or self.text in (
                 "(",
                 "{",
                 "~",
@@ -166,11 +166,11 @@ class ExpressionParser(TokenStream):
     def _primary(self) -> tree.Expression:
         token = self.token
         position = token.position
-        if token.kind is Kind.INTEGER:
+        if token.kind is TokenKind.INTEGER:
             self.advance()
             value, width, is_signed = parse_integer(token.text)
             return tree.Integer(position, value, width, is_signed, token.text)
-        if token.kind is Kind.STRING:
+        if token.kind is TokenKind.STRING:
             self.advance()
             return tree.String(position, tree.unquote(token.text))
         if self.at("true", "false"):
@@ -253,7 +253,7 @@ class ExpressionParser(TokenStream):
             position = base.position
             if self.accept("."):
                 token = self.advance()
-                if token.kind is not Kind.NAME:
+                if token.kind is not TokenKind.NAME:
                     raise SourceError(token.position, f"expected the name of a member, got {describe(token)}")
                 base = tree.Member(position, base, token.text)
             elif self.at("["):

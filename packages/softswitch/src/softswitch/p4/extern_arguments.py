@@ -15,31 +15,31 @@ from softswitch.p4.lowering_state import FieldValue
 from softswitch.p4.operand_copies import saved
 from softswitch.p4.operand_values import flattened
 from softswitch.p4.operands import Scalar
-from softswitch.p4.scopes import Target
+from softswitch.p4.scopes import CallTarget
 
 
-def argument_of(target: Target, name: str) -> tree.Expression | None:
+def argument_of(target: CallTarget, name: str) -> tree.Expression | None:
     for parameter, argument in zip(target.parameters, target.arguments, strict=True):
         if parameter.name == name and argument is not None:
             return argument.value
     return None
 
 
-def parameter_type(target: Target, name: str, frame: Frame) -> types.Type:
+def parameter_type(target: CallTarget, name: str, frame: Frame) -> types.Type:
     parameter = next(each for each in target.parameters if each.name == name)
     known = {v: types.substitute(t, frame.substitution) for v, t in target.substitution.items()}
     given = types.substitute(frame.facts.declared[parameter], known)
     return types.Bits(32) if given == types.INT else given
 
 
-def lower_number(target: Target, name: str, frame: Frame) -> ir.Expression:
+def lower_number(target: CallTarget, name: str, frame: Frame) -> ir.Expression:
     expression = argument_of(target, name)
     assert expression is not None
     return lower_scalar(expression, frame, parameter_type(target, name, frame))
 
 
 def lower_output(
-    target: Target, name: str, frame: Frame, emit: Callable[[ir.LValue], None], node: tree.Node
+    target: CallTarget, name: str, frame: Frame, emit: Callable[[ir.LValue], None], node: tree.Node
 ) -> None:
     """Emit a statement that stores to the variable of an argument, or to a copy of it."""
     expression = argument_of(target, name)
@@ -55,7 +55,7 @@ def lower_output(
         assign_to(expression, Scalar(storage, wanted), frame)
 
 
-def lower_data(target: Target, name: str, frame: Frame, node: tree.Node) -> list[FieldValue]:
+def lower_data(target: CallTarget, name: str, frame: Frame, node: tree.Node) -> list[FieldValue]:
     """Return the fields and constants of an argument; what is neither is stored in a field before."""
     expression = argument_of(target, name)
     assert expression is not None
@@ -75,7 +75,7 @@ def lower_data(target: Target, name: str, frame: Frame, node: tree.Node) -> list
     return values
 
 
-def member_name(target: Target, name: str, frame: Frame) -> str:
+def member_name(target: CallTarget, name: str, frame: Frame) -> str:
     expression = argument_of(target, name)
     value = frame.evaluator.value(expression) if expression is not None else None
     if not isinstance(value, MemberValue):

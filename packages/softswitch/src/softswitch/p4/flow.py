@@ -83,14 +83,14 @@ class Leave:
 
 
 @dataclass(slots=True)
-class Call:
+class ParserCall:
     """The application of a sub-parser: a state of it comes next, and afterwards what follows."""
 
     parser: object
     position: Position
 
 
-Item = Step | Branch | Apply | Part | Unit | Loop | Leave | Call
+Item = Step | Branch | Apply | Part | Unit | Loop | Leave | ParserCall
 
 
 def leaves_always(items: list[Item]) -> bool:

@@ -14,8 +14,8 @@ from softswitch.p4.diagnostics import Position
 from softswitch.p4.flow import Apply, Item, Label, Part, Step, Unit
 from softswitch.p4.lowering_state import LoweringState
 from softswitch.p4.objects import CallableObject, ExternObject
-from softswitch.p4.scopes import Facts, Target
-from softswitch.p4.storage import Storage
+from softswitch.p4.scopes import CallTarget, Facts
+from softswitch.p4.storage import VariableStorage
 
 Body = Literal["control", "action", "parser", "deparser", "checksum"]
 
@@ -58,7 +58,7 @@ class Frame:
         return self.state.facts
 
     @property
-    def storage(self) -> Storage:
+    def storage(self) -> VariableStorage:
         return self.state.storage
 
     @property
@@ -97,7 +97,7 @@ class Frame:
         self.items.append(unit)
         return replace(self, items=unit.items, body="action")
 
-    def resolved(self, target: Target) -> dict[types.Variable, types.Type]:
+    def resolved(self, target: CallTarget) -> dict[types.Variable, types.Type]:
         """Return the type arguments of a call."""
         return {v: types.substitute(t, self.substitution) for v, t in target.substitution.items()}
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 from softswitch.p4.diagnostics import Position, SourceError
 
 
-class Kind(IntEnum):
+class TokenKind(IntEnum):
     NAME = 0
     INTEGER = 1
     STRING = 2
@@ -21,7 +21,7 @@ class Kind(IntEnum):
 class Token:
     """A token with its position; `follows_space` tells whether white space is before it."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     position: Position
     follows_space: bool = False
@@ -54,7 +54,7 @@ _MAX_DECIMAL_DIGITS = 4000
 _MAX_DIGITS = 1 << 15
 """Digits of other literals."""
 _MAX_WIDTH_DIGITS = 9
-_KINDS = {"name": Kind.NAME, "integer": Kind.INTEGER, "string": Kind.STRING, "symbol": Kind.SYMBOL}
+_KINDS = {kind.name.lower(): kind for kind in TokenKind}
 
 
 def split_lines(text: str, file: str) -> list[list[Token]]:
@@ -74,7 +74,7 @@ def split_lines(text: str, file: str) -> list[list[Token]]:
                 raise SourceError(position, 'expected `"` at the end of the string, there is none')
             invalid = _INVALID.match(text, offset)
             end = invalid.end() if invalid is not None else offset + 1
-            tokens.append(Token(Kind.SYMBOL, text[offset:end], position, spaced))
+            tokens.append(Token(TokenKind.SYMBOL, text[offset:end], position, spaced))
             spaced, offset = False, end
             continue
         group, end = match.lastgroup, match.end()

@@ -9,7 +9,7 @@ from softswitch import ir
 from softswitch.p4 import operands, tree, types
 from softswitch.p4.call_arguments import bind_arguments, object_of
 from softswitch.p4.diagnostics import SourceError
-from softswitch.p4.flow import Call, Label, Leave, Part
+from softswitch.p4.flow import Label, Leave, ParserCall, Part
 from softswitch.p4.frames import Frame, frame_bindings
 from softswitch.p4.lower_expressions import lower
 from softswitch.p4.lower_externs import lower_function, lower_method
@@ -17,7 +17,7 @@ from softswitch.p4.lower_statements import lower_block, lower_locals
 from softswitch.p4.objects import CallableObject, ExternObject
 from softswitch.p4.operand_values import validity
 from softswitch.p4.operands import Operand, Scalar
-from softswitch.p4.scopes import Target
+from softswitch.p4.scopes import CallTarget
 from softswitch.p4.value_sets import sub_parser
 
 MAX_CALL_DEPTH = 64
@@ -58,7 +58,7 @@ def lower_call(call: tree.Call, frame: Frame, wanted: types.Type | None = None) 
 # -- methods of headers and stacks
 
 
-def _builtin(call: tree.Call, target: Target, frame: Frame) -> Operand | None:
+def _builtin(call: tree.Call, target: CallTarget, frame: Frame) -> Operand | None:
     assert target.receiver is not None
     receiver = lower(target.receiver, frame)
     match target.name:
@@ -95,7 +95,9 @@ def _shift(stack: operands.Stack, count: int) -> ir.Shift:
 # -- bodies
 
 
-def _function(call: tree.Call, target: Target, declaration: tree.Function, frame: Frame) -> Operand | None:
+def _function(
+    call: tree.Call, target: CallTarget, declaration: tree.Function, frame: Frame
+) -> Operand | None:
     substitution = frame.resolved(target)
     bindings: ChainMap[tree.Declaration, object] = ChainMap({}, dict(frame.state.elaborator.globals))
     part = Part(Label(f"return of {declaration.name}"))
@@ -122,7 +124,7 @@ def _function(call: tree.Call, target: Target, declaration: tree.Function, frame
     return inner.result
 
 
-def _action(call: tree.Call, target: Target, frame: Frame) -> None:
+def _action(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     """Lower a direct call of an action."""
     declaration = target.declaration
     assert isinstance(declaration, tree.Action)
@@ -138,7 +140,7 @@ def _action(call: tree.Call, target: Target, frame: Frame) -> None:
         copy(frame)
 
 
-def _apply(call: tree.Call, target: Target, frame: Frame) -> None:
+def _apply(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     """Lower the application of an instance of a control or of a parser."""
     found: CallableObject | ExternObject | None
     if target.kind == "direct":
@@ -158,7 +160,7 @@ def _apply(call: tree.Call, target: Target, frame: Frame) -> None:
     run_object(found, target, frame, call)
 
 
-def run_object(found: CallableObject, target: Target, frame: Frame, node: tree.Node) -> None:
+def run_object(found: CallableObject, target: CallTarget, frame: Frame, node: tree.Node) -> None:
     declaration = found.declaration
     part = Part(Label(f"return of {declaration.name}"))
     inner = frame.called(
@@ -169,7 +171,7 @@ def run_object(found: CallableObject, target: Target, frame: Frame, node: tree.N
     copies = bind_arguments(bound, {**found.substitution, **frame.resolved(target)}, frame, inner, None, node)
     frame.items.append(part)
     if isinstance(declaration, tree.Parser):
-        part.items.append(Call(sub_parser(found, inner), node.position))
+        part.items.append(ParserCall(sub_parser(found, inner), node.position))
     else:
         control_body(inner)
         _drop_last_leave(part)

@@ -23,12 +23,12 @@ from softswitch.p4.lowering_state import FieldValue, LoweringState
 from softswitch.p4.objects import CallableObject, ExternObject
 from softswitch.p4.operand_values import constant_operand, flattened
 from softswitch.p4.operands import Operand, Scalar
-from softswitch.p4.scopes import Target
+from softswitch.p4.scopes import CallTarget
 from softswitch.p4.unify import fields_of
 from softswitch.v1model import Standard
 
 
-def lower_function(call: tree.Call, target: Target, frame: Frame) -> Operand | None:
+def lower_function(call: tree.Call, target: CallTarget, frame: Frame) -> Operand | None:
     lower_it = _FUNCTIONS.get(target.name)
     if lower_it is None:
         raise SourceError(call.position, f"the function `{target.name}` is not supported by softswitch")
@@ -36,7 +36,7 @@ def lower_function(call: tree.Call, target: Target, frame: Frame) -> Operand | N
 
 
 def lower_method(
-    call: tree.Call, target: Target, found: CallableObject | ExternObject | None, frame: Frame
+    call: tree.Call, target: CallTarget, found: CallableObject | ExternObject | None, frame: Frame
 ) -> Operand | None:
     if found is None:
         return lower_packet_method(call, target, frame)
@@ -84,7 +84,7 @@ def _annotated(
 # -- functions
 
 
-def _mark_to_drop(call: tree.Call, target: Target, frame: Frame) -> None:
+def _mark_to_drop(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     expression = argument_of(target, "standard_metadata")
     spec, group = (
         frame.state.standard_field(Standard.EGRESS_SPEC),
@@ -100,7 +100,7 @@ def _mark_to_drop(call: tree.Call, target: Target, frame: Frame) -> None:
     frame.emit(ir.MarkToDrop(spec, group), call.position)
 
 
-def _hash(call: tree.Call, target: Target, frame: Frame) -> None:
+def _hash(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     algorithm = member_name(target, "algo", frame)
     base = lower_number(target, "base", frame)
     inputs = lower_data(target, "data", frame, call)
@@ -115,14 +115,14 @@ def _hash(call: tree.Call, target: Target, frame: Frame) -> None:
     )
 
 
-def _random(call: tree.Call, target: Target, frame: Frame) -> None:
+def _random(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     low, high = (lower_number(target, name, frame) for name in ("lo", "hi"))
     lower_output(
         target, "result", frame, lambda place: frame.emit(ir.Random(place, low, high), call.position), call
     )
 
 
-def _digest(call: tree.Call, target: Target, frame: Frame) -> None:
+def _digest(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     expression = argument_of(target, "data")
     assert expression is not None
     given = types.base_of(parameter_type(target, "data", frame))
@@ -139,7 +139,7 @@ def _digest(call: tree.Call, target: Target, frame: Frame) -> None:
     frame.emit(ir.Digest(len(frame.state.digests) - 1), call.position)
 
 
-def _clone(call: tree.Call, target: Target, frame: Frame) -> None:
+def _clone(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     member_name(target, "type", frame)
     session = lower_number(target, "session", frame)
     if target.name == "clone_preserving_field_list":
@@ -151,7 +151,7 @@ def _clone(call: tree.Call, target: Target, frame: Frame) -> None:
     frame.emit(ir.Clone(session, fields), call.position)
 
 
-def _preserved_of(call: tree.Call, target: Target, frame: Frame) -> int:
+def _preserved_of(call: tree.Call, target: CallTarget, frame: Frame) -> int:
     expression = argument_of(target, "index")
     assert expression is not None
     return preserved_list(frame.evaluator.integer(expression), frame, call)
@@ -164,7 +164,7 @@ def _empty_list(state: LoweringState) -> int:
     return state.add_field_list([])
 
 
-def _repeat(call: tree.Call, target: Target, frame: Frame) -> None:
+def _repeat(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     """Lower the functions that process a packet again."""
     is_preserving = target.name.endswith("preserving_field_list")
     if is_preserving:
@@ -175,17 +175,17 @@ def _repeat(call: tree.Call, target: Target, frame: Frame) -> None:
     frame.emit(made(fields), call.position)
 
 
-def _truncate(call: tree.Call, target: Target, frame: Frame) -> None:
+def _truncate(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     frame.emit(ir.Truncate(lower_number(target, "length", frame)), call.position)
 
 
-def _check(call: tree.Call, target: Target, frame: Frame) -> None:
+def _check(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     message = f"{target.name} failed ({call.position.place}): the packet is dropped"
     condition = lower_number(target, "check", frame)
     frame.emit(ir.Assert(condition, frame.state.add_message(message)), call.position)
 
 
-def _log(call: tree.Call, target: Target, frame: Frame) -> None:
+def _log(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     expression = argument_of(target, "msg")
     text = frame.evaluator.value(expression) if expression is not None else None
     if not isinstance(text, str):
@@ -198,21 +198,21 @@ def _log(call: tree.Call, target: Target, frame: Frame) -> None:
     frame.emit(ir.LogMessage(frame.state.add_message(text), values), call.position)
 
 
-def _verify(call: tree.Call, target: Target, frame: Frame) -> None:
+def _verify(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     if frame.body != "parser":
         raise SourceError(call.position, "expected `verify` in a parser")
     condition, error = (lower_number(target, name, frame) for name in ("check", "toSignal"))
     frame.emit(ir.Verify(condition, error), call.position)
 
 
-def _static_assert(call: tree.Call, _target: Target, frame: Frame) -> Operand:
+def _static_assert(call: tree.Call, _target: CallTarget, frame: Frame) -> Operand:
     return constant_operand(bool(frame.evaluator.value(call)), frame, types.BOOL, call)
 
 
 # -- methods
 
 
-def _count(call: tree.Call, target: Target, found: ExternObject, frame: Frame) -> None:
+def _count(call: tree.Call, target: CallTarget, found: ExternObject, frame: Frame) -> None:
     frame.emit(
         ir.Count(number_of(frame.state.counters, found), lower_number(target, "index", frame)), call.position
     )
@@ -222,7 +222,7 @@ def _count_directly(*_arguments: object) -> None:
     """Do nothing: a table counts its hits by itself."""
 
 
-def _execute_meter(call: tree.Call, target: Target, found: ExternObject, frame: Frame) -> None:
+def _execute_meter(call: tree.Call, target: CallTarget, found: ExternObject, frame: Frame) -> None:
     index, meter = lower_number(target, "index", frame), number_of(frame.state.meters, found)
     lower_output(
         target,
@@ -233,7 +233,7 @@ def _execute_meter(call: tree.Call, target: Target, found: ExternObject, frame: 
     )
 
 
-def _read_meter(call: tree.Call, target: Target, found: ExternObject, frame: Frame) -> None:
+def _read_meter(call: tree.Call, target: CallTarget, found: ExternObject, frame: Frame) -> None:
     """Lower a read of a direct meter: the table stores the colour before its action runs."""
     colour = frame.direct_meters.get(found)
     if colour is None:
@@ -246,7 +246,7 @@ def _read_meter(call: tree.Call, target: Target, found: ExternObject, frame: Fra
     assign_to(expression, Scalar(colour, wanted), frame)
 
 
-def _read_register(call: tree.Call, target: Target, found: ExternObject, frame: Frame) -> None:
+def _read_register(call: tree.Call, target: CallTarget, found: ExternObject, frame: Frame) -> None:
     index, register = lower_number(target, "index", frame), number_of(frame.state.registers, found)
     lower_output(
         target, "result", frame,
@@ -254,7 +254,7 @@ def _read_register(call: tree.Call, target: Target, found: ExternObject, frame: 
     )  # fmt: skip
 
 
-def _write_register(call: tree.Call, target: Target, found: ExternObject, frame: Frame) -> None:
+def _write_register(call: tree.Call, target: CallTarget, found: ExternObject, frame: Frame) -> None:
     index, value = lower_number(target, "index", frame), lower_number(target, "value", frame)
     frame.emit(ir.RegisterWrite(number_of(frame.state.registers, found), index, value), call.position)
 

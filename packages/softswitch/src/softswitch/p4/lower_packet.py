@@ -11,11 +11,11 @@ from softswitch.p4.lower_expressions import lower
 from softswitch.p4.operand_copies import saved
 from softswitch.p4.operand_values import element_types, parts_of
 from softswitch.p4.operands import Operand, Scalar
-from softswitch.p4.scopes import Target
+from softswitch.p4.scopes import CallTarget
 from softswitch.v1model import VARBIT_BITS_WIDTH
 
 
-def lower_packet_method(call: tree.Call, target: Target, frame: Frame) -> Operand | None:
+def lower_packet_method(call: tree.Call, target: CallTarget, frame: Frame) -> Operand | None:
     if frame.body != "parser":
         return emit_header(call, target, frame)
     match target.name:
@@ -32,7 +32,7 @@ def lower_packet_method(call: tree.Call, target: Target, frame: Frame) -> Operan
     raise SourceError(call.position, f"`{target.name}` of a packet is not supported by BMv2 and softswitch")
 
 
-def _extract(call: tree.Call, target: Target, frame: Frame) -> None:
+def _extract(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     argument = target.arguments[0]
     assert argument is not None
     header, stack = _extracted(argument.value, call, target, frame)
@@ -47,7 +47,7 @@ def _extract(call: tree.Call, target: Target, frame: Frame) -> None:
 
 
 def _extracted(
-    expression: tree.Expression | None, call: tree.Call, target: Target, frame: Frame
+    expression: tree.Expression | None, call: tree.Call, target: CallTarget, frame: Frame
 ) -> tuple[int | None, int | None]:
     """Return the header, or the stack, to which a header is extracted."""
     if expression is None:
@@ -89,7 +89,7 @@ def _ahead(given: types.Type, offset: int, frame: Frame, call: tree.Call) -> tup
     return made, offset
 
 
-def emit_header(call: tree.Call, target: Target, frame: Frame) -> Operand | None:
+def emit_header(call: tree.Call, target: CallTarget, frame: Frame) -> Operand | None:
     if frame.body != "deparser" or target.name != "emit":
         raise SourceError(call.position, f"expected `{target.name}` of a packet in a parser or deparser")
     expression = argument_of(target, "hdr")

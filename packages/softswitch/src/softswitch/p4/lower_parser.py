@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from softswitch import ir
 from softswitch.p4 import tree, types
 from softswitch.p4.diagnostics import NOWHERE, SourceError
-from softswitch.p4.flow import Apply, Branch, Call, Item, Label, Leave, Loop, Part, Step
+from softswitch.p4.flow import Apply, Branch, Item, Label, Leave, Loop, ParserCall, Part, Step
 from softswitch.p4.frames import Frame
 from softswitch.p4.lower_statements import lower_locals, lower_statement
 from softswitch.p4.lower_transitions import ALL_BITS, Ending, lower_transition
 from softswitch.p4.objects import CallableObject
-from softswitch.p4.storage import Storage
+from softswitch.p4.storage import VariableStorage
 from softswitch.p4.value_sets import SubParser
 
 MAX_STATES = 1 << 14
@@ -22,7 +22,7 @@ Operation = ir.Extract | ir.Advance | ir.Verify | ir.Statement
 class StatesBuilder:
     """Builds the states of a parser from their ends: each item knows the state that follows it."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: VariableStorage) -> None:
         self._storage = storage
         self._states: list[ir.ParserState | None] = []
         self._names: list[str] = []
@@ -85,7 +85,7 @@ class StatesBuilder:
                 case Part(label, inner):
                     self._labels[label] = following
                     operations, ending = self._split(inner, name, Ending.to(following))
-                case Call(parser=SubParser(found, frame)):
+                case ParserCall(parser=SubParser(found, frame)):
                     prefix = f"{found.path}."
                     operations, ending = [], Ending.to(self.add(found, frame, following, prefix))
                 case Apply() | Loop():

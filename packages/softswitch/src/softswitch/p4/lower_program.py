@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from softswitch import ir
 from softswitch.p4 import operands, tree, types
 from softswitch.p4.constants import MemberValue
-from softswitch.p4.diagnostics import NOWHERE, SourceError, Sources
+from softswitch.p4.diagnostics import NOWHERE, SourceError, SourceFiles
 from softswitch.p4.flow import Item, Label, Leave, Loop, Part, Step, Unit
 from softswitch.p4.frames import Body, Frame, NestedLowering, frame_bindings
 from softswitch.p4.graph import GraphBuilder
@@ -41,7 +41,7 @@ class Lowered:
     blocks: dict[str, CallableObject]
 
 
-def lower_program(program: tree.Program, facts: Facts, sources: Sources) -> Lowered:
+def lower_program(program: tree.Program, facts: Facts, sources: SourceFiles) -> Lowered:
     state = LoweringState(facts, sources)
     storage = state.storage
     blocks = _blocks(program, state)

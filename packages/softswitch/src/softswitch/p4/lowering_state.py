@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from softswitch import ir
 from softswitch.p4 import tree, types
-from softswitch.p4.diagnostics import SourceError, Sources
+from softswitch.p4.diagnostics import SourceError, SourceFiles
 from softswitch.p4.objects import CallableObject, Elaborator, ExternObject
 from softswitch.p4.operands import Operand
 from softswitch.p4.scopes import Facts
-from softswitch.p4.storage import Storage
+from softswitch.p4.storage import VariableStorage
 from softswitch.v1model import Standard
 
 MAX_UNROLLED = 1 << 14
@@ -43,9 +43,9 @@ class TableSpec:
 
 
 class LoweringState:
-    def __init__(self, facts: Facts, sources: Sources) -> None:
+    def __init__(self, facts: Facts, sources: SourceFiles) -> None:
         self.facts, self.sources = facts, sources
-        self.storage = Storage(facts)
+        self.storage = VariableStorage(facts)
         self.elaborator = Elaborator(facts)
         self.anonymous: dict[tuple[tree.Call, CallableObject], CallableObject | ExternObject] = {}
         """Instances that calls make, by the call and the instance around."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from softswitch.p4 import tree, types
 from softswitch.p4.constants import Evaluator, MemberValue, Value
 from softswitch.p4.diagnostics import SourceError
-from softswitch.p4.scopes import Facts, Target
+from softswitch.p4.scopes import CallTarget, Facts
 
 MAX_OBJECTS = 100_000
 
@@ -97,7 +97,7 @@ class Elaborator:
         )
 
     def _construct(
-        self, node: tree.Node, target: Target, path: str, outer_path: str,
+        self, node: tree.Node, target: CallTarget, path: str, outer_path: str,
         bindings: dict[tree.Declaration, Value | Object], substitution: types.Substitution,
         annotations: tree.Annotations,
     ) -> Object:  # fmt: skip

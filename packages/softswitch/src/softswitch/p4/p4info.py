@@ -14,7 +14,7 @@ from softswitch.p4.objects import ExternObject, control_plane_name
 from softswitch.p4.p4info_annotations import fill_annotations, fill_documentation, key_values
 from softswitch.p4.p4info_externs import ExternMessages
 from softswitch.p4.p4info_ids import ObjectType
-from softswitch.p4.p4info_objects import Block, SeenAction, SeenTable, SeenValueSet
+from softswitch.p4.p4info_objects import PackageBlock, SeenAction, SeenTable, SeenValueSet
 from softswitch.p4.p4info_tables import field_ids
 from softswitch.p4.p4info_types import flat_fields
 from softswitch.p4runtime.messages import p4i
@@ -57,7 +57,7 @@ class P4InfoBuilder(ExternMessages):
         self._add_package()
         return self.message
 
-    def _add_block(self, block: Block) -> None:
+    def _add_block(self, block: PackageBlock) -> None:
         for each in block.seen:
             match each:
                 case SeenTable():

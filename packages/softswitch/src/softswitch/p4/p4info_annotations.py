@@ -9,7 +9,7 @@ from softswitch.p4 import tree
 from softswitch.p4.constants import Evaluator
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.expression_parser import ExpressionParser
-from softswitch.p4.lexer import Kind, Token
+from softswitch.p4.lexer import Token, TokenKind
 from softswitch.p4.scopes import Facts
 
 _DOCUMENTATION = ("brief", "description")
@@ -47,7 +47,7 @@ def annotation_text(annotation: tree.Annotation) -> str:
 
 def _spelled(token: Token) -> str:
     """Return a string without its quotes, and with the backslashes in it, as p4c has it."""
-    return token.text[1:-1] if token.kind is Kind.STRING else token.text
+    return token.text[1:-1] if token.kind is TokenKind.STRING else token.text
 
 
 def one_integer(annotation: tree.Annotation) -> int:
@@ -71,7 +71,7 @@ def key_values(annotation: tree.Annotation, facts: Facts) -> dict[str, int | boo
 
 
 def _is_at_end(parser: ExpressionParser) -> bool:
-    return parser.token.kind is Kind.END
+    return parser.token.kind is TokenKind.END
 
 
 def _add_structured(message: Any, annotation: tree.Annotation, facts: Facts) -> None:
@@ -79,7 +79,7 @@ def _add_structured(message: Any, annotation: tree.Annotation, facts: Facts) -> 
     tokens = annotation.tokens
     if not tokens:
         return
-    if len(tokens) > 1 and tokens[0].kind is Kind.NAME and tokens[1].text == "=":
+    if len(tokens) > 1 and tokens[0].kind is TokenKind.NAME and tokens[1].text == "=":
         for key, value in key_values(annotation, facts).items():
             pair = message.kv_pair_list.kv_pairs.add(key=key)
             _set_value(pair.value, value, annotation)

@@ -11,9 +11,9 @@ from softswitch.p4.objects import CallableObject, ExternObject, control_plane_na
 from softswitch.p4.p4info_annotations import fill_annotations, fill_documentation
 from softswitch.p4.p4info_ids import ObjectType, Symbols
 from softswitch.p4.p4info_objects import (
-    Block,
     FunctionCall,
     ObjectFinder,
+    PackageBlock,
     SeenAction,
     SeenTable,
     SeenValueSet,
@@ -94,7 +94,7 @@ class NamedObjects:
         for header in self._headers:
             self.symbols.add(ObjectType.CONTROLLER_HEADER, control_plane_name(header, ""), header.annotations)
 
-    def _collect_block(self, block: Block) -> None:
+    def _collect_block(self, block: PackageBlock) -> None:
         for each in block.seen:
             match each:
                 case SeenTable():

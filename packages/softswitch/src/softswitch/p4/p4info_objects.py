@@ -13,7 +13,7 @@ from softswitch.p4 import tree, types
 from softswitch.p4.constants import Evaluator
 from softswitch.p4.lower_program import Lowered
 from softswitch.p4.objects import CallableObject, ExternObject, control_plane_name
-from softswitch.p4.scopes import Target
+from softswitch.p4.scopes import CallTarget
 
 NO_ACTION = "NoAction"
 
@@ -49,7 +49,7 @@ class FunctionCall:
     """A call of an extern function, with the types of the generic declarations around it."""
 
     call: tree.Call
-    target: Target
+    target: CallTarget
     substitution: types.Substitution
 
 
@@ -58,7 +58,7 @@ ActionKey = tuple[CallableObject | None, tree.Action]
 
 
 @dataclass(slots=True, eq=False)
-class Block:
+class PackageBlock:
     """A parser or control of the package, with all that is called in it."""
 
     seen: list[Seen] = field(default_factory=list)
@@ -84,7 +84,7 @@ class ObjectFinder:
         self._facts = lowered.state.facts
         self._made: dict[tuple[tree.Call, CallableObject], CallableObject] = {}
 
-    def blocks(self, lowered: Lowered) -> list[Block]:
+    def blocks(self, lowered: Lowered) -> list[PackageBlock]:
         return [self._block(found) for found in lowered.blocks.values()]
 
     def globals(self) -> list[ExternObject]:
@@ -92,8 +92,8 @@ class ObjectFinder:
 
     # -- blocks
 
-    def _block(self, found: CallableObject) -> Block:
-        block, uses = Block(), _Uses()
+    def _block(self, found: CallableObject) -> PackageBlock:
+        block, uses = PackageBlock(), _Uses()
         self._enter(found, uses, block.calls)
         if isinstance(found.declaration, tree.Parser):
             block.calls.clear()  # p4c looks for them in controls alone
@@ -222,7 +222,7 @@ class ObjectFinder:
             stack += reversed(_parts(each))
 
     def _call(
-        self, call: tree.Call, target: Target, owner: CallableObject, substitution: types.Substitution,
+        self, call: tree.Call, target: CallTarget, owner: CallableObject, substitution: types.Substitution,
         uses: _Uses | None, calls: list[FunctionCall],
     ) -> None:  # fmt: skip
         declaration = target.declaration
@@ -248,7 +248,7 @@ class ObjectFinder:
                     self._walk(declaration.body, owner, known, uses, calls)
 
     def _called(
-        self, call: tree.Call, target: Target, owner: CallableObject, uses: _Uses
+        self, call: tree.Call, target: CallTarget, owner: CallableObject, uses: _Uses
     ) -> CallableObject | None:
         if target.kind == "apply" and isinstance(target.receiver, tree.Name):
             declaration = self._facts.references.get(target.receiver)
@@ -262,7 +262,11 @@ class ObjectFinder:
         return made
 
     def _direct(
-        self, call: tree.Call, declaration: tree.Control | tree.Parser, target: Target, owner: CallableObject
+        self,
+        call: tree.Call,
+        declaration: tree.Control | tree.Parser,
+        target: CallTarget,
+        owner: CallableObject,
     ) -> CallableObject:
         """Return the instance that a call without one makes, which is lowered if the call can be reached."""
         key = (call, owner)

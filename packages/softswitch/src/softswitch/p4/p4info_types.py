@@ -8,7 +8,7 @@ from typing import Any
 from softswitch.p4 import tree, types
 from softswitch.p4.constants import Evaluator, size_bits
 from softswitch.p4.diagnostics import SourceError
-from softswitch.p4.lexer import Kind
+from softswitch.p4.lexer import TokenKind
 from softswitch.p4.objects import control_plane_name
 from softswitch.p4.p4info_annotations import fill_annotations
 from softswitch.p4.scopes import Facts
@@ -184,7 +184,7 @@ def _controller_width(translation: tree.Annotation) -> int:
     """Return the bits of the type after the comma: `32` or `bit<32>`; 0 for `string`."""
     tokens = translation.tokens
     comma = next(
-        (i for i, token in enumerate(tokens) if token.text == "," and token.kind is Kind.SYMBOL), None
+        (i for i, token in enumerate(tokens) if token.text == "," and token.kind is TokenKind.SYMBOL), None
     )
     if comma is None:
         raise SourceError(translation.position, f'expected `@{_TRANSLATION}("uri", type)`')

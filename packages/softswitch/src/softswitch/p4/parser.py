@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softswitch.p4 import tree
-from softswitch.p4.diagnostics import SourceError, Sources
-from softswitch.p4.lexer import Kind, Token
+from softswitch.p4.diagnostics import SourceError, SourceFiles
+from softswitch.p4.lexer import Token, TokenKind
 from softswitch.p4.statement_parser import StatementParser
 
 _DECLARATIONS = (
@@ -16,11 +16,11 @@ _DECLARATIONS = (
 )  # fmt: skip
 
 
-def parse_program(tokens: Sequence[Token], sources: Sources) -> tree.Program:
+def parse_program(tokens: Sequence[Token], sources: SourceFiles) -> tree.Program:
     """Return the tree; each declaration with an error is reported to `sources`, and skipped."""
     parser = DeclarationParser(tokens)
     declarations: list[tree.Declaration] = []
-    while parser.token.kind is not Kind.END:
+    while parser.token.kind is not TokenKind.END:
         if parser.accept(";"):
             continue
         start = parser.index
@@ -38,9 +38,9 @@ class DeclarationParser(StatementParser):
         self.nesting = 0
         depth, self.index = 0, start
         has_body = False
-        while self.token.kind is not Kind.END:
+        while self.token.kind is not TokenKind.END:
             token = self.advance()
-            if token.kind is not Kind.SYMBOL:
+            if token.kind is not TokenKind.SYMBOL:
                 continue
             depth += (token.text == "{") - (token.text == "}")
             has_body = has_body or token.text == "{"
@@ -48,7 +48,7 @@ class DeclarationParser(StatementParser):
                 return
 
     def _at_start(self) -> bool:
-        return self.at("@", *_DECLARATIONS) or self.token.kind is Kind.END
+        return self.at("@", *_DECLARATIONS) or self.token.kind is TokenKind.END
 
     def declaration(self) -> tree.Declaration:
         annotations = self.annotations()
@@ -59,9 +59,9 @@ class DeclarationParser(StatementParser):
                 return self._extern(annotations)
             case "action":
                 return self._action(annotations)
-            case "parser" if self.ahead().kind is Kind.NAME:
+            case "parser" if self.ahead().kind is TokenKind.NAME:
                 return self._parser(annotations)
-            case "control" if self.ahead().kind is Kind.NAME:
+            case "control" if self.ahead().kind is TokenKind.NAME:
                 return self._control(annotations)
             case "package":
                 return self._package(annotations)
@@ -391,7 +391,7 @@ class DeclarationParser(StatementParser):
         annotations = self.annotations()
         is_const = self.accept("const")
         name = self.advance()
-        if name.kind is not Kind.NAME:
+        if name.kind is not TokenKind.NAME:
             raise SourceError(name.position, f"expected a property of the table, got `{name.text}`")
         if name.text in seen:
             raise SourceError(name.position, f"expected each property once, `{name.text}` is there twice")

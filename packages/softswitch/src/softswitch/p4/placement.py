@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from softswitch.p4 import tree, types
-from softswitch.p4.diagnostics import Sources
+from softswitch.p4.diagnostics import SourceFiles
 from softswitch.p4.scopes import Facts
 
 Place = Literal["parser", "control", "action", "function"]
@@ -21,7 +21,7 @@ _NAMES_OF_PLACES = {
 _APPLIED = {"table": "a table", "apply": "a control or a parser", "direct": "a control or a parser"}
 
 
-def check_placement(program: tree.Program, facts: Facts, sources: Sources) -> None:
+def check_placement(program: tree.Program, facts: Facts, sources: SourceFiles) -> None:
     """Report calls, instances and statements of a checked program that stand where they may not."""
     checker = _PlacementChecker(facts, sources)
     for declaration in program.declarations:
@@ -52,7 +52,7 @@ def parts(node: tree.Node) -> Iterator[tree.Node]:
 @dataclass(slots=True)
 class _PlacementChecker:
     facts: Facts
-    sources: Sources
+    sources: SourceFiles
 
     def check_declaration(self, declaration: tree.Declaration) -> None:
         match declaration:

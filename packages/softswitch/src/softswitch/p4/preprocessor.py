@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from softswitch.p4.conditions import evaluate_condition
-from softswitch.p4.diagnostics import NOWHERE, Position, SourceError, Sources
-from softswitch.p4.lexer import Kind, Token, split_lines
+from softswitch.p4.diagnostics import NOWHERE, Position, SourceError, SourceFiles
+from softswitch.p4.lexer import Token, TokenKind, split_lines
 
 INCLUDE_FOLDER = Path(__file__).with_name("include")
 MAX_INCLUDE_DEPTH = 100
@@ -43,7 +43,7 @@ class Preprocessor:
 
     def __init__(
         self,
-        sources: Sources,
+        sources: SourceFiles,
         folders: Sequence[Path] = (),
         definitions: Iterable[tuple[str, str]] = (),
         base: Path | None = None,
@@ -106,7 +106,7 @@ class Preprocessor:
             if not all(branch.is_active for branch in conditions):
                 continue
             if directive == "line" and rest:
-                if rest[0].kind is not Kind.INTEGER or not rest[0].text.isdecimal():
+                if rest[0].kind is not TokenKind.INTEGER or not rest[0].text.isdecimal():
                     raise SourceError(
                         position, f"expected a number of a line after `#line`, got `{rest[0].text}`"
                     )
@@ -170,7 +170,7 @@ class Preprocessor:
             if not name:
                 raise SourceError(token.position, "expected a name after `defined`, there is none")
             is_defined = "1" if name[0].text in self._macros else "0"
-            resolved.append(replace(token, kind=Kind.INTEGER, text=is_defined))
+            resolved.append(replace(token, kind=TokenKind.INTEGER, text=is_defined))
             i += 4 if has_parentheses else 2
         return resolved
 
@@ -215,7 +215,7 @@ class Preprocessor:
         raise SourceError(position, f"expected a file to include, got {name}, which is in none of {places}")
 
     def _define(self, rest: list[Token], position: Position) -> None:
-        if not rest or rest[0].kind is not Kind.NAME:
+        if not rest or rest[0].kind is not TokenKind.NAME:
             raise SourceError(position, "expected a name after `#define`")
         name, body = rest[0].text, rest[1:]
         if not body or body[0].text != "(" or body[0].follows_space:
@@ -238,7 +238,7 @@ class Preprocessor:
 
     def _expand(self, tokens: Sequence[Token], depth: int = 0) -> list[Token]:
         macros = self._macros
-        if not any(token.text in macros for token in tokens if token.kind is Kind.NAME):
+        if not any(token.text in macros for token in tokens if token.kind is TokenKind.NAME):
             return self._builtin(tokens)
         if depth > MAX_EXPANSION_DEPTH:
             raise SourceError(tokens[0].position, f"expected at most {MAX_EXPANSION_DEPTH} nested macros")
@@ -246,7 +246,7 @@ class Preprocessor:
         stack = list(reversed(tokens))  # what remains, the next token last
         while stack:
             token = stack.pop()
-            macro = macros.get(token.text) if token.kind is Kind.NAME else None
+            macro = macros.get(token.text) if token.kind is TokenKind.NAME else None
             if macro is None or macro.name in token.hidden:
                 output.append(token)
                 continue
@@ -264,9 +264,9 @@ class Preprocessor:
         output = list(tokens)
         for i, token in enumerate(output):
             if token.text == "__LINE__":
-                output[i] = replace(token, kind=Kind.INTEGER, text=str(token.position.line))
+                output[i] = replace(token, kind=TokenKind.INTEGER, text=str(token.position.line))
             elif token.text == "__FILE__":
-                output[i] = replace(token, kind=Kind.STRING, text=f'"{token.position.file}"')
+                output[i] = replace(token, kind=TokenKind.STRING, text=f'"{token.position.file}"')
         return output
 
     def _arguments(self, macro: Macro, stack: list[Token], use: Token) -> list[list[Token]]:
@@ -303,13 +303,13 @@ class Preprocessor:
         i = 0
         while i < len(body):
             token = body[i]
-            parameter = position_of.get(token.text) if token.kind is Kind.NAME else None
+            parameter = position_of.get(token.text) if token.kind is TokenKind.NAME else None
             is_joined = i + 1 < len(body) and body[i + 1].text == "##"
             if token.text == "#" and i + 1 < len(body) and body[i + 1].text in position_of:
                 given = arguments[position_of[body[i + 1].text]]
                 _check_length(sum(len(t.text) for t in given), use)
                 text = "".join(" " * t.follows_space + t.text for t in given).strip()
-                output.append(Token(Kind.STRING, '"' + text.replace('"', '\\"') + '"', use.position))
+                output.append(Token(TokenKind.STRING, '"' + text.replace('"', '\\"') + '"', use.position))
                 i += 2
                 continue
             if token.text == "##" and output and i + 1 < len(body):
@@ -325,7 +325,7 @@ class Preprocessor:
             if parameter is None:
                 output.append(token)
             elif is_joined:
-                output += _spaced(arguments[parameter], token) or [Token(Kind.NAME, "", use.position)]
+                output += _spaced(arguments[parameter], token) or [Token(TokenKind.NAME, "", use.position)]
             else:
                 if parameter not in expanded:
                     expanded[parameter] = self._expand(arguments[parameter], depth + 1)

@@ -17,16 +17,16 @@ TargetKind = Literal[
 
 
 @dataclass(slots=True)
-class Scope:
+class NameScope:
     """Names of one block, within those of its parent; functions of one name may differ in parameters."""
 
-    parent: Scope | None = None
+    parent: NameScope | None = None
     names: dict[str, list[Entity]] = field(default_factory=dict)
     is_inner: bool = False
     """Whether the scope is within a body, so that assignments may need its variables."""
 
     def find(self, name: str, is_global: bool = False) -> list[Entity]:
-        scope: Scope | None = self.root if is_global else self
+        scope: NameScope | None = self.root if is_global else self
         while scope is not None:
             if found := scope.names.get(name):
                 return found
@@ -34,21 +34,21 @@ class Scope:
         return []
 
     @property
-    def root(self) -> Scope:
+    def root(self) -> NameScope:
         scope = self
         while scope.parent is not None:
             scope = scope.parent
         return scope
 
     def all_names(self) -> Iterator[str]:
-        scope: Scope | None = self
+        scope: NameScope | None = self
         while scope is not None:
             yield from scope.names
             scope = scope.parent
 
 
 @dataclass(slots=True)
-class Target:
+class CallTarget:
     """The target of a call. `arguments` has one for each of the parameters, None where a default applies."""
 
     kind: TargetKind
@@ -70,7 +70,7 @@ class Facts:
     """Types of expressions, as far as they do not depend on what is expected of them."""
     references: dict[tree.Node, tree.Declaration] = field(default_factory=dict)
     """Declarations that names mean."""
-    calls: dict[tree.Node, Target] = field(default_factory=dict)
+    calls: dict[tree.Node, CallTarget] = field(default_factory=dict)
     """Targets of calls, and constructors of instances."""
     returns: dict[tree.Declaration, Type] = field(default_factory=dict)
     """Types that functions and methods return."""
@@ -78,7 +78,7 @@ class Facts:
     """The operation of each assignment such as `a += b`."""
     declared: dict[tree.Node, Type] = field(default_factory=dict)
     """Types of variables, parameters, constants, fields and instances, and of casts."""
-    scopes: dict[tree.Declaration, Scope] = field(default_factory=dict)
+    scopes: dict[tree.Declaration, NameScope] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     """Members of `error`, in order."""
     match_kinds: list[str] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Facts:
     sizes: dict[tuple[Type, bool], int] = field(default_factory=dict)
     """Bits of structs, at least or at most."""
     constants: dict[tree.Declaration, object] = field(default_factory=dict)
-    globals: Scope = field(default_factory=Scope)
+    globals: NameScope = field(default_factory=NameScope)
 
     def declared_type(self, node: tree.Node) -> Type:
         """Return the type of a variable, a parameter and the like; `_` if its declaration is refused."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from softswitch.p4 import tree
 from softswitch.p4.diagnostics import Position, SourceError
 from softswitch.p4.expression_parser import ExpressionParser
-from softswitch.p4.lexer import Kind
+from softswitch.p4.lexer import TokenKind
 
 _ASSIGNMENTS = (
     "=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", "|+|=", "|-|=", "++=",
@@ -24,7 +24,7 @@ class StatementParser(ExpressionParser):
         position = self.expect("{").position
         statements: list[tree.Statement] = []
         while not self.accept("}"):
-            if self.token.kind is Kind.END:
+            if self.token.kind is TokenKind.END:
                 raise SourceError(position, "expected `}` at the end of this block, there is none")
             statements.append(self.statement())
         return tree.Block(position, statements, annotations)
@@ -38,7 +38,7 @@ class StatementParser(ExpressionParser):
     def _statement(self) -> tree.Statement:
         annotations = self.annotations()
         position = self.position
-        match self.text if self.token.kind is not Kind.STRING else "":
+        match self.text if self.token.kind is not TokenKind.STRING else "":
             case ";":
                 self.advance()
                 return tree.Empty(position)
@@ -175,7 +175,7 @@ class StatementParser(ExpressionParser):
             return False
         offset = 1 if self.at(".") else 0
         following = self.ahead(offset + 1)
-        if following.kind is Kind.NAME:
+        if following.kind is TokenKind.NAME:
             return following.text not in ("in",)
         if following.text not in ("<", "(", "["):
             return False
@@ -187,7 +187,7 @@ class StatementParser(ExpressionParser):
             self._stacks(self._type_without_stack())
             if self.at("("):
                 self.arguments()
-                return self.token.kind is Kind.NAME or self.at("@")
+                return self.token.kind is TokenKind.NAME or self.at("@")
             return self.at_name()
         except SourceError:
             return False

@@ -27,7 +27,7 @@ class HeaderLayout:
     """Further names of fields, "header.field", with the field's own name."""
 
 
-class Storage:
+class VariableStorage:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self.layouts: list[HeaderLayout] = []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from softswitch.p4 import tree
 from softswitch.p4.diagnostics import NOWHERE, Position, SourceError
-from softswitch.p4.lexer import Kind, Token
+from softswitch.p4.lexer import Token, TokenKind
 
 MAX_NESTING = 200
 """Nested expressions, types and statements; Python's stack would end at some 1,000."""
@@ -82,7 +82,7 @@ _MAX_SHOWN_TOKEN = 40
 
 
 def describe(token: Token) -> str:
-    if token.kind is Kind.END:
+    if token.kind is TokenKind.END:
         return "the end of the program"
     text = token.text if len(token.text) <= _MAX_SHOWN_TOKEN else f"{token.text[:_MAX_SHOWN_TOKEN]}..."
     return f"`{text}`" if text.isprintable() else f"the characters {text!r}"
@@ -93,7 +93,7 @@ class TokenStream:
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         last = tokens[-1].position if tokens else NOWHERE
-        self.tokens = [*tokens, Token(Kind.END, "", last)]
+        self.tokens = [*tokens, Token(TokenKind.END, "", last)]
         self.index = 0
         self.types: set[str] = set()
         self.nesting = 0
@@ -115,24 +115,24 @@ class TokenStream:
 
     def advance(self) -> Token:
         token = self.tokens[self.index]
-        if token.kind is not Kind.END:
+        if token.kind is not TokenKind.END:
             self.index += 1
         return token
 
     def accept(self, text: str) -> bool:
         token = self.tokens[self.index]
-        if token.text == text and token.kind is not Kind.STRING:
+        if token.text == text and token.kind is not TokenKind.STRING:
             self.index += 1
             return True
         return False
 
     def at(self, *texts: str) -> bool:
         token = self.tokens[self.index]
-        return token.text in texts and token.kind is not Kind.STRING
+        return token.text in texts and token.kind is not TokenKind.STRING
 
     def expect(self, text: str, place: str = "") -> Token:
         token = self.tokens[self.index]
-        if token.text == text and token.kind is not Kind.STRING:
+        if token.text == text and token.kind is not TokenKind.STRING:
             self.index += 1
             return token
         raise self.unexpected(f"`{text}`{' ' if place else ''}{place}")
@@ -144,20 +144,20 @@ class TokenStream:
             before = self.tokens[self.index - 1].position
             if before.line != token.position.line:
                 return SourceError(before, f"expected {expected} after this, got {describe(token)}")
-        if token.kind is Kind.NAME and token.text in KEYWORDS:
+        if token.kind is TokenKind.NAME and token.text in KEYWORDS:
             hint = ", a keyword"
         return SourceError(token.position, f"expected {expected}, got {describe(token)}{hint}")
 
     def name(self, what: str = "a name") -> Token:
         token = self.token
-        if token.kind is Kind.NAME and (token.text not in KEYWORDS or token.text in _NAMES_TOO):
+        if token.kind is TokenKind.NAME and (token.text not in KEYWORDS or token.text in _NAMES_TOO):
             self.index += 1
             return token
         raise self.unexpected(what)
 
     def at_name(self) -> bool:
         token = self.token
-        return token.kind is Kind.NAME and (token.text not in KEYWORDS or token.text in _NAMES_TOO)
+        return token.kind is TokenKind.NAME and (token.text not in KEYWORDS or token.text in _NAMES_TOO)
 
     def enter(self) -> None:
         self.nesting += 1
@@ -174,14 +174,14 @@ class TokenStream:
         while self.at("@"):
             position = self.advance().position
             name = self.advance()
-            if name.kind is not Kind.NAME:
+            if name.kind is not TokenKind.NAME:
                 raise SourceError(name.position, f"expected the name of an annotation, got {describe(name)}")
             tokens: list[Token] = []
             is_structured = self.at("[")
             if name.text == "pragma":
                 line = name.position.line
                 name = self.advance()
-                while self.position.line == line and self.token.kind is not Kind.END:
+                while self.position.line == line and self.token.kind is not TokenKind.END:
                     tokens.append(self.advance())
             elif self.at("(", "["):
                 tokens = self._bracketed()
@@ -195,11 +195,11 @@ class TokenStream:
         depth = 1
         while True:
             token = self.advance()
-            if token.kind is Kind.END:
+            if token.kind is TokenKind.END:
                 raise SourceError(
                     opening.position, f"expected a bracket that closes `{opening.text}`, there is none"
                 )
-            if token.kind is not Kind.STRING:
+            if token.kind is not TokenKind.STRING:
                 depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
             if depth == 0:
                 return tokens

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from softswitch.p4.diagnostics import Position
-from softswitch.p4.lexer import Kind, Token, parse_integer
+from softswitch.p4.lexer import Token, TokenKind, parse_integer
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +29,7 @@ class Annotation(Node):
     @property
     def strings(self) -> list[str]:
         """The strings among the tokens, in order, without quotes."""
-        return [unquote(token.text) for token in self.tokens if token.kind is Kind.STRING]
+        return [unquote(token.text) for token in self.tokens if token.kind is TokenKind.STRING]
 
     @property
     def text(self) -> str:
@@ -39,7 +39,7 @@ class Annotation(Node):
 
     @property
     def integers(self) -> list[int]:
-        return [parse_integer(token.text)[0] for token in self.tokens if token.kind is Kind.INTEGER]
+        return [parse_integer(token.text)[0] for token in self.tokens if token.kind is TokenKind.INTEGER]
 
 
 Annotations = list[Annotation]

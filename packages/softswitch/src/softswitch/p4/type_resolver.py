@@ -13,8 +13,8 @@ from softswitch.p4.declaration_rules import (
     check_field_count,
     check_type_arguments,
 )
-from softswitch.p4.diagnostics import MAX_SHOWN_ERRORS, SourceError, Sources
-from softswitch.p4.scopes import Entity, Facts, Scope
+from softswitch.p4.diagnostics import MAX_SHOWN_ERRORS, SourceError, SourceFiles
+from softswitch.p4.scopes import Entity, Facts, NameScope
 
 _SIMPLE = {each.name: each for each in (
     types.INT, types.BOOL, types.ERROR, types.STRING, types.VOID, types.MATCH_KIND, types.UNKNOWN,
@@ -31,7 +31,10 @@ class TypeResolver:
     """Finds what names and types mean. Widths and sizes in types are expressions, which a function checks."""
 
     def __init__(
-        self, facts: Facts, sources: Sources, check_expression: Callable[[tree.Expression, Scope], types.Type]
+        self,
+        facts: Facts,
+        sources: SourceFiles,
+        check_expression: Callable[[tree.Expression, NameScope], types.Type],
     ) -> None:
         self.facts, self.sources, self._check_expression = facts, sources, check_expression
         self.evaluator = Evaluator(facts)
@@ -41,7 +44,7 @@ class TypeResolver:
 
     # -- names
 
-    def declare(self, scope: Scope, declaration: tree.Declaration) -> None:
+    def declare(self, scope: NameScope, declaration: tree.Declaration) -> None:
         """Add a declaration to a scope; only functions and the like may share a name."""
         others = scope.names.setdefault(declaration.name, [])
         same = [other for other in others if not _may_share(declaration, other)]
@@ -54,14 +57,14 @@ class TypeResolver:
             return
         others.append(declaration)
 
-    def find(self, name: str, scope: Scope, node: tree.Node, is_global: bool = False) -> list[Entity]:
+    def find(self, name: str, scope: NameScope, node: tree.Node, is_global: bool = False) -> list[Entity]:
         """Return what a name means; raise `SourceError` if nothing has it."""
         if found := scope.find(name, is_global):
             return found
         hint = f"; is `{similar}` meant?" if (similar := self._similar(name, scope)) else ""
         raise SourceError(node.position, f"expected a declared name, got `{name}`{hint}")
 
-    def _similar(self, name: str, scope: Scope) -> str:
+    def _similar(self, name: str, scope: NameScope) -> str:
         """Return a name that may have been meant; only errors that are shown have one."""
         if self.sources.error_count >= MAX_SHOWN_ERRORS:
             return ""
@@ -72,7 +75,7 @@ class TypeResolver:
 
     # -- types
 
-    def resolve(self, node: tree.TypeNode, scope: Scope) -> types.Type:
+    def resolve(self, node: tree.TypeNode, scope: NameScope) -> types.Type:
         match node:
             case tree.BaseType(name=name):
                 if name == "error" and not self.facts.errors and not self.facts.globals.find("error"):
@@ -118,7 +121,7 @@ class TypeResolver:
         check_field_count(given, node, self.facts)
         return given
 
-    def _width(self, expression: tree.Expression, scope: Scope, min_width: int) -> int:
+    def _width(self, expression: tree.Expression, scope: NameScope, min_width: int) -> int:
         self._check_expression(expression, scope)
         width = self.evaluator.integer(expression)
         if not min_width <= width <= MAX_VALUE_BITS:
@@ -128,7 +131,7 @@ class TypeResolver:
             )
         return width
 
-    def _named(self, node: tree.NamedType, scope: Scope, arguments: tuple[types.Type, ...]) -> types.Type:
+    def _named(self, node: tree.NamedType, scope: NameScope, arguments: tuple[types.Type, ...]) -> types.Type:
         found = self.find(node.name, scope, node, node.is_global)[0]
         if isinstance(found, types.Variable):
             return found

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from softswitch.p4 import tree, types
-from softswitch.p4.diagnostics import Sources
+from softswitch.p4.diagnostics import SourceFiles
 from softswitch.p4.placement import parts
 from softswitch.p4.scopes import Facts
 
 _Names = set[tree.Declaration]
 
 
-def warn_of_usage(program: tree.Program, facts: Facts, sources: Sources) -> None:
+def warn_of_usage(program: tree.Program, facts: Facts, sources: SourceFiles) -> None:
     """Warn of what is within the controls, parsers, actions and functions of a program without errors."""
     used = set(facts.references.values())
     for declaration in program.declarations:
@@ -31,7 +31,7 @@ def warn_of_usage(program: tree.Program, facts: Facts, sources: Sources) -> None
                 _check_body([body], used, facts, sources)
 
 
-def _warn_if_unused(declaration: tree.Declaration, used: _Names, sources: Sources) -> None:
+def _warn_if_unused(declaration: tree.Declaration, used: _Names, sources: SourceFiles) -> None:
     kinds: dict[type[tree.Node], str] = {
         tree.Action: "action", tree.Table: "table", tree.Variable: "variable", tree.Constant: "constant",
         tree.ValueSet: "value set",
@@ -44,7 +44,9 @@ def _warn_if_unused(declaration: tree.Declaration, used: _Names, sources: Source
     sources.warn(declaration.position, f"the {kind} `{declaration.name}` is never used")
 
 
-def _check_body(statements: Sequence[tree.Statement], used: _Names, facts: Facts, sources: Sources) -> None:
+def _check_body(
+    statements: Sequence[tree.Statement], used: _Names, facts: Facts, sources: SourceFiles
+) -> None:
     for declaration in _variables(statements):
         _warn_if_unused(declaration, used, sources)
     _Reads(facts, sources).check(statements, set())
@@ -62,7 +64,7 @@ def _variables(nodes: Iterable[tree.Node]) -> Iterator[tree.Variable]:
 class _Reads:
     """Follows statements in their order; what only some ways assign counts as assigned afterwards."""
 
-    def __init__(self, facts: Facts, sources: Sources) -> None:
+    def __init__(self, facts: Facts, sources: SourceFiles) -> None:
         self._facts, self._sources = facts, sources
 
     def check(self, statements: Iterable[tree.Statement], unset: _Names) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from softswitch.p4 import tree, types
-from softswitch.p4.scopes import Facts, Target
+from softswitch.p4.scopes import CallTarget, Facts
 from switch_harness.p4_interpreter import values
 from switch_harness.p4_interpreter.instances import (
     Activation,
@@ -64,7 +64,7 @@ class Calls(Statements):
                 return self.packet_method(receiver, target, activation)
         raise AssertionError(f"{call.position.line}: expected a call, got {target.kind}")
 
-    def packet_method(self, receiver: Bound, target: Target, activation: Activation) -> Value:
+    def packet_method(self, receiver: Bound, target: CallTarget, activation: Activation) -> Value:
         raise NotImplementedError
 
     def run_parser(self, found: Instance, inner: Activation) -> None:
@@ -76,10 +76,10 @@ class Calls(Statements):
     ) -> Instance:  # fmt: skip
         raise NotImplementedError
 
-    def extern_function(self, target: Target, activation: Activation) -> Value:
+    def extern_function(self, target: CallTarget, activation: Activation) -> Value:
         raise NotImplementedError
 
-    def extern_method(self, found: ExternInstance, target: Target, activation: Activation) -> None:
+    def extern_method(self, found: ExternInstance, target: CallTarget, activation: Activation) -> None:
         raise NotImplementedError
 
     def _bits(self, given: types.Type) -> int:
@@ -94,7 +94,7 @@ class Calls(Statements):
 
     # -- headers and stacks
 
-    def _builtin(self, target: Target, activation: Activation) -> Value:
+    def _builtin(self, target: CallTarget, activation: Activation) -> Value:
         assert target.receiver is not None
         if target.name == "isValid":
             header = self.part_of(target.receiver, activation)
@@ -117,7 +117,7 @@ class Calls(Statements):
 
     # -- arguments
 
-    def bind(self, target: Target, call: tree.Node, caller: Activation, inner: Activation) -> _Copies:
+    def bind(self, target: CallTarget, call: tree.Node, caller: Activation, inner: Activation) -> _Copies:
         """Evaluate the arguments as they are written; return what is copied out, and to where."""
         written = call.arguments if isinstance(call, tree.Call) else []
         pairs = list(zip(target.parameters, target.arguments, strict=True))
@@ -167,7 +167,7 @@ class Calls(Statements):
     # -- bodies
 
     def _function(
-        self, call: tree.Call, target: Target, declaration: tree.Function, activation: Activation
+        self, call: tree.Call, target: CallTarget, declaration: tree.Function, activation: Activation
     ) -> Value:
         known = self.resolved(target, activation)
         inner = Activation(None, known)
@@ -180,11 +180,11 @@ class Calls(Statements):
         finally:
             del self._returned[inner]
 
-    def resolved(self, target: Target, activation: Activation) -> dict[types.Variable, types.Type]:
+    def resolved(self, target: CallTarget, activation: Activation) -> dict[types.Variable, types.Type]:
         return {v: types.substitute(t, activation.substitution) for v, t in target.substitution.items()}
 
     def run_action(
-        self, action: tree.Action, target: Target, call: tree.Node, activation: Activation,
+        self, action: tree.Action, target: CallTarget, call: tree.Node, activation: Activation,
         data: dict[tree.Declaration, Storage] | None = None,
     ) -> None:  # fmt: skip
         """Run an action; `data` has the parameters that an entry gives."""
@@ -194,7 +194,7 @@ class Calls(Statements):
         inner.names.update(data or {})
         self.run(lambda: self.execute(action.body, inner), copies)
 
-    def _apply(self, call: tree.Call, target: Target, activation: Activation) -> None:
+    def _apply(self, call: tree.Call, target: CallTarget, activation: Activation) -> None:
         if target.kind == "direct":
             root = activation.root.instance
             assert root is not None
@@ -210,7 +210,7 @@ class Calls(Statements):
         assert isinstance(found, Instance)
         known = {**found.substitution, **self.resolved(target, activation)}
         inner = Activation(found, known)
-        bound = Target(target.kind, parameters=found.declaration.parameters, arguments=target.arguments)
+        bound = CallTarget(target.kind, parameters=found.declaration.parameters, arguments=target.arguments)
         copies = self.bind(bound, call, activation, inner)
         self.run(lambda: self.run_callable(found, inner), copies)
 

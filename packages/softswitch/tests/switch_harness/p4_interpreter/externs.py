@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softswitch.p4 import tree, types
-from softswitch.p4.scopes import Facts, Target
+from softswitch.p4.scopes import CallTarget, Facts
 from switch_harness.p4_interpreter import values
 from switch_harness.p4_interpreter.calls import Calls
 from switch_harness.p4_interpreter.instances import Activation, Bound, ExternInstance, Instance, ParserReject
@@ -29,7 +29,7 @@ class Externs(Calls):
                 made.bindings[local] = self.construct(local, self.facts.calls[local], made)
         return made
 
-    def construct(self, node: tree.Node, target: Target, owner: Instance) -> Bound:
+    def construct(self, node: tree.Node, target: CallTarget, owner: Instance) -> Bound:
         """Make what an instantiation makes; its arguments are evaluated in the instance around it."""
         outer = Activation(owner, owner.substitution)
         known = self.resolved(target, outer)
@@ -54,7 +54,7 @@ class Externs(Calls):
         return self.bound(expression, outer)
 
     def _extern(
-        self, node: tree.Node, target: Target, bindings: dict[tree.Declaration, Bound],
+        self, node: tree.Node, target: CallTarget, bindings: dict[tree.Declaration, Bound],
         known: dict[types.Variable, types.Type],
     ) -> ExternInstance:  # fmt: skip
         declaration = target.declaration
@@ -70,7 +70,7 @@ class Externs(Calls):
 
     # -- externs
 
-    def extern_function(self, target: Target, activation: Activation) -> Value:
+    def extern_function(self, target: CallTarget, activation: Activation) -> Value:
         arguments = [a.value for a in target.arguments if a is not None and a.value is not None]
         match target.name:
             case "mark_to_drop":
@@ -90,7 +90,7 @@ class Externs(Calls):
                 raise AssertionError(f"expected a known extern function, got {target.name}")
         return None
 
-    def extern_method(self, found: ExternInstance, target: Target, activation: Activation) -> None:
+    def extern_method(self, found: ExternInstance, target: CallTarget, activation: Activation) -> None:
         by_name = {p.name: a.value for p, a in zip(target.parameters, target.arguments, strict=True) if a}
         place: Place | None = None
         numbers: dict[str, int] = {}

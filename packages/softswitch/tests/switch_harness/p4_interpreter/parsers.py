@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softswitch.p4 import tree, types
-from softswitch.p4.scopes import Target
+from softswitch.p4.scopes import CallTarget
 from switch_harness.p4_interpreter import values
 from switch_harness.p4_interpreter.instances import (
     Activation,
@@ -56,7 +56,7 @@ class Parsers(Tables):
                 return case.state
         raise ParserReject("NoMatch")
 
-    def packet_method(self, receiver: Bound, target: Target, activation: Activation) -> Value:
+    def packet_method(self, receiver: Bound, target: CallTarget, activation: Activation) -> Value:
         arguments = [a.value for a in target.arguments if a is not None and a.value is not None]
         if isinstance(receiver, PacketOut):
             self._emit(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from softswitch.p4 import tree, types
-from softswitch.p4.scopes import Facts, Target
+from softswitch.p4.scopes import CallTarget, Facts
 from switch_harness.p4_interpreter import values
 from switch_harness.p4_interpreter.externs import DROP_PORT
 from switch_harness.p4_interpreter.instances import (
@@ -102,7 +102,7 @@ class TreeSwitch(Parsers):
         with suppress(ExitSignal, ReturnSignal):
             self.run_callable(found, Activation(found, found.substitution, None, names))
 
-    def extern_function(self, target: Target, activation: Activation) -> Value:
+    def extern_function(self, target: CallTarget, activation: Activation) -> Value:
         if target.name != "update_checksum":
             return super().extern_function(target, activation)
         given = {p.name: a.value for p, a in zip(target.parameters, target.arguments, strict=True) if a}

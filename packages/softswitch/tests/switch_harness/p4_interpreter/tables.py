@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from softswitch.p4 import tree, types
-from softswitch.p4.scopes import Target
+from softswitch.p4.scopes import CallTarget
 from switch_harness.p4_interpreter import values
 from switch_harness.p4_interpreter.externs import Externs
 from switch_harness.p4_interpreter.instances import Activation
@@ -139,5 +139,5 @@ class Tables(Externs):
     ) -> None:
         """Run an action with data, and with the arguments for directed parameters that the table names."""
         reference = next(each for each in table.actions if self.facts.references[each] is action)
-        directed: Target = self.facts.calls[reference]
+        directed: CallTarget = self.facts.calls[reference]
         self.run_action(action, directed, reference, activation, data)

@@ -10,7 +10,7 @@ import pytest
 
 from softswitch.p4.compiler import compile_file
 from softswitch.p4.diagnostics import NOWHERE, CompileError, SourceError
-from softswitch.p4.lexer import Kind, Token
+from softswitch.p4.lexer import Token, TokenKind
 from softswitch.p4.p4info import p4info, p4info_text
 from softswitch.p4.p4info_entries import entries, entries_text
 from softswitch.p4.p4info_ids import ObjectType, Symbols, name_hash
@@ -114,7 +114,7 @@ def test_ids_that_cannot_be_are_refused(given: list[int], message: str) -> None:
 
 
 def numbered(number: int) -> Annotation:
-    return Annotation(NOWHERE, "id", [Token(Kind.INTEGER, str(number), NOWHERE)])
+    return Annotation(NOWHERE, "id", [Token(TokenKind.INTEGER, str(number), NOWHERE)])
 
 
 def test_an_alias_is_the_shortest_end_that_no_other_name_has(tmp_path: Path) -> None:
