@@ -18,14 +18,14 @@ def check_abstract_methods(instance: tree.Instance, made: types.Type, facts: Fac
     functions = [member for member in instance.body if isinstance(member, tree.Function)]
     if not abstract and (functions or instance.has_body):
         text = f"expected an extern with abstract methods before a body, got {made}"
-        raise SourceError(instance.position, text)
+        raise SourceError(instance, text)
     known = struct_substitution(declaration, made.arguments)
     for function in functions:
         method = abstract.get(function.name)
         if method is None:
             names = ", ".join(abstract)
             raise SourceError(
-                function.position, f"expected an abstract method of {made} ({names}), got `{function.name}`"
+                function, f"expected an abstract method of {made} ({names}), got `{function.name}`"
             )
         given_names = {parameter.name for parameter in function.parameters}
         is_given = [p.name in given_names or p.annotation("optional") is None for p in method.parameters]
@@ -33,13 +33,11 @@ def check_abstract_methods(instance: tree.Instance, made: types.Type, facts: Fac
         wanted = _signature(method, parameters, known, facts)
         given = _signature(function, function.parameters, {}, facts)
         if wanted != given:
-            raise SourceError(function.position, f"expected `{wanted}` as in {made}, got `{given}`")
+            raise SourceError(function, f"expected `{wanted}` as in {made}, got `{given}`")
     needed = [name for name, method in abstract.items() if method.annotation("optional") is None]
     missing = [name for name in needed if name not in {function.name for function in functions}]
     if missing:
-        raise SourceError(
-            instance.position, f"expected the body of the abstract method `{missing[0]}` of {made}"
-        )
+        raise SourceError(instance, f"expected the body of the abstract method `{missing[0]}` of {made}")
 
 
 def _signature(
@@ -60,6 +58,4 @@ def check_constructor_call(node: tree.Node, declaration: tree.Declaration) -> No
         abstract = [method.name for method in declaration.methods if method.is_abstract]
         if abstract:
             text = f"a declaration of an instance with the body of `{abstract[0]}`"
-            raise SourceError(
-                node.position, f"expected {text}, got `{declaration.name}(...)` as an expression"
-            )
+            raise SourceError(node, f"expected {text}, got `{declaration.name}(...)` as an expression")

@@ -8,8 +8,8 @@ from softswitch.p4 import tree
 from softswitch.p4.diagnostics import SourceError, SourceFiles
 from softswitch.p4.expression_parser import ExpressionParser
 from softswitch.p4.lexer import Token, TokenKind
-from softswitch.p4.placement import parts
 from softswitch.p4.scopes import Facts
+from softswitch.p4.tree_walk import parts, walk
 
 _STRINGS = ("name", "deprecated", "noWarn")
 _NEED_BODY = ("pkginfo", *_STRINGS)
@@ -25,33 +25,27 @@ def check_annotations(program: tree.Program, facts: Facts, sources: SourceFiles)
                         f"expected one annotation `@{annotation.name}` here, as it has square brackets, "
                         "got another"
                     )
-                    raise SourceError(annotation.position, text)
+                    raise SourceError(annotation, text)
                 _check(annotation, facts)
             except SourceError as error:
                 sources.error(error.position, error.message)
 
 
 def _lists_of_annotations(program: tree.Program) -> Iterator[tree.Annotations]:
-    stack: list[tree.Node] = list(program.declarations)
-    while stack:
-        node = stack.pop()
-        yield getattr(node, "annotations", [])
-        stack.extend(parts(node))
+    return (getattr(node, "annotations", []) for node in walk(program.declarations))
 
 
 def _check(annotation: tree.Annotation, facts: Facts) -> None:
     name = annotation.name
     if name in _NEED_BODY and not annotation.tokens and not annotation.is_structured:
-        raise SourceError(annotation.position, f"expected a value of `@{name}` in parentheses, got none")
+        raise SourceError(annotation, f"expected a value of `@{name}` in parentheses, got none")
     if name in _STRINGS and not annotation.is_structured:
         for token in annotation.tokens:
             if token.kind is not TokenKind.STRING and token.text not in (",", "++", "(", ")"):
-                raise SourceError(
-                    annotation.position, f"expected a string in `@{name}(...)`, got `{token.text}`"
-                )
+                raise SourceError(annotation, f"expected a string in `@{name}(...)`, got `{token.text}`")
     if name == "match" and [token.kind for token in annotation.tokens] != [TokenKind.NAME]:
         given = " ".join(token.text for token in annotation.tokens)
-        raise SourceError(annotation.position, f"expected a kind of match in `@match(...)`, got `{given}`")
+        raise SourceError(annotation, f"expected a kind of match in `@match(...)`, got `{given}`")
     if name == "p4runtime_translation" and not annotation.is_structured:
         _check_translation(annotation)
     if annotation.is_structured and annotation.tokens:
@@ -66,7 +60,7 @@ def _check_translation(annotation: tree.Annotation) -> None:
     is_other = len(words) == 1 and (words == ["string"] or words[0].isdecimal())
     if uri.kind is not TokenKind.STRING or comma.text != "," or not (is_bits or is_other):
         text = 'expected `@p4runtime_translation("name", bit<N>)` with a number, or `string`'
-        raise SourceError(annotation.position, f"{text}, got `{''.join(words)}`")
+        raise SourceError(annotation, f"{text}, got `{''.join(words)}`")
 
 
 def _check_structured(annotation: tree.Annotation, facts: Facts) -> None:
@@ -86,13 +80,11 @@ def _check_structured(annotation: tree.Annotation, facts: Facts) -> None:
 def _check_constant(value: tree.Node, annotation: tree.Annotation, facts: Facts) -> None:
     if isinstance(value, tree.ListExpression | tree.StructExpression | tree.Call | tree.InvalidHeader):
         text = f"expected a number, a string or a bool in `@{annotation.name}[...]`, got another value"
-        raise SourceError(value.position, text)
+        raise SourceError(value, text)
     if isinstance(value, tree.Name):
         found = facts.globals.find(value.name)
         if not found or not isinstance(found[0], tree.Constant):
-            raise SourceError(
-                value.position, f"expected a constant in `@{annotation.name}[...]`, got `{value.name}`"
-            )
+            raise SourceError(value, f"expected a constant in `@{annotation.name}[...]`, got `{value.name}`")
     for part in parts(value):
         if not isinstance(part, tree.BaseType | tree.SizedType | tree.NamedType):
             _check_constant(part, annotation, facts)

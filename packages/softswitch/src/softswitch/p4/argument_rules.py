@@ -11,20 +11,16 @@ from softswitch.p4.unify import fields_of
 def check_argument(value: tree.Expression, parameter: tree.Parameter, found: types.Type) -> None:
     """Raise `SourceError` for what has no value: a table, an action, a control that a method would need."""
     if isinstance(found, types.Named | types.ApplyResult | types.ActionRun) or found == types.VOID:
-        raise SourceError(
-            value.position, f"expected a value for `{parameter.name}`, got {found}, which has none"
-        )
+        raise SourceError(value, f"expected a value for `{parameter.name}`, got {found}, which has none")
     if isinstance(found, types.Object) and parameter.direction:
-        raise SourceError(
-            value.position, f"expected a value for `{parameter.name}`, got an instance of {found}"
-        )
+        raise SourceError(value, f"expected a value for `{parameter.name}`, got an instance of {found}")
 
 
 def check_is_value(value: tree.Expression, facts: Facts) -> None:
     """Raise `SourceError` for an instance that only constructors and packages take: no extern."""
     found = facts.types.get(value)
     if isinstance(found, types.Object) and not isinstance(found.declaration, tree.Extern):
-        raise SourceError(value.position, f"expected a value or an extern, got an instance of {found}")
+        raise SourceError(value, f"expected a value or an extern, got an instance of {found}")
 
 
 def check_inferred(node: tree.Node, target: CallTarget, facts: Facts) -> None:
@@ -43,17 +39,17 @@ def check_inferred(node: tree.Node, target: CallTarget, facts: Facts) -> None:
             if is_inferred_later or is_optional:
                 continue
             text = f"expected the type `{name}` of `{declaration.name}` in `{declaration.name}<...>`"
-            raise SourceError(node.position, f"{text}, as no argument tells it")
+            raise SourceError(node, f"{text}, as no argument tells it")
         directed = [p for p in target.parameters if p.direction and facts.declared_type(p) == variable]
         if directed and types.substitute(variable, known) == types.STRING:
             text = f"expected another type than string of `{directed[0].name}`, as it has a direction"
-            raise SourceError(node.position, text)
+            raise SourceError(node, text)
         if has_open_part(types.substitute(variable, known)):
             text = (
                 f"expected an argument of `{declaration.name}` with a width or a cast, as it tells the "
                 f"type `{name}`"
             )
-            raise SourceError(node.position, f"{text}, got {known[variable]}")
+            raise SourceError(node, f"{text}, got {known[variable]}")
 
 
 def mentions(given: types.Type, variable: types.Variable) -> bool:
@@ -89,10 +85,10 @@ def check_packet_call(call: tree.Call, facts: Facts) -> None:
         return
     if target.name == "lookahead":
         if given == types.VOID or has_varbit(given, facts) or isinstance(given, types.Object):
-            raise SourceError(call.position, f"expected a type of fixed width for `lookahead`, got {given}")
+            raise SourceError(call, f"expected a type of fixed width for `lookahead`, got {given}")
     elif target.name == "extract":
         if not types.is_header(types.base_of(given)):
-            raise SourceError(call.position, f"expected a header for `extract`, got one of type {given}")
+            raise SourceError(call, f"expected a header for `extract`, got one of type {given}")
         count = sum(
             isinstance(types.base_of(each), types.Varbit)
             for each in fields_of(types.base_of(given), facts).values()
@@ -100,7 +96,7 @@ def check_packet_call(call: tree.Call, facts: Facts) -> None:
         if count != len(target.parameters) - 1:
             wanted = "no varbit" if len(target.parameters) == 1 else "one varbit"
             raise SourceError(
-                call.position, f"expected a header with {wanted} for this `extract`, {given} has {count}"
+                call, f"expected a header with {wanted} for this `extract`, {given} has {count}"
             )
 
 

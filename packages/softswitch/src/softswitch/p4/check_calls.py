@@ -37,7 +37,7 @@ class CallChecker:
             return self._call_of_name(call, callee, scope, wanted)
         if isinstance(callee, tree.Member):
             return self._call_of_member(call, callee, scope, wanted)
-        raise SourceError(call.position, "expected a function, a method or an action before `(`")
+        raise SourceError(call, "expected a function, a method or an action before `(`")
 
     def _call_of_name(
         self, call: tree.Call, callee: tree.Name, scope: NameScope, wanted: types.Type | None
@@ -50,16 +50,14 @@ class CallChecker:
             self.facts.references[callee] = chosen
             if isinstance(chosen, tree.Action):
                 if call.type_arguments:
-                    raise SourceError(
-                        call.position, f"expected no type arguments of the action `{callee.name}`"
-                    )
+                    raise SourceError(call, f"expected no type arguments of the action `{callee.name}`")
                 return self._bind(call, chosen, "action", {}, scope, None)
             return self._bind(call, chosen, "function", self._explicit(call, chosen, scope), scope, wanted)
         if isinstance(declaration, tree.Extern | tree.Control | tree.Parser | tree.Package):
             arguments = tuple(self.resolver.resolve(each, scope) for each in call.type_arguments)
             self.facts.references[callee] = declaration
             return self.construct(call, declaration, arguments, call.arguments, scope)
-        raise SourceError(call.position, f"expected a function or an action before `(`, got `{callee.name}`")
+        raise SourceError(call, f"expected a function or an action before `(`, got `{callee.name}`")
 
     def _explicit(self, call: tree.Call, chosen: tree.Function, scope: NameScope) -> Known:
         """Return the type arguments that a call gives."""
@@ -67,7 +65,7 @@ class CallChecker:
             return {}
         if len(call.type_arguments) != len(chosen.type_parameters):
             expected = f"expected {len(chosen.type_parameters)} type arguments of `{chosen.name}`"
-            raise SourceError(call.position, f"{expected}, got {len(call.type_arguments)}")
+            raise SourceError(call, f"{expected}, got {len(call.type_arguments)}")
         resolved = [self.resolver.resolve(each, scope) for each in call.type_arguments]
         pairs = zip(chosen.type_parameters, resolved, strict=True)
         return {types.Variable(n, chosen): r for n, r in pairs if r != types.UNKNOWN}
@@ -85,7 +83,7 @@ class CallChecker:
                 static.declaration, tree.Control | tree.Parser
             ):
                 return self._direct(call, static.declaration, static.arguments, name, scope)
-            raise SourceError(call.position, f"expected a method of the type {static}, got `{name}`")
+            raise SourceError(call, f"expected a method of the type {static}, got `{name}`")
         if isinstance(base, tree.Name):
             found = self.resolver.find(base.name, scope, base, base.is_global)[0]
             if isinstance(found, tree.Control | tree.Parser):
@@ -98,18 +96,16 @@ class CallChecker:
         match receiver:
             case types.Struct(kind=kind) if name in _HEADER_METHODS and kind != "struct":
                 if kind == "header_union" and name != "isValid":
-                    raise SourceError(call.position, f"expected `isValid` of a header union, got `{name}`")
+                    raise SourceError(call, f"expected `isValid` of a header union, got `{name}`")
                 if call.arguments:
-                    raise SourceError(call.position, f"expected no arguments of `{name}`")
+                    raise SourceError(call, f"expected no arguments of `{name}`")
                 if name != "isValid":
                     self.check_assignable(base)
                 self.facts.calls[call] = CallTarget("builtin", receiver=base, name=name)
                 return _HEADER_METHODS[name]
             case types.Stack() if name in _STACK_METHODS:
                 if len(call.arguments) != 1 or call.arguments[0].value is None:
-                    raise SourceError(
-                        call.position, f"expected one argument of `{name}`, the number of elements"
-                    )
+                    raise SourceError(call, f"expected one argument of `{name}`, the number of elements")
                 self.expressions.check(call.arguments[0].value, scope)
                 self.resolver.check_compile_time(call.arguments[0].value)
                 self.check_assignable(base)
@@ -118,7 +114,7 @@ class CallChecker:
                 return types.VOID
             case types.Named(declaration=tree.Table() as table) if name == "apply":
                 if call.arguments:
-                    raise SourceError(call.position, "expected no arguments of `apply` of a table")
+                    raise SourceError(call, "expected no arguments of `apply` of a table")
                 self.facts.calls[call] = CallTarget("table", table, base, name)
                 return types.ApplyResult(table)
             case types.Object(declaration=tree.Control() | tree.Parser() as applied, arguments=arguments):
@@ -127,11 +123,11 @@ class CallChecker:
                     return self._bind(call, applied, "apply", known, scope, None, receiver=base)
             case types.Object(declaration=tree.Extern() as extern, arguments=arguments):
                 return self._method(call, extern, arguments, callee, scope, wanted)
-        raise SourceError(call.position, f"expected a method of {receiver}, got `{name}`")
+        raise SourceError(call, f"expected a method of {receiver}, got `{name}`")
 
     def _size(self, call: tree.Call, name: str, given: types.Type) -> types.Type:
         if call.arguments or call.type_arguments:
-            raise SourceError(call.position, f"expected no arguments of `{name}`")
+            raise SourceError(call, f"expected no arguments of `{name}`")
         self.facts.calls[call] = CallTarget("size", name=name, type=given)
         return types.INT
 
@@ -142,11 +138,9 @@ class CallChecker:
     ) -> types.Type:  # fmt: skip
         """Check `Type.apply(...)`, which makes an instance and applies it."""
         if name != "apply":
-            raise SourceError(call.position, f"expected `apply` of `{found.name}`, got `{name}`")
+            raise SourceError(call, f"expected `apply` of `{found.name}`, got `{name}`")
         if any(parameter.default is None for parameter in found.constructor_parameters):
-            raise SourceError(
-                call.position, f"expected an instance: `{found.name}` has constructor parameters"
-            )
+            raise SourceError(call, f"expected an instance: `{found.name}` has constructor parameters")
         return self._bind(call, found, "direct", struct_substitution(found, arguments), scope, None)
 
     def _method(
@@ -158,9 +152,7 @@ class CallChecker:
         ]
         if not methods:
             names = ", ".join(dict.fromkeys(m.name for m in extern.methods if m.return_type is not None))
-            raise SourceError(
-                call.position, f"expected a method of {extern.name} ({names}), got `{callee.name}`"
-            )
+            raise SourceError(call, f"expected a method of {extern.name} ({names}), got `{callee.name}`")
         chosen = self._choose(call, methods, callee.name)
         assert isinstance(chosen, tree.Function)
         known = {**struct_substitution(extern, arguments), **self._explicit(call, chosen, scope)}
@@ -179,17 +171,13 @@ class CallChecker:
         fitting = [each for each in candidates if _fits(call.arguments, each.parameters)]
         if len(fitting) > 1 and len({len(each.parameters) for each in fitting}) == 1:
             places = " and ".join(str(each.position) for each in fitting)
-            raise SourceError(
-                call.position, f"expected arguments that one `{name}` takes, got such for {places}"
-            )
+            raise SourceError(call, f"expected arguments that one `{name}` takes, got such for {places}")
         if len(fitting) == 1 or (fitting and len(candidates) > 1):
             return fitting[0]
         if len(candidates) == 1:
             return candidates[0]
         counts = " or ".join(str(len(each.parameters)) for each in candidates)
-        raise SourceError(
-            call.position, f"expected {counts} arguments of `{name}`, got {len(call.arguments)}"
-        )
+        raise SourceError(call, f"expected {counts} arguments of `{name}`, got {len(call.arguments)}")
 
     def _bind(
         self, call: tree.Call, chosen: Called, kind: TargetKind, known: Known, scope: NameScope,
@@ -220,19 +208,15 @@ class CallChecker:
             if index == -1 or index >= len(parameters):
                 unknown = f"`{argument.name}`" if argument.name else f"{len(given)} arguments"
                 names = ", ".join(position_of) or "none"
-                raise SourceError(
-                    argument.position, f"expected the parameters of `{name}` ({names}), got {unknown}"
-                )
+                raise SourceError(argument, f"expected the parameters of `{name}` ({names}), got {unknown}")
             if matched[index] is not None:
-                raise SourceError(
-                    argument.position, f"expected one argument for `{parameters[index].name}`, got two"
-                )
+                raise SourceError(argument, f"expected one argument for `{parameters[index].name}`, got two")
             matched[index] = argument
         for parameter, found in zip(parameters, matched, strict=True):
             is_optional = parameter.default is not None or parameter.annotation("optional") is not None
             if found is None and not is_optional:
                 raise SourceError(
-                    node.position, f"expected an argument for the parameter `{parameter.name}` of `{name}`"
+                    node, f"expected an argument for the parameter `{parameter.name}` of `{name}`"
                 )
         return matched
 
@@ -246,7 +230,7 @@ class CallChecker:
         for parameter, argument in zip(parameters, arguments, strict=True):
             if argument is None or argument.value is None:
                 if argument is not None and parameter.direction in ("in", "inout"):
-                    raise SourceError(argument.position, f"expected a value for `{parameter.name}`, got `_`")
+                    raise SourceError(argument, f"expected a value for `{parameter.name}`, got `_`")
                 continue
             wanted = types.substitute(self.facts.declared_type(parameter), known)
             value = argument.value
@@ -259,13 +243,13 @@ class CallChecker:
                 self.check_assignable(value)
                 if not unify(wanted, found, known, self.facts) or not unify(found, wanted, known, self.facts):
                     text = f"expected a variable of type {wanted} for `{parameter.name}`, got {found}"
-                    raise SourceError(value.position, text)
+                    raise SourceError(value, text)
             elif types.has_variables(wanted):
                 if not unify(wanted, found, known, self.facts):
                     text = (
                         f"expected a value of type {wanted} for `{parameter.name}`, got one of type {found}"
                     )
-                    raise SourceError(value.position, text)
+                    raise SourceError(value, text)
             else:
                 self._conversions.check(value, found, wanted)
 
@@ -278,13 +262,12 @@ class CallChecker:
         assert isinstance(declaration, tree.Extern | tree.Control | tree.Parser | tree.Package)
         if isinstance(declaration, tree.Control | tree.Parser) and declaration.is_type:
             raise SourceError(
-                node.position, f"expected something to make an instance of, `{declaration.name}` is a type"
+                node, f"expected something to make an instance of, `{declaration.name}` is a type"
             )
         count = len(declaration.type_parameters)
         if arguments and len(arguments) != count:
             raise SourceError(
-                node.position,
-                f"expected {count} type arguments of `{declaration.name}`, got {len(arguments)}",
+                node, f"expected {count} type arguments of `{declaration.name}`, got {len(arguments)}"
             )
         known = {
             variable: value
@@ -323,9 +306,7 @@ class CallChecker:
         assert isinstance(declaration, tree.Extern)
         constructors = [each for each in declaration.methods if each.return_type is None]
         if not constructors:
-            raise SourceError(
-                node.position, f"expected an extern with a constructor, `{declaration.name}` has none"
-            )
+            raise SourceError(node, f"expected an extern with a constructor, `{declaration.name}` has none")
         fitting = [each for each in constructors if _fits(given, each.parameters)]
         return (fitting or constructors)[0].parameters
 
@@ -343,14 +324,14 @@ class CallChecker:
                     return
                 if isinstance(found, tree.Parameter):
                     text = f"expected a variable to assign to, the parameter `{found.name}` is read-only"
-                    raise SourceError(expression.position, text)
+                    raise SourceError(expression, text)
             case tree.Member(base=base) | tree.Index(base=base) | tree.Slice(base=base):
                 if not (
                     isinstance(base, tree.Call) or isinstance(self.facts.types.get(expression), types.Named)
                 ):
                     self.check_assignable(base)
                     return
-        raise SourceError(expression.position, "expected a variable or a field to assign to")
+        raise SourceError(expression, "expected a variable or a field to assign to")
 
 
 def _fits(arguments: list[tree.Argument], parameters: list[tree.Parameter]) -> bool:

@@ -52,7 +52,7 @@ class ExpressionChecker:
                     return types.INT
                 if not int(signed) <= width <= MAX_VALUE_BITS:
                     text = f"expected a width from {int(signed)} to {MAX_VALUE_BITS} bits, got {width}"
-                    raise SourceError(expression.position, text)
+                    raise SourceError(expression, text)
                 given = types.Bits(width, signed)
                 if wrap(value, given) != value:
                     self.sources.warn(expression.position, f"{value} does not fit {given}, and is truncated")
@@ -65,7 +65,7 @@ class ExpressionChecker:
                 return self._name(expression, scope)
             case tree.TypeReference(type=node):
                 self.resolver.resolve(node, scope)
-                raise SourceError(expression.position, "expected a value, got a type")
+                raise SourceError(expression, "expected a value, got a type")
             case tree.Member():
                 return self._member(expression, scope)
             case tree.Index():
@@ -101,9 +101,7 @@ class ExpressionChecker:
         found = self.resolver.find(expression.name, scope, expression, expression.is_global)
         declaration = found[0]
         if isinstance(declaration, types.Variable):
-            raise SourceError(
-                expression.position, f"expected a value, got the type parameter `{declaration}`"
-            )
+            raise SourceError(expression, f"expected a value, got the type parameter `{declaration}`")
         self.facts.references[expression] = declaration
         return self.facts.declared.get(declaration, types.Named(declaration))
 
@@ -119,7 +117,7 @@ class ExpressionChecker:
             if name in fields:
                 return fields[name]
             declared = ", ".join(fields)
-            raise SourceError(expression.position, f"expected a field of {found} ({declared}), got `{name}`")
+            raise SourceError(expression, f"expected a field of {found} ({declared}), got `{name}`")
         match found, name:
             case types.Stack(element=element), "next" | "last":
                 return element
@@ -131,7 +129,7 @@ class ExpressionChecker:
                 return types.BOOL
             case types.ApplyResult(table=table), "action_run":
                 return types.ActionRun(table)
-        raise SourceError(expression.position, f"expected a member of {found}, got `{name}`")
+        raise SourceError(expression, f"expected a member of {found}, got `{name}`")
 
     def type_before_dot(self, base: tree.Expression, scope: NameScope) -> types.Type | None:
         """Return the type that stands before a dot, or None if a value does."""
@@ -155,7 +153,7 @@ class ExpressionChecker:
                         if member.name == name:
                             self.facts.references[expression] = member
                             return types.ERROR
-            raise SourceError(expression.position, f"expected a declared error, got `{name}`")
+            raise SourceError(expression, f"expected a declared error, got `{name}`")
         enum = types.base_of(static)
         if isinstance(enum, types.Enum):
             for member in enum.declaration.members:
@@ -163,8 +161,8 @@ class ExpressionChecker:
                     self.facts.references[expression] = member
                     return static
             names = ", ".join(member.name for member in enum.declaration.members)
-            raise SourceError(expression.position, f"expected a member of {enum} ({names}), got `{name}`")
-        raise SourceError(expression.position, f"expected a member of the type {static}, got `{name}`")
+            raise SourceError(expression, f"expected a member of {enum} ({names}), got `{name}`")
+        raise SourceError(expression, f"expected a member of the type {static}, got `{name}`")
 
     def _index(self, expression: tree.Index, scope: NameScope) -> types.Type:
         base = types.base_of(self.check(expression.base, scope))
@@ -173,20 +171,17 @@ class ExpressionChecker:
         if isinstance(base, types.Tuple):
             if not isinstance(value, int) or not 0 <= value < len(base.elements):
                 last = len(base.elements) - 1
-                raise SourceError(
-                    expression.position, f"expected a constant index from 0 to {last} of {base}"
-                )
+                raise SourceError(expression, f"expected a constant index from 0 to {last} of {base}")
             return base.elements[value]
         if isinstance(base, types.List):
             return base.element
         if not isinstance(base, types.Stack):
-            raise SourceError(expression.position, f"expected a header stack before `[`, got {base}")
+            raise SourceError(expression, f"expected a header stack before `[`, got {base}")
         if not isinstance(types.representation(index), types.Bits) and index != types.INT:
-            raise SourceError(expression.index.position, f"expected an integer as an index, got {index}")
+            raise SourceError(expression.index, f"expected an integer as an index, got {index}")
         if isinstance(value, int) and not 0 <= value < base.size:
             raise SourceError(
-                expression.index.position,
-                f"expected an index from 0 to {base.size - 1} of {base}, got {value}",
+                expression.index, f"expected an index from 0 to {base.size - 1} of {base}, got {value}"
             )
         return base.element
 
@@ -194,7 +189,7 @@ class ExpressionChecker:
         base = types.representation(self.check(expression.base, scope))
         self.check(expression.low, scope)
         if not types.is_numeric(base):
-            raise SourceError(expression.position, f"expected bits to take a slice of, got {base}")
+            raise SourceError(expression, f"expected bits to take a slice of, got {base}")
         if expression.high is None:
             assert expression.width is not None
             self.check(expression.width, scope)
@@ -207,13 +202,10 @@ class ExpressionChecker:
             low_value = self.evaluator.integer(expression.low)
             width = high - low_value + 1
         if width < 1 or (isinstance(low_value, int) and low_value < 0):
-            raise SourceError(
-                expression.position, f"expected bits [high:low] of a slice, got [{high}:{low_value}]"
-            )
+            raise SourceError(expression, f"expected bits [high:low] of a slice, got [{high}:{low_value}]")
         if high is not None and isinstance(base, types.Bits) and high >= base.width:
             raise SourceError(
-                expression.position,
-                f"expected a slice of the bits 0 to {base.width - 1} of {base}, got bit {high}",
+                expression, f"expected a slice of the bits 0 to {base.width - 1} of {base}, got bit {high}"
             )
         return types.Bits(width)
 
@@ -224,7 +216,7 @@ class ExpressionChecker:
         self.facts.declared[expression] = wanted
         found = self.check(expression.operand, scope, wanted)
         if not self.conversions.can_cast(expression.operand, found, wanted):
-            raise SourceError(expression.position, f"expected a value that can become {wanted}, got {found}")
+            raise SourceError(expression, f"expected a value that can become {wanted}, got {found}")
         return wanted
 
     def _list(
@@ -243,9 +235,7 @@ class ExpressionChecker:
             and len(found) > len(elements)
             and not isinstance(types.base_of(wanted or types.INT), types.List)
         ):
-            raise SourceError(
-                expression.position, f"expected {len(elements)} values for {wanted}, got {len(found)}"
-            )
+            raise SourceError(expression, f"expected {len(elements)} values for {wanted}, got {len(found)}")
         if expression.has_rest and wanted is not None:
             return wanted
         if any(isinstance(each, types.Set) for each in found):
@@ -274,11 +264,11 @@ class ExpressionChecker:
         seen: set[str] = set()
         for each in expression.fields:
             if each.name in seen:
-                raise SourceError(each.position, f"expected each field once, `{each.name}` is there twice")
+                raise SourceError(each, f"expected each field once, `{each.name}` is there twice")
             seen.add(each.name)
             if is_known and each.name not in fields:
                 names = ", ".join(fields)
-                raise SourceError(each.position, f"expected a field of {wanted} ({names}), got `{each.name}`")
+                raise SourceError(each, f"expected a field of {wanted} ({names}), got `{each.name}`")
             found = self.check(each.value, scope, fields.get(each.name))
             expected = fields.get(each.name)
             if expected is not None and not types.has_variables(expected):
@@ -286,8 +276,7 @@ class ExpressionChecker:
         missing = [name for name in fields if name not in seen]
         if missing and not expression.has_rest:
             raise SourceError(
-                expression.position,
-                f"expected a value of the field `{missing[0]}` of {wanted}, or `...` at the end",
+                expression, f"expected a value of the field `{missing[0]}` of {wanted}, or `...` at the end"
             )
         if isinstance(wanted, types.Struct) and not types.has_variables(wanted):
             return wanted

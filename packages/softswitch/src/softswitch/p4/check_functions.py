@@ -78,7 +78,7 @@ class FunctionChecker:
         for parameter in parameters:
             if parameter.direction and has_data:
                 raise SourceError(
-                    parameter.position,
+                    parameter,
                     f"expected parameters without a direction after the others, `{parameter.name}` has one",
                 )
             has_data = has_data or not parameter.direction

@@ -26,10 +26,10 @@ class OperatorChecker:
         found = _value_type(found)
         if operator == "!":
             if found != types.BOOL:
-                raise SourceError(expression.position, f"expected a bool after `!`, got {found}")
+                raise SourceError(expression, f"expected a bool after `!`, got {found}")
             return found
         if not types.is_numeric(found) or (operator == "~" and found == types.INT):
-            raise SourceError(expression.position, f"expected bits after `{operator}`, got {found}")
+            raise SourceError(expression, f"expected bits after `{operator}`, got {found}")
         return found
 
     def pair(
@@ -56,8 +56,7 @@ class OperatorChecker:
                 return _value_type(left_type)
             operator = node.operator if isinstance(node, tree.Binary) else "&&&"
             raise SourceError(
-                node.position,
-                f"expected operands of one type at `{operator}`, got {left_type} and {right_type}",
+                node, f"expected operands of one type at `{operator}`, got {left_type} and {right_type}"
             )
         if right_type == types.INT != left_type:
             self._conversions.check(right, right_type, left_type)
@@ -69,7 +68,7 @@ class OperatorChecker:
             for each in (left, right):
                 found = self._check(each, scope, types.BOOL)
                 if found != types.BOOL:
-                    raise SourceError(each.position, f"expected a bool at `{operator}`, got {found}")
+                    raise SourceError(each, f"expected a bool at `{operator}`, got {found}")
             return types.BOOL
         if operator in ("<<", ">>"):
             return self._shift(expression, scope)
@@ -79,51 +78,46 @@ class OperatorChecker:
             if left_type == types.STRING == right_type:
                 return types.STRING
             if not isinstance(left_type, types.Bits) or not isinstance(right_type, types.Bits):
-                raise SourceError(
-                    expression.position, f"expected bits around `++`, got {left_type} and {right_type}"
-                )
+                raise SourceError(expression, f"expected bits around `++`, got {left_type} and {right_type}")
             return types.Bits(left_type.width + right_type.width, left_type.signed)
         operand = self.pair(left, right, scope, expression)
         if operator in ("==", "!="):
             if not _can_compare(operand):
-                raise SourceError(expression.position, f"expected values that can be compared, got {operand}")
+                raise SourceError(expression, f"expected values that can be compared, got {operand}")
             return types.BOOL
         operand = _value_type(operand)
         if not types.is_numeric(operand):
-            raise SourceError(expression.position, f"expected numbers around `{operator}`, got {operand}")
+            raise SourceError(expression, f"expected numbers around `{operator}`, got {operand}")
         if operator in _ORDER:
             return types.BOOL
         if operator in ("/", "%"):
             self._check_division(expression, operand)
         if operator in ("|+|", "|-|") and not isinstance(operand, types.Bits):
-            raise SourceError(expression.position, f"expected bits around `{operator}`, got {operand}")
+            raise SourceError(expression, f"expected bits around `{operator}`, got {operand}")
         return operand
 
     def _check_division(self, expression: tree.Binary, operand: types.Type) -> None:
         if isinstance(operand, types.Bits) and operand.signed:
             raise SourceError(
-                expression.position,
-                f"expected unsigned numbers around `{expression.operator}`, got {operand}",
+                expression, f"expected unsigned numbers around `{expression.operator}`, got {operand}"
             )
         divisor = self.evaluator.value(expression.right)
         if isinstance(divisor, int) and divisor <= 0:
-            raise SourceError(expression.right.position, f"expected a divisor above 0, got {divisor}")
+            raise SourceError(expression.right, f"expected a divisor above 0, got {divisor}")
 
     def _shift(self, expression: tree.Binary, scope: NameScope) -> types.Type:
         found = _value_type(self._check(expression.left, scope, None))
         count = _value_type(self._check(expression.right, scope, None))
         if not types.is_numeric(found) or not types.is_numeric(count):
             raise SourceError(
-                expression.position,
-                f"expected numbers around `{expression.operator}`, got {found} and {count}",
+                expression, f"expected numbers around `{expression.operator}`, got {found} and {count}"
             )
         value = self.evaluator.value(expression.right)
         if isinstance(value, int) and value < 0:
-            raise SourceError(expression.right.position, f"expected a shift by at least 0 bits, got {value}")
+            raise SourceError(expression.right, f"expected a shift by at least 0 bits, got {value}")
         if found == types.INT and value is None:
             raise SourceError(
-                expression.position,
-                "expected a width of the number that is shifted by a number known only later",
+                expression, "expected a width of the number that is shifted by a number known only later"
             )
         return found
 
@@ -135,9 +129,9 @@ class OperatorChecker:
         found = right if left == types.INT else left
         other = left if left == types.INT else right
         if not unify(found, other, {}, self.facts) and not unify(other, found, {}, self.facts):
-            raise SourceError(expression.position, f"expected two values of one type, got {left} and {right}")
+            raise SourceError(expression, f"expected two values of one type, got {left} and {right}")
         if found == types.INT and self.evaluator.value(expression.condition) is None and wanted is None:
-            raise SourceError(expression.position, "expected a width of at least one of the two numbers")
+            raise SourceError(expression, "expected a width of at least one of the two numbers")
         return wanted if wanted is not None and isinstance(found, types.Tuple | types.StructValue) else found
 
 

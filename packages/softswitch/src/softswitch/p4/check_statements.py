@@ -77,12 +77,12 @@ class StatementChecker:
             case tree.Exit() | tree.Empty() | tree.Break() | tree.Continue():
                 pass
             case _:
-                raise SourceError(statement.position, "expected a statement, got a declaration")
+                raise SourceError(statement, "expected a statement, got a declaration")
 
     def _condition(self, condition: tree.Expression, scope: NameScope) -> None:
         found = self._expressions.check(condition, scope, types.BOOL)
         if found != types.BOOL:
-            raise SourceError(condition.position, f"expected a bool as a condition, got {found}")
+            raise SourceError(condition, f"expected a bool as a condition, got {found}")
 
     def check_local(
         self, declaration: tree.Variable | tree.Constant | tree.Instance, scope: NameScope
@@ -95,17 +95,15 @@ class StatementChecker:
         if initial is not None:
             self._expressions.expect(initial, declared, scope)
         if declared == types.INT and isinstance(declaration, tree.Variable):
-            raise SourceError(
-                declaration.position, f"expected a type with a width for `{declaration.name}`, got int"
-            )
+            raise SourceError(declaration, f"expected a type with a width for `{declaration.name}`, got int")
         if declared == types.VOID or isinstance(declared, types.Object):
             raise SourceError(
-                declaration.position, f"expected a type of values for `{declaration.name}`, got {declared}"
+                declaration, f"expected a type of values for `{declaration.name}`, got {declared}"
             )
         shadowed = scope.find(declaration.name)
         if scope.is_inner and shadowed and isinstance(shadowed[0], tree.Parameter):
             text = f"expected another name than `{declaration.name}`, which is a parameter"
-            raise SourceError(declaration.position, f"{text} ({shadowed[0].position})")
+            raise SourceError(declaration, f"{text} ({shadowed[0].position})")
         self.facts.declared[declaration] = declared
         if isinstance(declaration, tree.Constant):
             value = self.evaluator.constant(declaration)
@@ -117,9 +115,7 @@ class StatementChecker:
         node = declaration.type
         resolved = self._resolver.resolve(node, scope)
         if not isinstance(resolved, types.Object):
-            raise SourceError(
-                declaration.position, f"expected an extern, a control or a parser, got {resolved}"
-            )
+            raise SourceError(declaration, f"expected an extern, a control or a parser, got {resolved}")
         made = self._calls.construct(
             declaration, resolved.declaration, resolved.arguments, declaration.arguments, scope
         )
@@ -134,7 +130,7 @@ class StatementChecker:
         wanted = self._expressions.check(statement.target, scope)
         self._calls.check_assignable(statement.target)
         if isinstance(wanted, types.Named | types.Object):
-            raise SourceError(statement.position, "expected a variable or a field to assign to")
+            raise SourceError(statement, "expected a variable or a field to assign to")
         if not statement.operator:
             self._expressions.expect(statement.value, wanted, scope)
             return
@@ -142,15 +138,15 @@ class StatementChecker:
         self.facts.combined[statement] = combined
         found = self._expressions.check(combined, scope, wanted)
         if not unify(wanted, found, {}, self.facts):
-            raise SourceError(statement.position, f"expected a result of type {wanted}, got {found}")
+            raise SourceError(statement, f"expected a result of type {wanted}, got {found}")
 
     def _return(self, statement: tree.Return, value: tree.Expression | None, scope: NameScope) -> None:
         wanted = self._returned
         if wanted is None or wanted == types.VOID:
             if value is not None:
-                raise SourceError(statement.position, "expected `return` without a value here")
+                raise SourceError(statement, "expected `return` without a value here")
         elif value is None:
-            raise SourceError(statement.position, f"expected a value of type {wanted} after `return`")
+            raise SourceError(statement, f"expected a value of type {wanted} after `return`")
         else:
             self._expressions.expect(value, wanted, scope)
 
@@ -158,8 +154,7 @@ class StatementChecker:
         found = self._expressions.check(statement.value, scope)
         if isinstance(statement.value, tree.Default) or not _can_switch(found):
             raise SourceError(
-                statement.value.position,
-                f"expected bits, an enum, an error or `action_run` in a switch, got {found}",
+                statement.value, f"expected bits, an enum, an error or `action_run` in a switch, got {found}"
             )
         known: set[object] = set()
         for i, case in enumerate(statement.cases):
@@ -177,9 +172,7 @@ class StatementChecker:
         if following:
             label = following[0].label
             what = "another one" if isinstance(label, tree.Default) else "a label after it"
-            raise SourceError(
-                label.position, f"expected `default` as the last label of the switch, got {what}"
-            )
+            raise SourceError(label, f"expected `default` as the last label of the switch, got {what}")
 
     def _label(self, label: tree.Expression, found: types.Type, known: set[object], scope: NameScope) -> None:
         value: object
@@ -190,20 +183,17 @@ class StatementChecker:
             self._expressions.expect(label, found, scope)
             value = self.evaluator.convert(self.evaluator.value(label), found)
             if value is None:
-                raise SourceError(
-                    label.position, "expected a label that is known when the program is compiled"
-                )
+                raise SourceError(label, "expected a label that is known when the program is compiled")
         if value in known:
             shown = label.name if isinstance(label, tree.Name | tree.Member) else value
-            raise SourceError(label.position, f"expected different labels in the switch, got `{shown}` twice")
+            raise SourceError(label, f"expected different labels in the switch, got `{shown}` twice")
         known.add(value)
 
     def _action_label(self, label: tree.Expression, table: tree.Table, scope: NameScope) -> None:
         names = [action.name for action in table.actions]
         if not isinstance(label, tree.Name) or label.name not in names:
             raise SourceError(
-                label.position,
-                f"expected an action of the table {table.name} ({', '.join(names)}) as a label",
+                label, f"expected an action of the table {table.name} ({', '.join(names)}) as a label"
             )
         declaration = self._resolver.find(label.name, scope, label, label.is_global)[0]
         assert not isinstance(declaration, types.Variable)
@@ -223,14 +213,14 @@ class StatementChecker:
         if statement.type is not None:
             declared = self._resolver.resolve(statement.type, scope)
             if not unify(declared, element, {}, self.facts):
-                raise SourceError(statement.position, f"expected elements of type {declared}, got {element}")
+                raise SourceError(statement, f"expected elements of type {declared}, got {element}")
             variable = tree.Variable(statement.position, statement.name, [], statement.type, None)
             self.facts.declared[variable] = declared
             self._resolver.declare(inner, variable)
         else:
             outer = self._resolver.find(statement.name, scope, statement)[0]
             if not isinstance(outer, tree.Variable):
-                raise SourceError(statement.position, f"expected a variable, got `{statement.name}`")
+                raise SourceError(statement, f"expected a variable, got `{statement.name}`")
             variable = outer
         self.facts.references[statement] = variable
         self.check_statement(statement.body, inner)

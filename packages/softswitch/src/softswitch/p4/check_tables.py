@@ -31,12 +31,10 @@ class TableChecker:
             found = self._expressions.check(element.expression, scope)
             base = types.representation(found)
             if not isinstance(base, types.Bits) and base not in _KEYS and not types.is_numeric(base):
-                raise SourceError(element.position, f"expected bits, a bool or an enum as a key, got {found}")
+                raise SourceError(element, f"expected bits, a bool or an enum as a key, got {found}")
             if element.kind not in self.facts.match_kinds:
                 kinds = ", ".join(self.facts.match_kinds)
-                raise SourceError(
-                    element.position, f"expected a kind of match ({kinds}), got `{element.kind}`"
-                )
+                raise SourceError(element, f"expected a kind of match ({kinds}), got `{element.kind}`")
             key_name(element, self.facts)
             key_types.append(types.Bits(32) if found == types.INT else found)
         for reference in table.actions:
@@ -44,18 +42,14 @@ class TableChecker:
         seen: set[tuple[str, bool]] = set()
         for reference in table.actions:
             if (reference.name, reference.is_global) in seen:
-                raise SourceError(
-                    reference.position, f"expected each action once, `{reference.name}` is there twice"
-                )
+                raise SourceError(reference, f"expected each action once, `{reference.name}` is there twice")
             seen.add((reference.name, reference.is_global))
         if "default_action" in table.properties:
             value = table.properties["default_action"].value
             self._check_action_call(table, value, scope)
             check_scope_of_action(table, value, "tableonly", "the default action", self.facts)
         if table.entries and not table.key:
-            raise SourceError(
-                table.position, f"expected a key of the table `{table.name}`, which has entries"
-            )
+            raise SourceError(table, f"expected a key of the table `{table.name}`, which has entries")
         for entry in table.entries:
             self._check_entry(table, entry, key_types, scope)
             check_scope_of_action(table, entry.action, "defaultonly", "an entry", self.facts)
@@ -67,12 +61,12 @@ class TableChecker:
                 found = self._expressions.check(each.value, scope)
                 is_number = self.evaluator.value(each.value) is not None and types.is_numeric(found)
                 if name == "size" and not isinstance(each.value, tree.Name) and not is_number:
-                    raise SourceError(each.position, f"expected a constant number as the size, got {found}")
+                    raise SourceError(each, f"expected a constant number as the size, got {found}")
 
     def _check_reference(self, reference: tree.ActionReference, scope: NameScope) -> None:
         found = self._resolver.find(reference.name, scope, reference, reference.is_global)[0]
         if not isinstance(found, tree.Action):
-            raise SourceError(reference.position, f"expected an action, got `{reference.name}`")
+            raise SourceError(reference, f"expected an action, got `{reference.name}`")
         self.facts.references[reference] = found
         directed = [parameter for parameter in found.parameters if parameter.direction]
         matched = self._calls.match_arguments(reference, reference.arguments, directed, found.name)
@@ -84,12 +78,12 @@ class TableChecker:
         call = value if isinstance(value, tree.Call) else None
         name = call.function if call is not None else value
         if not isinstance(name, tree.Name):
-            raise SourceError(value.position, "expected an action of the table")
+            raise SourceError(value, "expected an action of the table")
         found = self._resolver.find(name.name, scope, name, name.is_global)[0]
         references = [each for each in table.actions if self.facts.references.get(each) is found]
         if not isinstance(found, tree.Action) or not references:
             names = ", ".join(action.name for action in table.actions)
-            raise SourceError(value.position, f"expected an action of the table ({names}), got `{name.name}`")
+            raise SourceError(value, f"expected an action of the table ({names}), got `{name.name}`")
         data = [parameter for parameter in found.parameters if not parameter.direction]
         given = call.arguments if call is not None else []
         for argument in given[-len(data) :] if data else []:
@@ -104,7 +98,7 @@ class TableChecker:
             for one, other in zip(self.facts.calls[reference].arguments, matched, strict=False):
                 if one is not None and other is not None and not same_tree(one, other, self.evaluator):
                     text = f"expected the arguments of `{found.name}` in the list of actions"
-                    raise SourceError(other.position, f"{text} ({reference.position}), got others")
+                    raise SourceError(other, f"{text} ({reference.position}), got others")
             matched = matched[directed:]
         else:
             matched = self._calls.match_arguments(value, given, data, found.name)
@@ -130,7 +124,7 @@ class TableChecker:
             if isinstance(found, types.Set | types.Tuple):
                 return
         if len(keys) != len(wanted):
-            raise SourceError(node.position, f"expected {len(wanted)} values here, got {len(keys)}")
+            raise SourceError(node, f"expected {len(wanted)} values here, got {len(keys)}")
         for key, each in zip(keys, wanted, strict=True):
             if isinstance(key, tree.Default):
                 continue

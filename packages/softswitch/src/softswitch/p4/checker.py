@@ -100,9 +100,7 @@ class Checker:
         seen: dict[str, tree.Field] = {}
         for field in declaration.fields:
             if field.name in seen:
-                raise SourceError(
-                    field.position, f"expected one field `{field.name}` of `{declaration.name}`"
-                )
+                raise SourceError(field, f"expected one field `{field.name}` of `{declaration.name}`")
             seen[field.name] = field
             found = self._resolver.resolve(field.type, inner)
             self._check_field(declaration, field, found)
@@ -123,16 +121,16 @@ class Checker:
             underlying = self._resolver.resolve(declaration.underlying, scope)
             if not isinstance(underlying, types.Bits):
                 raise SourceError(
-                    declaration.underlying.position, f"expected bits as the type of an enum, got {underlying}"
+                    declaration.underlying, f"expected bits as the type of an enum, got {underlying}"
                 )
             for member in declaration.members:
                 if member.value is None:
-                    raise SourceError(member.position, f"expected a value of `{member.name}`")
+                    raise SourceError(member, f"expected a value of `{member.name}`")
                 self._enum_value(member, member.value, underlying, scope)
         seen: set[str] = set()
         for member in declaration.members:
             if member.name in seen:
-                raise SourceError(member.position, f"expected one member `{member.name}`, got two")
+                raise SourceError(member, f"expected one member `{member.name}`, got two")
             seen.add(member.name)
         self._resolver.declare(scope, declaration)
 
@@ -142,11 +140,9 @@ class Checker:
         self._expressions.check(value, scope, underlying)
         found = self.evaluator.value(value)
         if isinstance(found, bool) or not isinstance(found, int):
-            raise SourceError(value.position, "expected a value that is known when compiling")
+            raise SourceError(value, "expected a value that is known when compiling")
         if wrap(found, underlying) != found:
-            raise SourceError(
-                member.position, f"expected a value of {underlying} for `{member.name}`, got {found}"
-            )
+            raise SourceError(member, f"expected a value of {underlying} for `{member.name}`, got {found}")
         self._conversions.check(value, self.facts.types[value], underlying)
 
     def _names(self, declaration: tree.Names, scope: NameScope) -> None:
@@ -155,7 +151,7 @@ class Checker:
         seen = set(known)
         for member in declaration.members:
             if member.name in seen:
-                raise SourceError(member.position, f"expected one {declaration.name} `{member.name}`")
+                raise SourceError(member, f"expected one {declaration.name} `{member.name}`")
             seen.add(member.name)
             known.append(member.name)
 
@@ -163,39 +159,32 @@ class Checker:
 
     def _extern(self, declaration: tree.Extern, scope: NameScope) -> None:
         if declaration.name == "main":
-            raise SourceError(
-                declaration.position, "expected an instance of a package as `main`, got an extern"
-            )
+            raise SourceError(declaration, "expected an instance of a package as `main`, got an extern")
         inner = self._functions.generic_scope(declaration, declaration.type_parameters, scope)
         self._resolver.declare(scope, declaration)
         for method in declaration.methods:
             self._check_method(method, declaration)
             self._functions.check_function(method, inner)
             if self.facts.returns.get(method) == types.INT and method.is_abstract:
-                raise SourceError(
-                    method.position, f"expected a result of `{method.name}` with a width, got int"
-                )
+                raise SourceError(method, f"expected a result of `{method.name}` with a width, got int")
             for parameter in method.parameters:
                 found = self.facts.declared_type(parameter)
                 if isinstance(found, types.Object) and found.declaration is declaration:
                     raise SourceError(
-                        method.position, f"expected another type of `{parameter.name}` than {found} itself"
+                        method, f"expected another type of `{parameter.name}` than {found} itself"
                     )
 
     def _check_method(self, method: tree.Function, extern: tree.Extern) -> None:
         if method.return_type is None and method.name != extern.name:
-            raise SourceError(method.position, f"expected the constructor of `{extern.name}`")
+            raise SourceError(method, f"expected the constructor of `{extern.name}`")
         if method.return_type is not None and method.name == extern.name:
-            raise SourceError(
-                method.position, f"expected the constructor `{extern.name}` without a type of a result"
-            )
+            raise SourceError(method, f"expected the constructor `{extern.name}` without a type of a result")
         names = [parameter.name for parameter in method.parameters]
         for other in extern.methods[: extern.methods.index(method)]:
             if other.name == method.name and [parameter.name for parameter in other.parameters] == names:
                 given = ", ".join(names)
                 raise SourceError(
-                    method.position,
-                    f"expected one method `{method.name}({given})`, another is at {other.position}",
+                    method, f"expected one method `{method.name}({given})`, another is at {other.position}"
                 )
 
     # -- parsers and controls
@@ -240,7 +229,7 @@ class Checker:
                 element = self._resolver.resolve(node, scope)
                 if element == types.INT or types.is_header(element) or isinstance(element, types.Object):
                     raise SourceError(
-                        declaration.position, f"expected bits, a tuple or a struct of them, got {element}"
+                        declaration, f"expected bits, a tuple or a struct of them, got {element}"
                     )
                 self._expressions.check(size, scope)
                 self._resolver.check_compile_time(size)
@@ -275,7 +264,7 @@ class Checker:
     def _transition(self, state: tree.State, known: set[str], scope: NameScope) -> None:
         if isinstance(state.next, str):
             if state.next not in known:
-                raise SourceError(state.position, f"expected a state of this parser, got `{state.next}`")
+                raise SourceError(state, f"expected a state of this parser, got `{state.next}`")
             return
         if state.next is None:
             return
@@ -283,9 +272,9 @@ class Checker:
         for value, each in zip(state.next.values, found, strict=True):
             if isinstance(value, tree.Default) or not can_select(each):
                 raise SourceError(
-                    state.next.position, f"expected bits, a bool, an enum or an error in `select`, got {each}"
+                    state.next, f"expected bits, a bool, an enum or an error in `select`, got {each}"
                 )
         for case in state.next.cases:
             if case.state not in known:
-                raise SourceError(case.position, f"expected a state of this parser, got `{case.state}`")
+                raise SourceError(case, f"expected a state of this parser, got `{case.state}`")
             self._tables.check_keys(case.keys, found, case, scope)

@@ -13,7 +13,7 @@ _KNOWN_CALLS = ("constructor", "size")
 def check_compile_time(expression: tree.Expression, facts: Facts, evaluator: Evaluator) -> None:
     """Raise `SourceError` unless the value of a checked expression is known when a program is compiled."""
     if not is_compile_time(expression, facts, evaluator):
-        raise SourceError(expression.position, "expected a value that is known when the program is compiled")
+        raise SourceError(expression, "expected a value that is known when the program is compiled")
 
 
 def is_compile_time(expression: tree.Expression, facts: Facts, evaluator: Evaluator) -> bool:

@@ -53,9 +53,7 @@ class Evaluator:
         """Return an integer; raise `SourceError` if the value is not known, or something else."""
         value = self.value(expression)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise SourceError(
-                expression.position, "expected an integer that is known when the program is compiled"
-            )
+            raise SourceError(expression, "expected an integer that is known when the program is compiled")
         return value
 
     def value(self, expression: tree.Expression) -> Value | None:
@@ -229,7 +227,7 @@ class Evaluator:
         holds = self.value(condition)
         if holds is False:
             text = self.value(message[0]) if message else "the condition of `static_assert` is false"
-            raise SourceError(expression.position, str(text))
+            raise SourceError(expression, str(text))
         return holds
 
 
@@ -245,19 +243,19 @@ def compute(operator: str, left: int, right: int, given: types.Type, node: tree.
     """Return the result of an arithmetic operator on constants of a type."""
     if operator in ("/", "%"):
         if right == 0:
-            raise SourceError(node.position, f"expected a divisor other than 0 of `{operator}`")
+            raise SourceError(node, f"expected a divisor other than 0 of `{operator}`")
         if left < 0 or right < 0:
-            raise SourceError(node.position, f"expected numbers of at least 0 around `{operator}`")
+            raise SourceError(node, f"expected numbers of at least 0 around `{operator}`")
         return left // right if operator == "/" else left % right
     if operator in ("<<", ">>"):
         if right < 0:
-            raise SourceError(node.position, f"expected a number of at least 0 to shift by, got {right}")
+            raise SourceError(node, f"expected a number of at least 0 to shift by, got {right}")
         width = given.width if isinstance(given, types.Bits) else MAX_CONSTANT_BITS
         if operator == ">>":
             return left >> min(right, max(width, left.bit_length() + 1))
         if right >= width:
             if given == types.INT:
-                raise SourceError(node.position, f"expected a shift by less than {width} bits, got {right}")
+                raise SourceError(node, f"expected a shift by less than {width} bits, got {right}")
             return 0
         return wrap(left << right, given)
     if operator in ("|+|", "|-|") and isinstance(given, types.Bits):
@@ -274,7 +272,7 @@ def compute(operator: str, left: int, right: int, given: types.Type, node: tree.
     }
     result = results[operator](left, right)
     if result.bit_length() > MAX_CONSTANT_BITS:
-        raise SourceError(node.position, f"expected a constant of at most {MAX_CONSTANT_BITS} bits")
+        raise SourceError(node, f"expected a constant of at most {MAX_CONSTANT_BITS} bits")
     return wrap(result, given)
 
 

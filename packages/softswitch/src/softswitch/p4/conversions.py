@@ -17,24 +17,20 @@ class ConversionChecker:
         base = types.base_of(wanted)
         if isinstance(node, tree.Default):
             if isinstance(base, types.List | types.Object):
-                raise SourceError(
-                    node.position, f"expected a value of type {wanted}, which has no default value"
-                )
+                raise SourceError(node, f"expected a value of type {wanted}, which has no default value")
             return
         if isinstance(node, tree.InvalidHeader):
             if not (types.is_header(base) or types.is_union(base) or types.has_variables(base)):
-                raise SourceError(node.position, f"expected a value of type {wanted}, got the invalid header")
+                raise SourceError(node, f"expected a value of type {wanted}, got the invalid header")
             return
         if isinstance(node, tree.ListExpression | tree.StructExpression) and self._is_partial(node, wanted):
             return
         if types.is_union(base) and isinstance(node, tree.ListExpression):
-            raise SourceError(
-                node.position, f"expected `{{#}}` or a value of type {wanted}, got a list of values"
-            )
+            raise SourceError(node, f"expected `{{#}}` or a value of type {wanted}, got a list of values")
         is_copy = isinstance(base, types.Struct) and isinstance(types.base_of(found), types.Tuple)
         is_list = not isinstance(node, tree.Name | tree.Member | tree.Index | tree.Cast | tree.Call)
         if (is_copy and not is_list) or not unify(wanted, found, RIGID, self.facts):
-            raise SourceError(node.position, f"expected a value of type {wanted}, got one of type {found}")
+            raise SourceError(node, f"expected a value of type {wanted}, got one of type {found}")
         if found == types.INT:
             self._warn_of_loss(node, wanted)
 
@@ -44,7 +40,7 @@ class ConversionChecker:
         is_named = isinstance(node, tree.StructExpression)
         allowed = types.Struct if is_named else types.Struct | types.Tuple | types.Stack
         if not isinstance(types.base_of(wanted), allowed):
-            raise SourceError(node.position, f"expected a value of type {wanted}, got one that ends in `...`")
+            raise SourceError(node, f"expected a value of type {wanted}, got one that ends in `...`")
         return True
 
     def _warn_of_loss(self, node: tree.Expression, wanted: types.Type) -> None:

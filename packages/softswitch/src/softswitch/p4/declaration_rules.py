@@ -26,7 +26,7 @@ def check_distinct(names: Sequence[str], node: tree.Node, what: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise SourceError(node.position, f"expected different names of {what}, got `{name}` twice")
+            raise SourceError(node, f"expected different names of {what}, got `{name}` twice")
         seen.add(name)
 
 
@@ -100,18 +100,18 @@ def check_type_arguments(given: types.Type, node: tree.Node, facts: Facts) -> No
         case types.Struct(declaration, arguments) if arguments:
             for argument in arguments:
                 if isinstance(argument, types.Object) or argument == types.VOID:
-                    raise SourceError(node.position, f"expected a type of values in {given}, got {argument}")
+                    raise SourceError(node, f"expected a type of values in {given}, got {argument}")
                 _check_not_within(declaration, given, (argument,), node)
             for field, found in zip(declaration.fields, fields_of(given, facts).values(), strict=False):
                 if not types.has_variables(found) and not field_is_allowed(declaration.kind, found):
                     text = f"a {declaration.kind} may not contain {found} as the field `{field.name}`"
-                    raise SourceError(node.position, f"expected other type arguments of {given}: {text}")
+                    raise SourceError(node, f"expected other type arguments of {given}: {text}")
         case types.Object(declaration, arguments) if arguments:
             _check_not_within(declaration, given, arguments, node)
         case types.Tuple(elements):
             for element in elements:
                 if isinstance(element, types.Object) or element == types.VOID:
-                    raise SourceError(node.position, f"expected a type of values in a tuple, got {element}")
+                    raise SourceError(node, f"expected a type of values in a tuple, got {element}")
 
 
 def _check_not_within(
@@ -120,9 +120,7 @@ def _check_not_within(
     for argument in arguments:
         if isinstance(argument, types.Struct | types.Object):
             if argument.declaration is declaration:
-                raise SourceError(
-                    node.position, f"expected other type arguments of {given} than the type itself"
-                )
+                raise SourceError(node, f"expected other type arguments of {given} than the type itself")
             _check_not_within(declaration, given, argument.arguments, node)
 
 
@@ -130,7 +128,7 @@ def check_new_type(declaration: tree.Typedef, base: types.Type) -> None:
     found = types.base_of(base)
     if not (isinstance(found, types.Bits) or found in (types.BOOL, types.UNKNOWN)):
         raise SourceError(
-            declaration.position, f"expected bit<>, int<>, bool or another new type after `type`, got {base}"
+            declaration, f"expected bit<>, int<>, bool or another new type after `type`, got {base}"
         )
 
 
@@ -143,16 +141,14 @@ def check_top_instance(declaration: tree.Instance, found: types.Type) -> None:
             f"expected the instance `{declaration.name}` of {found} within a control or a parser, or as an "
             "argument"
         )
-        raise SourceError(declaration.position, text)
+        raise SourceError(declaration, text)
     if declaration.name == "main" and not isinstance(found.declaration, tree.Package):
-        raise SourceError(
-            declaration.position, f"expected an instance of a package as `main`, got one of {found}"
-        )
+        raise SourceError(declaration, f"expected an instance of a package as `main`, got one of {found}")
 
 
 def check_field_count(given: types.Type, node: tree.Node, facts: Facts) -> None:
     if (count := count_fields(given, facts)) > MAX_FIELDS:
-        raise SourceError(node.position, f"expected at most {MAX_FIELDS} fields in {given}, got {count}")
+        raise SourceError(node, f"expected at most {MAX_FIELDS} fields in {given}, got {count}")
 
 
 def count_fields(given: types.Type, facts: Facts) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from softswitch.errors import ProgramError
 
@@ -54,12 +54,18 @@ class CompileError(ProgramError):
         super().__init__("\n".join(shown))
 
 
+class HasPosition(Protocol):
+    @property
+    def position(self) -> Position: ...
+
+
 class SourceError(Exception):
     """One error, raised where the compiler cannot go on, and caught where it can."""
 
-    def __init__(self, position: Position, message: str) -> None:
+    def __init__(self, place: Position | HasPosition, message: str) -> None:
         super().__init__(message)
-        self.position, self.message = position, message
+        self.position = place if isinstance(place, Position) else place.position
+        self.message = message
 
 
 class SourceFiles:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from softswitch.p4 import tree
 from softswitch.p4.frames import Frame
+from softswitch.p4.scopes import CallTarget
+from softswitch.p4.tree_walk import parts
 
 _METHODS_WITHOUT_EFFECTS = ("isValid", "minSizeInBits", "maxSizeInBits", "minSizeInBytes", "maxSizeInBytes")
 
@@ -46,75 +50,69 @@ def has_index(expression: tree.Expression) -> bool:
     return False
 
 
-def assigned_declarations(node: object, frame: Frame) -> set[tree.Declaration]:
+def assigned_declarations(node: tree.Node, frame: Frame) -> set[tree.Declaration]:
     """Return the variables and parameters to which statements may assign, by assignments and by calls."""
     found: set[tree.Declaration] = set()
-    stack: list[object] = [node]
+    stack = [node]
     while stack:
-        each = stack.pop()
-        match each:
+        match each := stack.pop():
             case tree.Assignment(target=target):
-                found |= _roots(target, frame)
+                found |= _roots([target], frame)
                 stack.append(each.value)
             case tree.Call():
-                called = frame.facts.calls.get(each)
-                if called is not None:
-                    for parameter, argument in zip(called.parameters, called.arguments, strict=False):
-                        if (
-                            argument is not None
-                            and argument.value is not None
-                            and parameter.direction in ("out", "inout")
-                        ):
-                            found |= _roots(argument.value, frame)
-                    if called.kind == "builtin" and called.receiver is not None and called.name != "isValid":
-                        found |= _roots(called.receiver, frame)
-                    if isinstance(called.declaration, tree.Action):
-                        stack.append(called.declaration.body)
-                    elif isinstance(called.declaration, tree.Table):
-                        for reference in called.declaration.actions:
-                            for argument in reference.arguments:
-                                found |= (
-                                    _roots(argument.value, frame) if argument.value is not None else set()
-                                )
-                            stack.append(getattr(frame.facts.references[reference], "body", None))
-                stack += [argument.value for argument in each.arguments]
+                if (called := frame.facts.calls.get(each)) is not None:
+                    found |= _roots(_changed_arguments(called), frame)
+                    stack += _called_bodies(called, frame)
+                    if isinstance(called.declaration, tree.Table):
+                        arguments = [a for action in called.declaration.actions for a in action.arguments]
+                        found |= _roots((a.value for a in arguments), frame)
+                stack += [argument.value for argument in each.arguments if argument.value is not None]
             case tree.ForIn():
                 found |= {frame.facts.references[each]} if each.type is None else set()
                 stack += [each.body, each.collection]
-            case list():
-                stack += each
-            case tree.Node():
-                stack += [getattr(each, name) for name in _slots(type(each))]
+            case _:
+                stack += parts(each)
     return found
 
 
-def mentioned_declarations(node: object, frame: Frame) -> set[tree.Declaration]:
+def _changed_arguments(called: CallTarget) -> Iterator[tree.Expression | None]:
+    """Yield the expressions to whose variables a call may assign by its parameters, or by itself."""
+    for parameter, argument in zip(called.parameters, called.arguments, strict=False):
+        if argument is not None and parameter.direction in ("out", "inout"):
+            yield argument.value
+    if called.kind == "builtin" and called.name != "isValid":
+        yield called.receiver
+
+
+def _called_bodies(called: CallTarget, frame: Frame) -> Iterator[tree.Block]:
+    """Yield the bodies of actions that a call may run."""
+    declarations = [called.declaration]
+    if isinstance(called.declaration, tree.Table):
+        declarations = [frame.facts.references[reference] for reference in called.declaration.actions]
+    return (each.body for each in declarations if isinstance(each, tree.Action))
+
+
+def mentioned_declarations(node: tree.Node, frame: Frame) -> set[tree.Declaration]:
     """Return the variables and parameters that statements name, and those in actions that they call."""
     found: set[tree.Declaration] = set()
-    stack: list[object] = [node]
+    stack = [node]
     while stack:
         each = stack.pop()
-        if isinstance(each, list):
-            stack += each
-        elif isinstance(each, tree.Name):
-            if (declaration := frame.facts.references.get(each)) is not None and declaration not in found:
-                found.add(declaration)
-                if isinstance(declaration, tree.Action):
-                    stack.append(declaration.body)
-        elif isinstance(each, tree.Node):
-            stack += [getattr(each, name) for name in _slots(type(each))]
+        declaration = frame.facts.references.get(each) if isinstance(each, tree.Name) else None
+        if declaration is not None and declaration not in found:
+            found.add(declaration)
+            if isinstance(declaration, tree.Action):
+                stack.append(declaration.body)
+        stack += parts(each)
     return found
 
 
-def _slots(kind: type) -> list[str]:
-    return [
-        name for parent in kind.__mro__ for name in getattr(parent, "__slots__", ()) if name != "position"
-    ]
-
-
-def _roots(expression: tree.Expression, frame: Frame) -> set[tree.Declaration]:
-    while isinstance(expression, tree.Member | tree.Index | tree.Slice):
-        expression = expression.base
-    if isinstance(expression, tree.Name) and (found := frame.facts.references.get(expression)) is not None:
-        return {found}
-    return set()
+def _roots(expressions: Iterable[tree.Expression | None], frame: Frame) -> set[tree.Declaration]:
+    """Return the variables of which expressions are parts."""
+    found: set[tree.Declaration] = set()
+    for each in expressions:
+        while isinstance(each, tree.Member | tree.Index | tree.Slice):
+            each = each.base
+        if isinstance(each, tree.Name) and (declaration := frame.facts.references.get(each)) is not None:
+            found.add(declaration)
+    return found

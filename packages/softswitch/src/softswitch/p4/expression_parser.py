@@ -254,7 +254,7 @@ class ExpressionParser(TokenStream):
             if self.accept("."):
                 token = self.advance()
                 if token.kind is not TokenKind.NAME:
-                    raise SourceError(token.position, f"expected the name of a member, got {describe(token)}")
+                    raise SourceError(token, f"expected the name of a member, got {describe(token)}")
                 base = tree.Member(position, base, token.text)
             elif self.at("["):
                 self.advance()

@@ -74,8 +74,8 @@ class GraphBuilder:
             case Leave(label):
                 return self._labels[label]
             case Loop():
-                raise SourceError(item.position, "expected a loop whose repetitions are known when compiling")
-        raise SourceError(item.position, "expected no parser in a control")
+                raise SourceError(item, "expected a loop whose repetitions are known when compiling")
+        raise SourceError(item, "expected no parser in a control")
 
     def _unique(self, name: str) -> str:
         candidate, number = name, 0

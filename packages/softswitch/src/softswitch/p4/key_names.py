@@ -37,9 +37,7 @@ def _text_of(expression: tree.Expression, facts: Facts) -> str:
         return str(value).lower()
     if isinstance(value, int):
         return _number_text(value, _base_of(expression, facts))
-    raise SourceError(
-        expression.position, "expected `@name(...)` after this key, whose expression is no name"
-    )
+    raise SourceError(expression, "expected `@name(...)` after this key, whose expression is no name")
 
 
 def _base_of(expression: tree.Expression, facts: Facts) -> int:

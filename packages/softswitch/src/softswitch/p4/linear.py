@@ -58,7 +58,7 @@ class _Body:
                     self._jump_to(label)
                     return
                 case _:
-                    raise SourceError(item.position, "expected no table and no parser in an action")
+                    raise SourceError(item, "expected no table and no parser in an action")
 
     def _emit(self, statement: ir.Statement, position: Position | None) -> int:
         self.statements.append(statement)

@@ -71,7 +71,7 @@ def assign_to(target: tree.Expression, value: Operand, frame: Frame) -> None:
 
 def _assign_slice(target: tree.Slice, value: Operand, frame: Frame) -> None:
     if not isinstance(value, Scalar):
-        raise SourceError(target.position, "expected bits to assign to a slice")
+        raise SourceError(target, "expected bits to assign to a slice")
     base = lower(target.base, frame)
     width = types.representation(frame.type_of(target.base))
     assert isinstance(base, Scalar)

@@ -33,7 +33,7 @@ def lower_conditional(statement: tree.Conditional, frame: Frame) -> None:
     _into(statement.then, frame, branch.then)
     _into(statement.otherwise, frame, branch.otherwise)
     if len(frame.state.emitted) > emitted_before:
-        raise SourceError(statement.condition.position, CONDITION_IN_DEPARSER)
+        raise SourceError(statement.condition, CONDITION_IN_DEPARSER)
     if not branch.then and not branch.otherwise:
         frame.items.remove(branch)
 
@@ -45,7 +45,7 @@ def lower_switch(statement: tree.Switch, frame: Frame) -> None:
         return
     value = lower(statement.value, frame)
     if not isinstance(value, Scalar):
-        raise SourceError(statement.position, "expected a number or an enum to switch on")
+        raise SourceError(statement, "expected a number or an enum to switch on")
     emitted_before = len(frame.state.emitted)
     if not value.is_constant and not isinstance(value.expression, ir.FieldRef):
         value = Scalar(saved(value, frame, statement), value.type)
@@ -69,7 +69,7 @@ def lower_switch(statement: tree.Switch, frame: Frame) -> None:
         items = branch.otherwise
     _into(default, frame, items)
     if len(frame.state.emitted) > emitted_before:
-        raise SourceError(statement.position, CONDITION_IN_DEPARSER)
+        raise SourceError(statement, CONDITION_IN_DEPARSER)
 
 
 def _switch_on_action(statement: tree.Switch, frame: Frame) -> None:

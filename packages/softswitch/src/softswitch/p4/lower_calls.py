@@ -26,7 +26,7 @@ MAX_CALL_DEPTH = 64
 def lower_call(call: tree.Call, frame: Frame, wanted: types.Type | None = None) -> Operand | None:
     target = frame.facts.calls[call]
     if frame.depth > MAX_CALL_DEPTH:
-        raise SourceError(call.position, f"expected at most {MAX_CALL_DEPTH} nested calls")
+        raise SourceError(call, f"expected at most {MAX_CALL_DEPTH} nested calls")
     match target.kind:
         case "size":
             value = frame.evaluator.value(call)
@@ -52,7 +52,7 @@ def lower_call(call: tree.Call, frame: Frame, wanted: types.Type | None = None) 
         case "method":
             found = object_of(target.receiver, frame) if target.receiver is not None else None
             return lower_method(call, target, found, frame)
-    raise SourceError(call.position, "expected a call that the switch can make")
+    raise SourceError(call, "expected a call that the switch can make")
 
 
 # -- methods of headers and stacks
@@ -66,18 +66,18 @@ def _builtin(call: tree.Call, target: CallTarget, frame: Frame) -> Operand | Non
             return Scalar(validity(receiver, frame, call), types.BOOL)
         case "setValid" | "setInvalid":
             if not isinstance(receiver, operands.Header):
-                raise SourceError(call.position, "expected a header that can be made valid")
+                raise SourceError(call, "expected a header that can be made valid")
             made = ir.SetValid if target.name == "setValid" else ir.SetInvalid
             frame.emit(made(receiver.reference), call.position)
             return None
     if not isinstance(receiver, operands.Stack) or not receiver.stacks:
-        raise SourceError(call.position, "expected a header stack")
+        raise SourceError(call, "expected a header stack")
     [argument] = target.arguments
     assert argument is not None
     assert argument.value is not None
     count = frame.evaluator.integer(argument.value)
     if count < 0:
-        raise SourceError(argument.position, f"expected a number of at least 0, got {count}")
+        raise SourceError(argument, f"expected a number of at least 0, got {count}")
     if count == 0:
         return None
     frame.emit(_shift(receiver, count if target.name == "push_front" else -count), call.position)
@@ -156,7 +156,7 @@ def _apply(call: tree.Call, target: CallTarget, frame: Frame) -> None:
         assert target.receiver is not None
         found = object_of(target.receiver, frame)
     if not isinstance(found, CallableObject):
-        raise SourceError(call.position, "expected an instance of a control or a parser")
+        raise SourceError(call, "expected an instance of a control or a parser")
     run_object(found, target, frame, call)
 
 

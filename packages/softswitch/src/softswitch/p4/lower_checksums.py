@@ -42,15 +42,13 @@ def _of_block(block: tree.Statement, condition: ir.Expression, frame: Frame) -> 
             case tree.Empty() | tree.Constant():
                 pass
             case _:
-                raise SourceError(
-                    statement.position, "expected only calls of checksum functions in this control"
-                )
+                raise SourceError(statement, "expected only calls of checksum functions in this control")
 
 
 def _checksum(call: tree.Call, condition: ir.Expression, frame: Frame) -> ir.Checksum:
     target = frame.facts.calls[call]
     if target.name not in _FUNCTIONS:
-        raise SourceError(call.position, "expected only calls of checksum functions in this control")
+        raise SourceError(call, "expected only calls of checksum functions in this control")
     holds = arithmetic.logical("&&", condition, lower_number(target, "condition", frame))
     algorithm = member_name(target, "algo", frame)
     inputs = lower_data(target, "data", frame, call)
@@ -58,7 +56,7 @@ def _checksum(call: tree.Call, condition: ir.Expression, frame: Frame) -> ir.Che
     assert expression is not None
     operand = lower(expression, frame)
     if not isinstance(operand, Scalar) or not isinstance(operand.expression, ir.FieldRef):
-        raise SourceError(expression.position, "expected a field as the checksum")
+        raise SourceError(expression, "expected a field as the checksum")
     has_payload = target.name.endswith("payload")
     name = f"calc_{len(frame.state.calculations)}"
     index = frame.state.add_calculation(name, algorithm, inputs, call, has_payload)

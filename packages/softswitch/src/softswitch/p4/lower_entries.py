@@ -68,21 +68,19 @@ def _match(value: tree.Expression, part: ir.KeyField, given: types.Type, frame: 
         if part.kind is ir.MatchKind.RANGE:
             return ir.RangeMatch(0, full)
         if part.kind is ir.MatchKind.EXACT:
-            raise SourceError(value.position, "expected a value for an exact match, got one that matches all")
+            raise SourceError(value, "expected a value for an exact match, got one that matches all")
         return ir.Masked(0, 0)
     if isinstance(value, tree.Mask):
         number, mask = (lower_constant(each, given, frame) & full for each in (value.value, value.mask))
         if part.kind is ir.MatchKind.LPM and mask != full & ~(full >> mask.bit_count()):
-            raise SourceError(value.position, f"expected the mask of a prefix, got {mask:#x}")
+            raise SourceError(value, f"expected the mask of a prefix, got {mask:#x}")
         if part.kind is ir.MatchKind.EXACT:
-            raise SourceError(value.position, "expected a value for an exact match, got a mask")
+            raise SourceError(value, "expected a value for an exact match, got a mask")
         return ir.Masked(number & mask, mask)
     if isinstance(value, tree.Range):
         low, high = (lower_constant(each, given, frame) & full for each in (value.low, value.high))
         if part.kind is not ir.MatchKind.RANGE:
-            raise SourceError(
-                value.position, f"expected a value for a match of kind {part.kind.value}, got a range"
-            )
+            raise SourceError(value, f"expected a value for a match of kind {part.kind.value}, got a range")
         return ir.RangeMatch(low, high)
     number = lower_constant(value, given, frame) & full
     if part.kind is ir.MatchKind.EXACT:
@@ -95,7 +93,7 @@ def lower_constant(value: tree.Expression, given: types.Type, frame: Frame) -> i
     if isinstance(operand, operands.Struct) and len(operand.fields) == 1:
         [operand] = operand.fields.values()
     if not isinstance(operand, Scalar) or not isinstance(operand.expression, ir.Constant):
-        raise SourceError(value.position, "expected a value that is known when compiling")
+        raise SourceError(value, "expected a value that is known when compiling")
     return wrap(operand.expression.value, given)
 
 
@@ -117,7 +115,7 @@ def lower_invocation(value: tree.Expression, spec: TableSpec, frame: Frame) -> i
         assert expression is not None
         operand = lower(expression, frame, frame.declared(parameter))
         if not isinstance(operand, Scalar) or not isinstance(operand.expression, ir.Constant):
-            raise SourceError(expression.position, "expected a value that is known when compiling")
+            raise SourceError(expression, "expected a value that is known when compiling")
         arguments.append(
             operand.expression.value & ((1 << frame.state.actions[index].parameters[len(arguments)]) - 1)
         )

@@ -22,9 +22,7 @@ def lower_scalar(
     operand = lower(expression, frame, wanted)
     if not isinstance(operand, Scalar):
         found = frame.type_of(expression)
-        raise SourceError(
-            expression.position, f"expected a number or a bool here, got a value of type {found}"
-        )
+        raise SourceError(expression, f"expected a number or a bool here, got a value of type {found}")
     return stored(operand, frame, expression)
 
 
@@ -76,7 +74,7 @@ def _lower(
         case tree.Call():
             operand = frame.nested.call(expression, frame, wanted)
             if operand is None:
-                raise SourceError(expression.position, "expected a value, this call returns none")
+                raise SourceError(expression, "expected a value, this call returns none")
             return operand
         case tree.ListExpression() | tree.StructExpression():
             return _structure(expression, frame, wanted if wanted is not None else found)
@@ -84,7 +82,7 @@ def _lower(
             return default_value(wanted or found, frame, expression)
         case tree.Default(text="..."):
             return default_value(wanted or found, frame, expression)
-    raise SourceError(expression.position, "expected a value")
+    raise SourceError(expression, "expected a value")
 
 
 def _name(expression: tree.Name, frame: Frame) -> Operand:
@@ -94,7 +92,7 @@ def _name(expression: tree.Name, frame: Frame) -> Operand:
         return bound
     value = frame.evaluator.value(expression)
     if value is None:
-        raise SourceError(expression.position, f"expected a value, got `{expression.name}`")
+        raise SourceError(expression, f"expected a value, got `{expression.name}`")
     assert declaration is not None
     return constant_operand(value, frame, frame.declared(declaration), expression)
 
@@ -124,7 +122,7 @@ def _member(expression: tree.Member, frame: Frame, found: types.Type) -> Operand
             return fields[name]
         case operands.HeaderValue():
             return default_value(found, frame, expression)
-    raise SourceError(expression.position, f"expected a struct or a header before `.{name}`")
+    raise SourceError(expression, f"expected a struct or a header before `.{name}`")
 
 
 def lower_hit(expression: tree.Member, frame: Frame) -> Operand:
@@ -151,7 +149,7 @@ def _stack_member(stack: operands.Stack, name: str, node: tree.Node) -> Operand:
     if name == "size":
         return Scalar(ir.Constant(stack.type.size), types.INT)
     if not stack.stacks:
-        raise SourceError(node.position, f"expected a header stack before `.{name}`")
+        raise SourceError(node, f"expected a header stack before `.{name}`")
     last = ir.LastIndex(stack.stacks[0])
     if name == "lastIndex":
         return Scalar(arithmetic.wrapped(last, types.Bits(32)), types.Bits(32))
@@ -172,7 +170,7 @@ def _element(stack: operands.Stack, index: ir.Expression, node: tree.Node) -> Op
             for (name, member), position in zip(first.members.items(), stack.stacks, strict=True)
         }
         return operands.Union(members, stack.type.element, -1)
-    raise SourceError(node.position, "expected a constant index of an array that is no header stack")
+    raise SourceError(node, "expected a constant index of an array that is no header stack")
 
 
 def _index_in(stack: int, index: ir.Expression) -> ir.Expression:
@@ -187,7 +185,7 @@ def _index(expression: tree.Index, frame: Frame) -> Operand:
         assert isinstance(value, int)
         return list(base.fields.values())[value]
     if not isinstance(base, operands.Stack):
-        raise SourceError(expression.position, "expected a header stack or a tuple before `[`")
+        raise SourceError(expression, "expected a header stack or a tuple before `[`")
     index = (
         ir.Constant(value)
         if isinstance(value, int)
@@ -196,9 +194,7 @@ def _index(expression: tree.Index, frame: Frame) -> Operand:
     if isinstance(index, ir.Constant):
         if 0 <= index.value < len(base.elements):
             return base.elements[index.value]
-        raise SourceError(
-            expression.position, f"expected an index below {len(base.elements)}, got {index.value}"
-        )
+        raise SourceError(expression, f"expected an index below {len(base.elements)}, got {index.value}")
     return _element(base, index, expression)
 
 
@@ -291,7 +287,7 @@ def ordered(
 ) -> ir.Expression:
     operand = ordered_operand(expression, following, frame, wanted)
     if not isinstance(operand, Scalar):
-        raise SourceError(expression.position, f"expected a number, got {frame.type_of(expression)}")
+        raise SourceError(expression, f"expected a number, got {frame.type_of(expression)}")
     return operand.expression
 
 
@@ -321,7 +317,7 @@ def _cast(inner: tree.Expression, frame: Frame, wanted: types.Type) -> Operand:
     found = frame.type_of(inner)
     operand = lower(inner, frame, wanted if found == types.INT else None)
     if not isinstance(operand, Scalar):
-        raise SourceError(inner.position, f"expected a number or a bool, got {found}")
+        raise SourceError(inner, f"expected a number or a bool, got {found}")
     return Scalar(arithmetic.converted(stored(operand, frame, inner), operand.type, wanted), wanted)
 
 

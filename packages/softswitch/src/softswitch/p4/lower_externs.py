@@ -31,7 +31,7 @@ from softswitch.v1model import Standard
 def lower_function(call: tree.Call, target: CallTarget, frame: Frame) -> Operand | None:
     lower_it = _FUNCTIONS.get(target.name)
     if lower_it is None:
-        raise SourceError(call.position, f"the function `{target.name}` is not supported by softswitch")
+        raise SourceError(call, f"the function `{target.name}` is not supported by softswitch")
     return lower_it(call, target, frame)
 
 
@@ -41,12 +41,10 @@ def lower_method(
     if found is None:
         return lower_packet_method(call, target, frame)
     if not isinstance(found, ExternObject):
-        raise SourceError(call.position, "expected an instance of an extern")
+        raise SourceError(call, "expected an instance of an extern")
     lower_it = _METHODS.get((found.kind, target.name))
     if lower_it is None:
-        raise SourceError(
-            call.position, f"`{target.name}` of the extern {found.kind} is not supported by softswitch"
-        )
+        raise SourceError(call, f"`{target.name}` of the extern {found.kind} is not supported by softswitch")
     return lower_it(call, target, found, frame)
 
 
@@ -189,7 +187,7 @@ def _log(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     expression = argument_of(target, "msg")
     text = frame.evaluator.value(expression) if expression is not None else None
     if not isinstance(text, str):
-        raise SourceError(call.position, "expected a string as the message, known when compiling")
+        raise SourceError(call, "expected a string as the message, known when compiling")
     values: tuple[ir.Expression, ...] = ()
     if (data := argument_of(target, "data")) is not None:
         wanted = parameter_type(target, "data", frame)
@@ -200,7 +198,7 @@ def _log(call: tree.Call, target: CallTarget, frame: Frame) -> None:
 
 def _verify(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     if frame.body != "parser":
-        raise SourceError(call.position, "expected `verify` in a parser")
+        raise SourceError(call, "expected `verify` in a parser")
     condition, error = (lower_number(target, name, frame) for name in ("check", "toSignal"))
     frame.emit(ir.Verify(condition, error), call.position)
 
@@ -238,7 +236,7 @@ def _read_meter(call: tree.Call, target: CallTarget, found: ExternObject, frame:
     colour = frame.direct_meters.get(found)
     if colour is None:
         raise SourceError(
-            call.position, f"expected the direct meter of the table that runs this action, got {found.path}"
+            call, f"expected the direct meter of the table that runs this action, got {found.path}"
         )
     expression = argument_of(target, "result")
     assert expression is not None

@@ -21,7 +21,7 @@ def lower_for(statement: tree.For, frame: Frame) -> None:
     frame = frame.unit(statement.position)
     if frame.body != "action":
         text = "expected a loop whose repetitions are known: a constant start, condition and step"
-        raise SourceError(statement.position, text)
+        raise SourceError(statement, text)
     _loop(statement, frame)
 
 
@@ -50,12 +50,12 @@ def _unroll(statement: tree.For, values: dict[tree.Declaration, object], frame: 
         frame.nested.statement(statement.body, _repetition(ended, ended.items, frame))
         for update in statement.updates:
             if not isinstance(update, tree.Assignment) or not isinstance(update.target, tree.Name):
-                raise SourceError(update.position, "expected an assignment to a variable of the loop")
+                raise SourceError(update, "expected an assignment to a variable of the loop")
             declaration = frame.facts.references[update.target]
             value = frame.evaluator.value(frame.facts.combined.get(update, update.value))
             value = frame.evaluator.convert(value, frame.declared(declaration))
             if value is None:
-                raise SourceError(update.position, "expected a step that is known when compiling")
+                raise SourceError(update, "expected a step that is known when compiling")
             frame.bindings[declaration] = value
         holds = frame.evaluator.value(statement.condition)
     return True
@@ -115,11 +115,9 @@ def _elements(statement: tree.ForIn, frame: Frame, given: types.Type) -> list[Op
     if isinstance(collection, tree.Range):
         low, high = (frame.evaluator.value(each) for each in (collection.low, collection.high))
         if not isinstance(low, int) or not isinstance(high, int):
-            raise SourceError(statement.position, "expected a range whose ends are known when compiling")
+            raise SourceError(statement, "expected a range whose ends are known when compiling")
         if high - low >= MAX_UNROLLED:
-            raise SourceError(
-                statement.position, f"expected at most {MAX_UNROLLED} repetitions, got {high - low + 1}"
-            )
+            raise SourceError(statement, f"expected at most {MAX_UNROLLED} repetitions, got {high - low + 1}")
         return [constant_operand(value, frame, given, statement) for value in range(low, high + 1)]
     if isinstance(collection, tree.Cast) and isinstance(frame.declared(collection), types.List):
         collection = collection.operand

@@ -29,7 +29,7 @@ def lower_packet_method(call: tree.Call, target: CallTarget, frame: Frame) -> Op
         case "advance":
             frame.emit(ir.Advance(lower_number(target, "sizeInBits", frame)), call.position)
             return None
-    raise SourceError(call.position, f"`{target.name}` of a packet is not supported by BMv2 and softswitch")
+    raise SourceError(call, f"`{target.name}` of a packet is not supported by BMv2 and softswitch")
 
 
 def _extract(call: tree.Call, target: CallTarget, frame: Frame) -> None:
@@ -62,7 +62,7 @@ def _extracted(
         case operands.Header(ir.Element(stack, index)) if not isinstance(index, ir.LastIndex):
             if is_next(expression):
                 return None, stack
-    raise SourceError(call.position, "expected a header, or the next element of a stack, to extract")
+    raise SourceError(call, "expected a header, or the next element of a stack, to extract")
 
 
 def is_next(expression: tree.Expression | None) -> bool:
@@ -91,7 +91,7 @@ def _ahead(given: types.Type, offset: int, frame: Frame, call: tree.Call) -> tup
 
 def emit_header(call: tree.Call, target: CallTarget, frame: Frame) -> Operand | None:
     if frame.body != "deparser" or target.name != "emit":
-        raise SourceError(call.position, f"expected `{target.name}` of a packet in a parser or deparser")
+        raise SourceError(call, f"expected `{target.name}` of a packet in a parser or deparser")
     expression = argument_of(target, "hdr")
     assert expression is not None
     _emit_operand(lower(expression, frame), frame, call)
@@ -107,4 +107,4 @@ def _emit_operand(operand: Operand, frame: Frame, call: tree.Call) -> None:
                 if not isinstance(part, Scalar):
                     _emit_operand(part, frame, call)
         case _:
-            raise SourceError(call.position, "expected a header to emit")
+            raise SourceError(call, "expected a header to emit")

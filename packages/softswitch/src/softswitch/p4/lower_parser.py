@@ -89,7 +89,7 @@ class StatesBuilder:
                     prefix = f"{found.path}."
                     operations, ending = [], Ending.to(self.add(found, frame, following, prefix))
                 case Apply() | Loop():
-                    raise SourceError(item.position, "expected no table and no loop in a parser")
+                    raise SourceError(item, "expected no table and no loop in a parser")
         return operations, ending
 
     def _following(self, operations: list[Operation], ending: Ending, name: str) -> int | None:

@@ -102,14 +102,13 @@ def _blocks(program: tree.Program, state: LoweringState) -> dict[str, CallableOb
     if not isinstance(package, PackageObject) or package.declaration.name != "V1Switch":
         kind = str(state.facts.declared.get(main, "")).partition("<")[0]
         raise SourceError(
-            main.position,
-            f"expected the package V1Switch of v1model, got {kind}, which softswitch does not run",
+            main, f"expected the package V1Switch of v1model, got {kind}, which softswitch does not run"
         )
     blocks: dict[str, CallableObject] = {}
     for name in _BLOCKS:
         block = package.arguments.get(name)
         if not isinstance(block, CallableObject):
-            raise SourceError(main.position, f"expected a parser or a control as `{name}` of V1Switch")
+            raise SourceError(main, f"expected a parser or a control as `{name}` of V1Switch")
         blocks[name] = block
     return blocks
 
@@ -120,7 +119,7 @@ def _register_width(found: ExternObject) -> int:
     if kind == types.BOOL:
         return 1
     if not isinstance(kind, types.Bits):
-        raise SourceError(found.node.position, f"expected bits as the cells of a register, got {given}")
+        raise SourceError(found.node, f"expected bits as the cells of a register, got {given}")
     return kind.width
 
 
@@ -209,7 +208,7 @@ def _plain(items: list[Item]) -> list[ir.Statement]:
             case Leave():
                 raise SourceError(NOWHERE, CONDITION_IN_DEPARSER)
             case _:
-                raise SourceError(item.position, CONDITION_IN_DEPARSER)
+                raise SourceError(item, CONDITION_IN_DEPARSER)
     return statements
 
 

@@ -58,10 +58,10 @@ def lower_statement(statement: tree.Statement, frame: Frame) -> None:
             lower_for_in(statement, frame)
         case tree.Break() | tree.Continue():
             if not frame.loops:
-                raise SourceError(statement.position, "expected a loop around `break` and `continue`")
+                raise SourceError(statement, "expected a loop around `break` and `continue`")
             frame.items.append(Leave(frame.loops[-1][isinstance(statement, tree.Continue)]))
         case _:
-            raise SourceError(statement.position, "expected a statement that the switch can run")
+            raise SourceError(statement, "expected a statement that the switch can run")
 
 
 def lower_locals(frame: Frame) -> None:

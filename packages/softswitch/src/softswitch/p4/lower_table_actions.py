@@ -74,7 +74,7 @@ def _bind_data(parameter: tree.Parameter, index: int, frame: Frame) -> int:
     elif isinstance(kind, types.Bits):
         width = kind.width
     else:
-        raise SourceError(parameter.position, f"expected bits or a bool as data of an action, got {given}")
+        raise SourceError(parameter, f"expected bits or a bool as data of an action, got {given}")
     value: ir.Expression = ir.Parameter(index, width)
     if isinstance(kind, types.Bits) and kind.signed:
         value = arithmetic.wrapped(value, kind)

@@ -27,7 +27,7 @@ def apply_table(call: tree.Call, frame: Frame) -> Apply:
     table = target.declaration
     assert isinstance(table, tree.Table)
     if frame.body != "control":
-        raise SourceError(call.position, "expected the application of a table in the body of a control")
+        raise SourceError(call, "expected the application of a table in the body of a control")
     name = control_plane_name(table, frame.owner.path)
     key = _key(table, frame)
     known = frame.state.table_names.get((frame.owner, table))
@@ -47,12 +47,10 @@ def _key(table: tree.Table, frame: Frame) -> list[tuple[tree.KeyElement, ir.KeyF
     for element in table.key:
         operand = lower(element.expression, frame)
         if not isinstance(operand, Scalar):
-            raise SourceError(element.position, "expected a number, a bool or an enum as a key")
+            raise SourceError(element, "expected a number, a bool or an enum as a key")
         kind = _KINDS.get(element.kind)
         if kind is None and element.kind != SELECTOR:
-            raise SourceError(
-                element.position, f"the kind of match `{element.kind}` is not supported by softswitch"
-            )
+            raise SourceError(element, f"the kind of match `{element.kind}` is not supported by softswitch")
         fields.append((element, _key_field(element, operand, kind or ir.MatchKind.EXACT, frame)))
     return fields
 
@@ -95,7 +93,7 @@ def _add_table(
     table: tree.Table, name: str, key: list[tuple[tree.KeyElement, ir.KeyField]], frame: Frame
 ) -> None:
     if name in frame.state.tables:
-        raise SourceError(table.position, f"expected one table with the name `{name}`, there are several")
+        raise SourceError(table, f"expected one table with the name `{name}`, there are several")
     frame.state.table_names[frame.owner, table] = name
     meter = _meter(table, frame)
     actions: dict[int, tree.Declaration] = {}
@@ -146,7 +144,7 @@ def implementation(table: tree.Table, name: str, frame: Frame) -> ExternObject |
         else:
             made = object_of(found.value, frame)
         if not isinstance(made, ExternObject):
-            raise SourceError(found.position, f"expected an instance of an extern as `{name}`")
+            raise SourceError(found, f"expected an instance of an extern as `{name}`")
         frame.state.implementations[key] = made
     return frame.state.implementations[key]
 

@@ -73,7 +73,7 @@ def _cases(
     if all(isinstance(key, tree.Default) for key in keys):
         return [ir.Case(0, 0, target)]
     if len(keys) != len(kinds):
-        raise SourceError(case.position, f"expected {len(kinds)} values, got {len(keys)}")
+        raise SourceError(case, f"expected {len(kinds)} values, got {len(keys)}")
     choices = [_masks(key, kind, width, frame) for key, kind, width in zip(keys, kinds, widths, strict=True)]
     is_exact = not any(isinstance(key, tree.Default | tree.Mask | tree.Range) for key in keys)
     cases: list[ir.Case] = []
@@ -82,9 +82,7 @@ def _cases(
         mask = ALL_BITS if is_exact else ir.join_key((mask for _, mask in chosen), widths)
         cases.append(ir.Case(value, mask, target))
     if len(cases) > MAX_RANGE_CASES:
-        raise SourceError(
-            case.position, f"expected ranges of at most {MAX_RANGE_CASES} prefixes, got {len(cases)}"
-        )
+        raise SourceError(case, f"expected ranges of at most {MAX_RANGE_CASES} prefixes, got {len(cases)}")
     return cases
 
 

@@ -84,9 +84,7 @@ class LoweringState:
     def count_repetition(self, node: tree.Node) -> None:
         self._repetitions += 1
         if self._repetitions > MAX_UNROLLED:
-            raise SourceError(
-                node.position, f"expected at most {MAX_UNROLLED} repetitions of all loops together"
-            )
+            raise SourceError(node, f"expected at most {MAX_UNROLLED} repetitions of all loops together")
 
     def add_message(self, text: str) -> int:
         self.messages.append(text)

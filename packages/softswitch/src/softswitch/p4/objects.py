@@ -37,9 +37,7 @@ class ExternObject:
     def integer(self, name: str) -> int:
         value = self.arguments.get(name)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise SourceError(
-                self.node.position, f"expected an integer as the argument `{name}` of {self.kind}"
-            )
+            raise SourceError(self.node, f"expected an integer as the argument `{name}` of {self.kind}")
         return value
 
 
@@ -102,7 +100,7 @@ class Elaborator:
         annotations: tree.Annotations,
     ) -> Object:  # fmt: skip
         if len(self.objects) >= MAX_OBJECTS:
-            raise SourceError(node.position, f"expected at most {MAX_OBJECTS} instances")
+            raise SourceError(node, f"expected at most {MAX_OBJECTS} instances")
         evaluator = Evaluator(self._facts, bindings, substitution)
         arguments: dict[str, Value | Object] = {}
         by_parameter: dict[tree.Declaration, Value | Object] = {}
@@ -131,7 +129,7 @@ class Elaborator:
                     for variable, value in target.substitution.items()
                 }
                 return self.callable(declaration, path, known, by_parameter, node)
-        raise SourceError(node.position, "expected an instance of an extern, a control or a parser")
+        raise SourceError(node, "expected an instance of an extern, a control or a parser")
 
     def callable(
         self, declaration: tree.Control | tree.Parser, path: str,
@@ -165,9 +163,7 @@ class Elaborator:
             return self._construct(expression, target, inner, path, bindings, substitution, [])
         value = evaluator.convert(evaluator.value(expression), wanted)
         if value is None:
-            raise SourceError(
-                expression.position, "expected a value that is known when compiling, or an instance"
-            )
+            raise SourceError(expression, "expected a value that is known when compiling, or an instance")
         return value
 
     def construct_expression(self, expression: tree.Call, path: str, owner: CallableObject) -> Object:

@@ -67,23 +67,19 @@ def assign(target: Operand, value: Operand, frame: Frame, node: tree.Node) -> No
         case ((operands.Struct() | operands.Stack()), (operands.Struct() | operands.Stack())):
             _assign_parts(target, value, frame, node)
         case _:
-            raise SourceError(node.position, "expected a variable, and a value of its type")
+            raise SourceError(node, "expected a variable, and a value of its type")
 
 
 def _assign_scalar(target: Scalar, value: Scalar, frame: Frame, node: tree.Node) -> None:
     place, expression = target.expression, value.expression
     if not isinstance(place, ir.FieldRef | ir.ElementField):
-        raise SourceError(node.position, "expected a variable or a field to assign to")
+        raise SourceError(node, "expected a variable or a field to assign to")
     given = types.representation(target.type)
     if isinstance(given, types.Varbit):
         if isinstance(expression, ir.Constant):
-            raise SourceError(
-                node.position, "assignment of a constant to a varbit is not supported by softswitch"
-            )
+            raise SourceError(node, "assignment of a constant to a varbit is not supported by softswitch")
         if not isinstance(place, ir.FieldRef) or not isinstance(expression, ir.FieldRef):
-            raise SourceError(
-                node.position, "assignment of a varbit field of a stack's element is not supported"
-            )
+            raise SourceError(node, "assignment of a varbit field of a stack's element is not supported")
         frame.emit(ir.AssignVarbit(place, expression), node.position)
         return
     match expression:

@@ -37,7 +37,7 @@ def constant_operand(value: Value, frame: Frame, given: types.Type, node: tree.N
             return (
                 operands.HeaderValue(made, given) if types.is_header(base) else operands.Struct(made, given)
             )
-    raise SourceError(node.position, f"expected a value, got {value!r}")
+    raise SourceError(node, f"expected a value, got {value!r}")
 
 
 def element_types(
@@ -50,7 +50,7 @@ def element_types(
             return [(f"f{i}", element) for i in range(count)]
     if isinstance(given, types.Struct | types.StructValue):
         return list(fields_of(given, frame.facts).items())
-    raise SourceError(node.position, f"expected a struct or a tuple, got {given}")
+    raise SourceError(node, f"expected a struct or a tuple, got {given}")
 
 
 def code_of(member: MemberValue, frame: Frame) -> int:
@@ -96,7 +96,7 @@ def parts_of(operand: Operand, frame: Frame, node: tree.Node) -> list[Operand]:
                 return list(fields.values())
             given = fields_of(types.base_of(operand.type), frame.facts)
             return [default_value(each, frame, node) for each in given.values()]
-    raise SourceError(node.position, "expected a value with parts")
+    raise SourceError(node, "expected a value with parts")
 
 
 def flattened(operand: Operand, frame: Frame, node: tree.Node) -> list[Scalar]:
@@ -136,7 +136,7 @@ def validity(header: Operand, frame: Frame, node: tree.Node) -> ir.Expression:
                 arithmetic.logical("&&", ir.Binary(ir.Op.EQ, index, ir.Constant(i)), ir.IsValid(each))
                 for i, each in enumerate(headers)
             )
-    raise SourceError(node.position, "expected a header")
+    raise SourceError(node, "expected a header")
 
 
 def leaves_of(operand: Operand, frame: Frame) -> set[operands.Leaf]:

@@ -103,9 +103,7 @@ class P4InfoBuilder(ExternMessages):
             for key, value in key_values(platform, self._facts).items():
                 if key in _PLATFORM_FIELDS:
                     if not isinstance(value, int) or not 0 <= value < 1 << 31:
-                        raise SourceError(
-                            platform.position, f"expected a number below 2^31 as `{key}`, got {value}"
-                        )
+                        raise SourceError(platform, f"expected a number below 2^31 as `{key}`, got {value}")
                     setattr(message.platform_properties, key, value)
         fill_annotations(message, main.annotations, self._facts, ("pkginfo", "platform_property"))
         fill_documentation(message, main.annotations)

@@ -53,7 +53,7 @@ def _spelled(token: Token) -> str:
 def one_integer(annotation: tree.Annotation) -> int:
     """Return the number of an annotation such as `@id(5)`."""
     if len(annotation.tokens) != 1 or len(annotation.integers) != 1:
-        raise SourceError(annotation.position, f"expected one number in `@{annotation.name}`")
+        raise SourceError(annotation, f"expected one number in `@{annotation.name}`")
     return annotation.integers[0]
 
 
@@ -100,9 +100,7 @@ def _set_value(message: Any, value: int | bool | str, annotation: tree.Annotatio
     elif -(1 << 63) <= value < 1 << 63:
         message.int64_value = value
     else:
-        raise SourceError(
-            annotation.position, f"expected a number of 64 bits in `@{annotation.name}`, got {value}"
-        )
+        raise SourceError(annotation, f"expected a number of 64 bits in `@{annotation.name}`, got {value}")
 
 
 def _value(expression: tree.Expression, facts: Facts) -> int | bool | str:
@@ -113,5 +111,5 @@ def _value(expression: tree.Expression, facts: Facts) -> int | bool | str:
     else:
         value = Evaluator(facts).value(expression)
     if not isinstance(value, int | bool | str):
-        raise SourceError(expression.position, "expected a number, a bool or a string in an annotation")
+        raise SourceError(expression, "expected a number, a bool or a string in an annotation")
     return value

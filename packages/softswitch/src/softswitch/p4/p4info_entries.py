@@ -64,9 +64,7 @@ class EntriesBuilder(P4InfoBuilder):
             given = types.substitute(self._facts.types[element.expression], table.owner.substitution)
             add = _KINDS.get(element.kind)
             if add is None:
-                raise SourceError(
-                    value.position, f"expected `_` here, P4Runtime has no match of kind {element.kind}"
-                )
+                raise SourceError(value, f"expected `_` here, P4Runtime has no match of kind {element.kind}")
             add(message, i, _Key(value, given, self._types.width(given), evaluator))
 
 
@@ -92,7 +90,7 @@ class _Key:
         if isinstance(number, list) and len(number) == 1:
             [number] = number
         if not isinstance(number, int):
-            raise SourceError(expression.position, "expected a number that is known when compiling")
+            raise SourceError(expression, "expected a number that is known when compiling")
         return int(number) & self.full
 
     def bytes(self, number: int) -> bytes:

@@ -84,7 +84,7 @@ class ExternMessages(TableMessages):
             name = semantics.text.lower()
             if name not in _SIZE_SEMANTICS:
                 expected = " or ".join(f'"{each}"' for each in _SIZE_SEMANTICS)
-                raise SourceError(semantics.position, f"expected {expected}, got {semantics.text}")
+                raise SourceError(semantics, f"expected {expected}, got {semantics.text}")
             getattr(made, name).SetInParent()
         if (weight := given.get("max_member_weight")) is not None and made.HasField("sum_of_members"):
             made.sum_of_members.max_member_weight = checked_size(one_integer(weight), weight)
@@ -142,7 +142,5 @@ class ExternMessages(TableMessages):
 def _unit(found: ExternObject, units: dict[str, Any]) -> Any:
     value = found.arguments.get("type")
     if not isinstance(value, MemberValue):
-        raise SourceError(
-            found.node.position, f"expected a member of an enum as the argument `type` of {found.kind}"
-        )
+        raise SourceError(found.node, f"expected a member of an enum as the argument `type` of {found.kind}")
     return units[value.name]

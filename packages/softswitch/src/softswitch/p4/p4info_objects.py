@@ -14,6 +14,7 @@ from softswitch.p4.constants import Evaluator
 from softswitch.p4.lower_program import Lowered
 from softswitch.p4.objects import CallableObject, ExternObject, control_plane_name
 from softswitch.p4.scopes import CallTarget
+from softswitch.p4.tree_walk import parts
 
 NO_ACTION = "NoAction"
 
@@ -204,7 +205,7 @@ class ObjectFinder:
         return calls
 
     def _walk(
-        self, node: object, owner: CallableObject, substitution: types.Substitution, uses: _Uses | None,
+        self, node: tree.Node, owner: CallableObject, substitution: types.Substitution, uses: _Uses | None,
         calls: list[FunctionCall],
     ) -> None:  # fmt: skip
         """Collect what a body calls and applies, but for branches that a constant condition excludes."""
@@ -215,11 +216,12 @@ class ObjectFinder:
             if isinstance(each, tree.Conditional | tree.Ternary):
                 holds = evaluator.value(each.condition)
                 if isinstance(holds, bool):
-                    stack.append(_branch(each, holds=holds))
+                    branches = list(parts(each))[1:]  # after the condition
+                    stack += branches[:1] if holds else branches[1:]
                     continue
             if isinstance(each, tree.Call) and each in self._facts.calls:
                 self._call(each, self._facts.calls[each], owner, substitution, uses, calls)
-            stack += reversed(_parts(each))
+            stack += reversed(list(parts(each)))
 
     def _call(
         self, call: tree.Call, target: CallTarget, owner: CallableObject, substitution: types.Substitution,
@@ -282,18 +284,3 @@ class ObjectFinder:
 def lacks_no_action(table: tree.Table) -> bool:
     """Return whether p4c adds `NoAction` to the actions of a table, for a miss alone."""
     return "default_action" not in table.properties and all(each.name != NO_ACTION for each in table.actions)
-
-
-def _branch(node: tree.Conditional | tree.Ternary, *, holds: bool) -> object:
-    if isinstance(node, tree.Conditional):
-        return node.then if holds else node.otherwise
-    return node.left if holds else node.right
-
-
-def _parts(node: object) -> list[object]:
-    if isinstance(node, list):
-        return node
-    if not isinstance(node, tree.Node):
-        return []
-    names = [name for kind in reversed(type(node).__mro__) for name in getattr(kind, "__slots__", ())]
-    return [getattr(node, name) for name in names if name not in ("position", "annotations")]

@@ -128,7 +128,7 @@ class TableMessages(NamedObjects):
             given = types.substitute(self._facts.declared[parameter], owner.substitution)
             number = evaluator.convert(evaluator.value(expression), given)
             if not isinstance(number, int):
-                raise SourceError(expression.position, "expected a number that is known when compiling")
+                raise SourceError(expression, "expected a number that is known when compiling")
             chosen = given_id(parameter.annotations)
             made.append(
                 (chosen if chosen is not None else i, bytes_of(int(number), self._types.width(given)))
@@ -141,7 +141,7 @@ class TableMessages(NamedObjects):
 
 def checked_size(size: int, node: tree.Node) -> int:
     if not 0 <= size < 1 << 31:
-        raise SourceError(node.position, f"expected a size below 2^31, got {size}")
+        raise SourceError(node, f"expected a size below 2^31, got {size}")
     return size
 
 

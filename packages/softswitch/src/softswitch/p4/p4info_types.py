@@ -187,12 +187,12 @@ def _controller_width(translation: tree.Annotation) -> int:
         (i for i, token in enumerate(tokens) if token.text == "," and token.kind is TokenKind.SYMBOL), None
     )
     if comma is None:
-        raise SourceError(translation.position, f'expected `@{_TRANSLATION}("uri", type)`')
+        raise SourceError(translation, f'expected `@{_TRANSLATION}("uri", type)`')
     if any(token.text == "string" for token in tokens[comma:]):
         return 0
     numbers = translation.integers
     if len(numbers) != 1:
-        raise SourceError(translation.position, f"expected bits or `string` as the type of `@{_TRANSLATION}`")
+        raise SourceError(translation, f"expected bits or `string` as the type of `@{_TRANSLATION}`")
     return numbers[0]
 
 

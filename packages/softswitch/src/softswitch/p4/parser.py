@@ -87,9 +87,7 @@ class DeclarationParser(StatementParser):
         name = self.name("the name of a function or a variable")
         if not self.at("(", "<"):
             if self.at("=", ";"):
-                raise SourceError(
-                    name.position, "expected a constant (`const`), a variable cannot be at the top"
-                )
+                raise SourceError(name, "expected a constant (`const`), a variable cannot be at the top")
             raise self.unexpected("`(`")
         type_parameters = self._type_parameters()
         parameters = self._parameters()
@@ -384,7 +382,7 @@ class DeclarationParser(StatementParser):
         while not self.accept("}"):
             self._property(table, seen)
         if "actions" not in seen:
-            raise SourceError(name.position, f"expected `actions` of the table `{name.text}`, there are none")
+            raise SourceError(name, f"expected `actions` of the table `{name.text}`, there are none")
         return table
 
     def _property(self, table: tree.Table, seen: set[str]) -> None:
@@ -392,11 +390,11 @@ class DeclarationParser(StatementParser):
         is_const = self.accept("const")
         name = self.advance()
         if name.kind is not TokenKind.NAME:
-            raise SourceError(name.position, f"expected a property of the table, got `{name.text}`")
+            raise SourceError(name, f"expected a property of the table, got `{name.text}`")
         if name.text in seen:
-            raise SourceError(name.position, f"expected each property once, `{name.text}` is there twice")
+            raise SourceError(name, f"expected each property once, `{name.text}` is there twice")
         if name.text == "key" and "entries" in seen:
-            raise SourceError(name.position, "expected the key before the entries, got it after them")
+            raise SourceError(name, "expected the key before the entries, got it after them")
         seen.add(name.text)
         self.expect("=", f"after `{name.text}`")
         if name.text == "key":
@@ -450,9 +448,7 @@ class DeclarationParser(StatementParser):
             self.expect(":")
             action = self.expression()
             if not isinstance(action, tree.Call | tree.Name):
-                raise SourceError(
-                    action.position, "expected an action, with its arguments if it has parameters"
-                )
+                raise SourceError(action, "expected an action, with its arguments if it has parameters")
             annotations = self.annotations()
             self.expect(";")
             table.entries.append(tree.Entry(position, keys, action, priority, is_const, annotations))

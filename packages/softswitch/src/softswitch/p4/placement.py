@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 from softswitch.p4 import tree, types
 from softswitch.p4.diagnostics import SourceFiles
 from softswitch.p4.scopes import Facts
+from softswitch.p4.tree_walk import walk
 
 Place = Literal["parser", "control", "action", "function"]
 _PARSER_ONLY = ("next", "last", "lastIndex")
@@ -26,27 +27,6 @@ def check_placement(program: tree.Program, facts: Facts, sources: SourceFiles) -
     checker = _PlacementChecker(facts, sources)
     for declaration in program.declarations:
         checker.check_declaration(declaration)
-
-
-_PARTS: dict[type[tree.Node], tuple[str, ...]] = {}
-
-
-def _parts_of(kind: type[tree.Node]) -> tuple[str, ...]:
-    """Return the names of the attributes of a kind of node that may have nodes."""
-    if kind not in _PARTS:
-        skipped = ("position", "name", "annotations")
-        _PARTS[kind] = tuple(field.name for field in fields(kind) if field.name not in skipped)
-    return _PARTS[kind]
-
-
-def parts(node: tree.Node) -> Iterator[tree.Node]:
-    """Return the nodes directly within a node."""
-    for name in _parts_of(type(node)):
-        value = getattr(node, name)
-        if isinstance(value, tree.Node):
-            yield value
-        elif isinstance(value, list):
-            yield from (each for each in value if isinstance(each, tree.Node))
 
 
 @dataclass(slots=True)
@@ -95,7 +75,7 @@ class _PlacementChecker:
 
     def _table(self, table: tree.Table) -> None:
         for reference in table.actions:
-            for call in self._calls(reference.arguments):
+            for call in _calls(reference.arguments):
                 if self._kind(call) == "table":
                     text = "expected no call of a table in an argument of an action"
                     self.sources.error(call.position, f"{text}, got `{self._name(call)}.apply()`")
@@ -103,7 +83,7 @@ class _PlacementChecker:
 
     def _select(self, select: tree.Select) -> None:
         self._expressions(select.values, "parser")
-        for call in self._calls(key for case in select.cases for key in case.keys):
+        for call in _calls(key for case in select.cases for key in case.keys):
             if self._kind(call) not in ("size", "constructor"):
                 self.sources.error(
                     call.position, f"expected a set without calls, got one of `{self._name(call)}`"
@@ -159,14 +139,11 @@ class _PlacementChecker:
     # -- expressions
 
     def _expressions(self, nodes: Iterable[tree.Node], place: Place) -> None:
-        stack = list(nodes)
-        while stack:
-            node = stack.pop()
+        for node in walk(nodes):
             if isinstance(node, tree.Call):
                 self._call(node, place)
             elif isinstance(node, tree.Member):
                 self._member(node, place)
-            stack.extend(parts(node))
 
     def _member(self, node: tree.Member, place: Place) -> None:
         base = self.facts.types.get(node.base)
@@ -205,14 +182,6 @@ class _PlacementChecker:
         elif place == "control" and isinstance(applied, tree.Parser):
             self.sources.error(call.position, f"expected no parser in a control, got `{applied.name}`")
 
-    def _calls(self, nodes: Iterable[tree.Node]) -> Iterator[tree.Call]:
-        stack = list(nodes)
-        while stack:
-            node = stack.pop()
-            if isinstance(node, tree.Call):
-                yield node
-            stack.extend(parts(node))
-
     def _kind(self, call: tree.Call) -> str:
         target = self.facts.calls.get(call)
         return target.kind if target is not None else "none"
@@ -220,3 +189,7 @@ class _PlacementChecker:
     def _name(self, call: tree.Call) -> str:
         target = self.facts.calls.get(call)
         return target.declaration.name if target is not None and target.declaration is not None else "?"
+
+
+def _calls(nodes: Iterable[tree.Node]) -> Iterator[tree.Call]:
+    return (each for each in walk(nodes) if isinstance(each, tree.Call))

@@ -168,7 +168,7 @@ class Preprocessor:
             has_parentheses = tokens[i + 1 : i + 2] and tokens[i + 1].text == "("
             name = tokens[i + 1 + bool(has_parentheses) :][:1]
             if not name:
-                raise SourceError(token.position, "expected a name after `defined`, there is none")
+                raise SourceError(token, "expected a name after `defined`, there is none")
             is_defined = "1" if name[0].text in self._macros else "0"
             resolved.append(replace(token, kind=TokenKind.INTEGER, text=is_defined))
             i += 4 if has_parentheses else 2
@@ -241,7 +241,7 @@ class Preprocessor:
         if not any(token.text in macros for token in tokens if token.kind is TokenKind.NAME):
             return self._builtin(tokens)
         if depth > MAX_EXPANSION_DEPTH:
-            raise SourceError(tokens[0].position, f"expected at most {MAX_EXPANSION_DEPTH} nested macros")
+            raise SourceError(tokens[0], f"expected at most {MAX_EXPANSION_DEPTH} nested macros")
         output: list[Token] = []
         stack = list(reversed(tokens))  # what remains, the next token last
         while stack:
@@ -285,14 +285,14 @@ class Preprocessor:
                     arguments.append([])
                 if len(arguments) != len(macro.parameters):
                     expected = f"expected {len(macro.parameters)} arguments of the macro `{macro.name}`"
-                    raise SourceError(use.position, f"{expected}, got {len(arguments)}")
+                    raise SourceError(use, f"{expected}, got {len(arguments)}")
                 return arguments
             if token.text == "," and nesting == 0 and not is_rest:
                 arguments.append([])
                 continue
             nesting += (token.text in "([{") - (token.text in ")]}") if len(token.text) == 1 else 0
             arguments[-1].append(token)
-        raise SourceError(use.position, f"expected `)` after the arguments of the macro `{macro.name}`")
+        raise SourceError(use, f"expected `)` after the arguments of the macro `{macro.name}`")
 
     def _substitute(self, macro: Macro, arguments: list[list[Token]], use: Token, depth: int) -> list[Token]:
         """Return the body of a macro with its arguments, at the position of its use."""
@@ -334,7 +334,7 @@ class Preprocessor:
         self._expanded_tokens += len(output) + 1
         if self._expanded_tokens > MAX_EXPANDED_TOKENS:
             text = f"expected macros to make at most {MAX_EXPANDED_TOKENS} tokens, `{macro.name}` makes more"
-            raise SourceError(use.position, text)
+            raise SourceError(use, text)
         hidden = use.hidden | {macro.name}
         known: dict[frozenset[str], frozenset[str]] = {}
         for t in output:
@@ -378,7 +378,7 @@ def _is_file(path: Path) -> bool:
 def _check_length(length: int, use: Token) -> None:
     if length > MAX_TOKEN_LENGTH:
         text = f"expected at most {MAX_TOKEN_LENGTH} characters in a token that a macro makes, got {length}"
-        raise SourceError(use.position, text)
+        raise SourceError(use, text)
 
 
 def _joined(left: Token, right: Token) -> list[Token]:

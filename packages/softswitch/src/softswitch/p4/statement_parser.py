@@ -131,7 +131,7 @@ class StatementParser(ExpressionParser):
         self.annotations()
         if self.at_name() and self.ahead().text == "in":
             text = f"expected the type of `{self.text}` in `for (type {self.text} in ...)`, there is none"
-            raise SourceError(self.position, text)
+            raise SourceError(self, text)
         try:
             loop_type = self.type()
             name = self.name()

@@ -109,7 +109,7 @@ class VariableStorage:
                 return ir.FieldType(name, -(-width // 8) * 8, varbit=True)
             case types.BOOL:
                 return ir.FieldType(name, 1)
-        raise SourceError(node.position, f"expected a type that the switch can store, got {given}")
+        raise SourceError(node, f"expected a type that the switch can store, got {given}")
 
     def header_fields(self, given: types.Type, node: tree.Node) -> list[tuple[str, types.Type]]:
         """Return the names and types of a header's fields, those of structs in it with dots."""
@@ -121,25 +121,23 @@ class VariableStorage:
             else:
                 found.append((name, each))
         if len(found) > MAX_FIELDS:
-            raise SourceError(node.position, f"expected at most {MAX_FIELDS} fields of {given}")
+            raise SourceError(node, f"expected at most {MAX_FIELDS} fields of {given}")
         return found
 
     def header(self, given: types.Type, name: str, node: tree.Node) -> operands.Header:
         fields = [self.field_type(each, key, node) for key, each in self.header_fields(given, node)]
         varbits = [each for each in fields if each.varbit]
         if len(varbits) > 1:
-            raise SourceError(
-                node.position, f"expected at most one varbit field in {given}, got {len(varbits)}"
-            )
+            raise SourceError(node, f"expected at most one varbit field in {given}, got {len(varbits)}")
         bits = sum(each.width for each in fields if not each.varbit)
         if bits % 8:
             padding = 8 - bits % 8
             raise SourceError(
-                node.position,
+                node,
                 f"expected a header of whole bytes, {given} has {bits} bits: add {padding} to fill the last",
             )
         if varbits and sum(each.width for each in fields[: fields.index(varbits[0])]) % 8:
-            raise SourceError(node.position, f"expected the varbit field of {given} to begin at a whole byte")
+            raise SourceError(node, f"expected the varbit field of {given} to begin at a whole byte")
         index = self._add(HeaderLayout(self.unique(name), str(given), fields))
         return operands.Header(index, given)
 

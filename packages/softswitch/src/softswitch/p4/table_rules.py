@@ -50,7 +50,7 @@ def check_scope_of_action(
         is_same = target is not None and facts.references.get(reference) is target.declaration
         if is_same and any(each.name == annotation for each in reference.annotations):
             text = f"expected an action without `@{annotation}` in {use}"
-            raise SourceError(value.position, f"{text}, got `{reference.name}`")
+            raise SourceError(value, f"{text}, got `{reference.name}`")
 
 
 def check_entries(table: tree.Table, facts: Facts, evaluator: Evaluator) -> None:
@@ -74,9 +74,7 @@ def check_entries(table: tree.Table, facts: Facts, evaluator: Evaluator) -> None
             )
             if values in seen and "None" not in values:
                 shown = ", ".join(values)
-                raise SourceError(
-                    entry.position, f"expected different keys of the entries, got ({shown}) twice"
-                )
+                raise SourceError(entry, f"expected different keys of the entries, got ({shown}) twice")
             seen.add(values)
 
 
@@ -84,11 +82,11 @@ def check_set(kind: str, key: tree.Expression, found: types.Type, evaluator: Eva
     """Check one set of an entry against the kind of its match."""
     if kind == "optional" and isinstance(key, tree.Mask | tree.Range):
         what = "a mask" if isinstance(key, tree.Mask) else "a range"
-        raise SourceError(key.position, f"expected one value for a match of kind optional, got {what}")
+        raise SourceError(key, f"expected one value for a match of kind optional, got {what}")
     if kind == "range" and isinstance(key, tree.Mask):
-        raise SourceError(key.position, "expected a value or a range for a match of kind range, got a mask")
+        raise SourceError(key, "expected a value or a range for a match of kind range, got a mask")
     if kind in ("lpm", "ternary") and isinstance(key, tree.Range):
-        raise SourceError(key.position, f"expected a value or a mask for a match of kind {kind}, got a range")
+        raise SourceError(key, f"expected a value or a mask for a match of kind {kind}, got a range")
     bits = types.representation(found)
     if kind == "lpm" and isinstance(key, tree.Mask) and isinstance(bits, types.Bits):
         mask = evaluator.value(key.mask)
@@ -98,7 +96,7 @@ def check_set(kind: str, key: tree.Expression, found: types.Type, evaluator: Eva
                 text = (
                     f"expected a mask of ones followed by zeros in {bits.width} bits for a match of kind lpm"
                 )
-                raise SourceError(key.position, f"{text}, got {mask:#x}")
+                raise SourceError(key, f"{text}, got {mask:#x}")
 
 
 def can_end(parser: tree.Parser) -> bool:
@@ -124,22 +122,18 @@ def check_properties(table: tree.Table, evaluator: Evaluator) -> None:
     """Check the properties that give entries their priorities (specification, §14.2.1.4)."""
     largest = table.properties.get("largest_priority_wins")
     if largest is not None and not isinstance(largest.value, tree.Boolean):
-        raise SourceError(largest.position, "expected true or false as `largest_priority_wins`")
+        raise SourceError(largest, "expected true or false as `largest_priority_wins`")
     if (delta := table.properties.get("priority_delta")) is not None:
         value = evaluator.value(delta.value)
         if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            raise SourceError(delta.position, f"expected a constant above 0 as `priority_delta`, got {value}")
+            raise SourceError(delta, f"expected a constant above 0 as `priority_delta`, got {value}")
     has_priorities = any(entry.priority is not None for entry in table.entries)
     needs_priorities = any(element.kind in ("ternary", "range", "optional") for element in table.key)
     if has_priorities and not needs_priorities:
         kinds = ", ".join(element.kind for element in table.key)
-        raise SourceError(
-            table.key[0].position, f"expected entries without priorities, as the key has only {kinds}"
-        )
+        raise SourceError(table.key[0], f"expected entries without priorities, as the key has only {kinds}")
     if has_priorities and table.entries[0].priority is None:
-        raise SourceError(
-            table.entries[0].position, "expected a priority of the first entry, as others have one"
-        )
+        raise SourceError(table.entries[0], "expected a priority of the first entry, as others have one")
 
 
 def check_no_action(table: tree.Table, found: object) -> None:
@@ -148,7 +142,7 @@ def check_no_action(table: tree.Table, found: object) -> None:
         return
     if found is None:
         text = f"expected a `default_action` of the table `{table.name}`, or `NoAction` of core.p4"
-        raise SourceError(table.position, f"{text}, which is not included")
+        raise SourceError(table, f"{text}, which is not included")
     if not isinstance(found, tree.Action) or found.parameters:
         position = found.position if isinstance(found, tree.Node) else table.position
         raise SourceError(

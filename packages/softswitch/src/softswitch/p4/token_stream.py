@@ -162,7 +162,7 @@ class TokenStream:
     def enter(self) -> None:
         self.nesting += 1
         if self.nesting > MAX_NESTING:
-            raise SourceError(self.position, f"expected at most {MAX_NESTING} nested parts of a program")
+            raise SourceError(self, f"expected at most {MAX_NESTING} nested parts of a program")
 
     def leave(self) -> None:
         self.nesting -= 1
@@ -175,7 +175,7 @@ class TokenStream:
             position = self.advance().position
             name = self.advance()
             if name.kind is not TokenKind.NAME:
-                raise SourceError(name.position, f"expected the name of an annotation, got {describe(name)}")
+                raise SourceError(name, f"expected the name of an annotation, got {describe(name)}")
             tokens: list[Token] = []
             is_structured = self.at("[")
             if name.text == "pragma":
@@ -196,9 +196,7 @@ class TokenStream:
         while True:
             token = self.advance()
             if token.kind is TokenKind.END:
-                raise SourceError(
-                    opening.position, f"expected a bracket that closes `{opening.text}`, there is none"
-                )
+                raise SourceError(opening, f"expected a bracket that closes `{opening.text}`, there is none")
             if token.kind is not TokenKind.STRING:
                 depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
             if depth == 0:

@@ -9,10 +9,7 @@ from itertools import islice
 from softswitch.limits import MAX_VALUE_BITS
 from softswitch.p4 import compile_time, tree, types
 from softswitch.p4.constants import Evaluator
-from softswitch.p4.declaration_rules import (
-    check_field_count,
-    check_type_arguments,
-)
+from softswitch.p4.declaration_rules import check_field_count, check_type_arguments
 from softswitch.p4.diagnostics import MAX_SHOWN_ERRORS, SourceError, SourceFiles
 from softswitch.p4.scopes import Entity, Facts, NameScope
 
@@ -62,7 +59,7 @@ class TypeResolver:
         if found := scope.find(name, is_global):
             return found
         hint = f"; is `{similar}` meant?" if (similar := self._similar(name, scope)) else ""
-        raise SourceError(node.position, f"expected a declared name, got `{name}`{hint}")
+        raise SourceError(node, f"expected a declared name, got `{name}`{hint}")
 
     def _similar(self, name: str, scope: NameScope) -> str:
         """Return a name that may have been meant; only errors that are shown have one."""
@@ -79,9 +76,7 @@ class TypeResolver:
         match node:
             case tree.BaseType(name=name):
                 if name == "error" and not self.facts.errors and not self.facts.globals.find("error"):
-                    raise SourceError(
-                        node.position, "expected a declaration of `error`; is core.p4 included?"
-                    )
+                    raise SourceError(node, "expected a declaration of `error`; is core.p4 included?")
                 return _SIMPLE[name]
             case tree.SizedType(name=name, width=width):
                 bits = self._width(width, scope, 1 if name == "int" else 0)
@@ -95,29 +90,25 @@ class TypeResolver:
                     return self._limited(types.Tuple(resolved), node)
                 if base.name == "list" and not base.is_global:
                     if len(resolved) != 1:
-                        raise SourceError(
-                            node.position, f"expected one type argument of list, got {len(resolved)}"
-                        )
+                        raise SourceError(node, f"expected one type argument of list, got {len(resolved)}")
                     return self._limited(types.List(resolved[0]), node)
                 return self._limited(self._named(base, scope, resolved), node)
             case tree.StackType(element=element, size=size):
                 element_type = self.resolve(element, scope)
                 if isinstance(element_type, types.Object) or element_type in (types.VOID, types.STRING):
-                    raise SourceError(element.position, f"expected headers in a stack, got {element_type}")
+                    raise SourceError(element, f"expected headers in a stack, got {element_type}")
                 self._check_expression(size, scope)
                 count = self.evaluator.integer(size)
                 if not 0 <= count <= MAX_STACK_SIZE:
                     raise SourceError(
-                        size.position, f"expected a size from 0 to {MAX_STACK_SIZE} of the stack, got {count}"
+                        size, f"expected a size from 0 to {MAX_STACK_SIZE} of the stack, got {count}"
                     )
                 return self._limited(types.Stack(element_type, count), node)
 
     def _limited(self, given: types.Type, node: tree.TypeNode) -> types.Type:
         """Return a type; raise `SourceError` if it has too many parts, or its values too many fields."""
         if (parts := types.count_parts(given)) > MAX_TYPE_PARTS:
-            raise SourceError(
-                node.position, f"expected a type of at most {MAX_TYPE_PARTS} parts, got {parts}"
-            )
+            raise SourceError(node, f"expected a type of at most {MAX_TYPE_PARTS} parts, got {parts}")
         check_field_count(given, node, self.facts)
         return given
 
@@ -126,8 +117,7 @@ class TypeResolver:
         width = self.evaluator.integer(expression)
         if not min_width <= width <= MAX_VALUE_BITS:
             raise SourceError(
-                expression.position,
-                f"expected a width from {min_width} to {MAX_VALUE_BITS} bits, got {width}",
+                expression, f"expected a width from {min_width} to {MAX_VALUE_BITS} bits, got {width}"
             )
         return width
 
@@ -138,7 +128,7 @@ class TypeResolver:
         self.facts.references[node] = found
         resolved = self._type_of_declaration(found, node, arguments)
         if resolved is None:
-            raise SourceError(node.position, f"expected a type, got `{node.name}`")
+            raise SourceError(node, f"expected a type, got `{node.name}`")
         return resolved
 
     def _type_of_declaration(
@@ -151,7 +141,7 @@ class TypeResolver:
                     arguments = (types.UNKNOWN,) * expected if not isinstance(found, tree.Struct) else ()
                 if len(arguments) != expected:
                     text = f"expected {expected} type arguments of `{found.name}`, got {len(arguments)}"
-                    raise SourceError(node.position, text)
+                    raise SourceError(node, text)
                 made: types.Struct | types.Object
                 if isinstance(found, tree.Struct):
                     made = types.Struct(found, arguments)
@@ -160,7 +150,7 @@ class TypeResolver:
                 check_type_arguments(made, node, self.facts)
                 return made
         if arguments:
-            raise SourceError(node.position, f"expected a generic type, got `{found.name}`")
+            raise SourceError(node, f"expected a generic type, got `{found.name}`")
         match found:
             case tree.Enum(underlying=underlying):
                 bits = self.resolve(underlying, self.facts.globals) if underlying else None

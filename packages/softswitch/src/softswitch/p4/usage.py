@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from softswitch.p4 import tree, types
 from softswitch.p4.diagnostics import SourceFiles
-from softswitch.p4.placement import parts
 from softswitch.p4.scopes import Facts
+from softswitch.p4.tree_walk import parts, walk
 
 _Names = set[tree.Declaration]
 
@@ -53,12 +53,7 @@ def _check_body(
 
 
 def _variables(nodes: Iterable[tree.Node]) -> Iterator[tree.Variable]:
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, tree.Variable):
-            yield node
-        stack.extend(parts(node))
+    return (node for node in walk(nodes) if isinstance(node, tree.Variable))
 
 
 class _Reads:
