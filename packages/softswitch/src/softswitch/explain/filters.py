@@ -9,6 +9,7 @@ from typing import NamedTuple
 from softswitch import ir
 from softswitch.errors import SwitchError
 from softswitch.explain import events as ev
+from softswitch.ir.names import source_field_name, source_name
 
 MAX_LISTED_VALUES = 12
 
@@ -55,7 +56,8 @@ PROPERTIES: dict[str, _Property] = {
     "extern": _Property(_extern_names, lambda program: _declared_externs(program)),
     "header": _Property(_header_names, lambda program: (h.name for h in program.headers)),
     "field": _Property(
-        _field_names, lambda program: (f"{h.name}.{f.name}" for h in program.headers for f in h.fields)
+        _field_names,
+        lambda program: (source_field_name(h.name, f.name) for h in program.headers for f in h.fields),
     ),
     "port": _Property(_port_numbers, None),
     "packet": _Property(lambda event: [str(event.context.packet)], None),
@@ -90,7 +92,7 @@ class Filter(NamedTuple):
         allowed_values = PROPERTIES[self.name].allowed_values
         if allowed_values is None:
             return
-        names = list(dict.fromkeys(allowed_values(program)))
+        names = list(dict.fromkeys(filter(None, map(source_name, allowed_values(program)))))
         for pattern in self.patterns:
             if not any(_matches(name, pattern) for name in names):
                 suffix = f", … ({len(names)} in all)" if len(names) > MAX_LISTED_VALUES else ""

@@ -147,7 +147,7 @@ def _extern_line(event: ev.Event) -> Text | None:
             cell = name if index is None else f"{name}[{index}]"
             return Text(f"meter {cell}: {colour or 'there is no such cell'}", colour="blue")
         case ev.HashEvent(_, name, algorithm, data, value):
-            return Text(f"hash {name}: {algorithm}({data}) = {value}", colour="blue")
+            return Text(f"hash {name or 'of a call'}: {algorithm}({data}) = {value}", colour="blue")
         case ev.ChecksumEvent(_, op, name, value, expected, is_right):
             if is_right:
                 return Text(f"checksum {name} {value}: {'right' if op == 'verify' else 'stored'}")

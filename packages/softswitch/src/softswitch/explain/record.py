@@ -13,6 +13,7 @@ from softswitch.explain import events as ev
 from softswitch.explain.shadow import Shadow
 from softswitch.interpreter.observer import Observer, Origin
 from softswitch.interpreter.packet import Packet
+from softswitch.ir.names import source_field_name, source_name
 from softswitch.pipeline import DigestMessage, EntryKey, Notice, UseGroup, UseMember
 from softswitch.runtime.keys import format_match
 from softswitch.v1model import Colour, CoreError
@@ -35,14 +36,16 @@ class _PacketTrace:
     shadow: Shadow
     part: str = SWITCH
     state: str = ""
+    has_key: bool = False
+    """Whether the state selects the next one by a key."""
     table: ir.Table | None = None
     action: ir.Action | None = None
 
     def context(self, source: str | None = None) -> ev.Context:
-        table = "" if self.table is None else self.table.name
+        table = "" if self.table is None else source_name(self.table.name)
         if source is None:
             source = "" if self.table is None else self.table.location
-        action = "" if self.action is None else self.action.name
+        action = "" if self.action is None else source_name(self.action.name)
         return ev.Context(self.family.packet, self.copy, self.part, self.state, table, action, source)
 
     def leave_table(self) -> None:
@@ -58,7 +61,6 @@ class Recorder(Observer[Packet]):
     def __init__(self, program: ir.Program, frame_numbers: Iterator[int] | None = None) -> None:
         self._program = program
         self._errors = {code: name for name, code in program.errors.items()}
-        self._states_without_key = {state.name for state in program.parser if not state.key}
         self._events: list[ev.Event] = []
         self._pending: list[tuple[type[ev.Event], tuple[Any, ...]]] = []  # fields of any kind
         """Class and fields of events whose context, the statement or table, is not known yet."""
@@ -94,7 +96,7 @@ class Recorder(Observer[Packet]):
 
     def _field_name(self, ref: ir.FieldRef) -> str:
         header = self._program.headers[ref.header]
-        return f"{header.name}.{header.fields[ref.field].name}"
+        return source_field_name(header.name, header.fields[ref.field].name)
 
     # -- packets
 
@@ -136,7 +138,7 @@ class Recorder(Observer[Packet]):
     def deparsed(self, packet: Packet, frame: bytes) -> None:
         trace = self._trace(packet)
         headers = [header for header in self._program.deparser if packet.valid[header]]
-        names = tuple(self._program.headers[header].name for header in headers)
+        names = tuple(source_name(self._program.headers[header].name) for header in headers)
         payload = len(packet.frame) - packet.position
         self._emit(ev.DeparseEvent(trace.context(), names, payload, frame.hex()))
 
@@ -148,19 +150,25 @@ class Recorder(Observer[Packet]):
     # -- the parser
 
     def reached(self, packet: Packet, state: int) -> None:
-        trace = self._emit_switch_changes(packet)
-        trace.move_to(PARSER, self._program.parser[state].name)
-        self._emit(ev.StateEvent(trace.context()))
+        trace, reached = self._emit_switch_changes(packet), self._program.parser[state]
+        if not self._continues(trace.state, reached.name):
+            trace.move_to(PARSER, source_name(reached.name))
+            self._emit(ev.StateEvent(trace.context()))
+        trace.has_key = bool(reached.key)
+
+    def _continues(self, state: str, name: str) -> bool:
+        """Return whether a state is a part of the one that runs, which the compiler has divided."""
+        return name != state == source_name(name)
 
     def extracted(self, packet: Packet, header: int, start: int) -> None:
         trace, declared = self._trace(packet), self._program.headers[header]
         refs = [ir.FieldRef(header, index) for index in range(len(declared.fields))]
         values = tuple(
-            ev.Value(field_type.name, hex(packet.bits(ref)))
+            ev.Value(source_name(field_type.name), hex(packet.bits(ref)))
             for field_type, ref in zip(declared.fields, refs, strict=True)
         )
         context, length = trace.context(), packet.position - start
-        self._emit(ev.ExtractEvent(context, declared.name, start, length, values))
+        self._emit(ev.ExtractEvent(context, source_name(declared.name), start, length, values))
         trace.shadow.update_extracted(packet, header)  # so that no assignments are reported for it
         self._emit_step(packet)
 
@@ -169,10 +177,11 @@ class Recorder(Observer[Packet]):
 
     def selected(self, packet: Packet, key: int, state: int | None) -> None:
         name = None if state is None else self._program.parser[state].name
-        context = self._trace(packet).context()
-        self._emit(
-            ev.SelectEvent(context, None if context.state in self._states_without_key else hex(key), name)
-        )
+        trace = self._trace(packet)
+        if name is not None and self._continues(trace.state, name):
+            return
+        key_text = hex(key) if trace.has_key else None
+        self._emit(ev.SelectEvent(trace.context(), key_text, None if name is None else source_name(name)))
 
     def parsed(self, packet: Packet, error: int) -> None:
         trace, name = self._trace(packet), self._errors.get(error, str(error))
@@ -186,7 +195,8 @@ class Recorder(Observer[Packet]):
     def tested(self, packet: Packet, node: ir.Conditional, value: int) -> None:
         trace = self._emit_switch_changes(packet)
         trace.leave_table()
-        self._emit(ev.ConditionEvent(trace.context(node.location), node.text, bool(value)))
+        if node.text or source_name(node.name):  # else a condition that the compiler has made
+            self._emit(ev.ConditionEvent(trace.context(node.location), node.text, bool(value)))
 
     def looked_up(
         self, packet: Packet, table: ir.Table, key: tuple[int, ...], entry: EntryKey | None
@@ -216,7 +226,8 @@ class Recorder(Observer[Packet]):
             group=self._chosen_use.group if isinstance(self._chosen_use, UseGroup) else None,
             data=data,
         )
-        self._emit(event)
+        if source_name(table.name):
+            self._emit(event)
         self._emit_step(packet)
 
     # -- statements
@@ -255,7 +266,7 @@ class Recorder(Observer[Packet]):
         self._pending.append((ev.MeterEvent, (name, index, colour_name)))
 
     def calculated(self, packet: Packet, calculation: ir.Calculation, data: bytes, value: int) -> None:
-        values = (calculation.name, calculation.algorithm, data.hex(), hex(value))
+        values = (source_name(calculation.name), calculation.algorithm, data.hex(), hex(value))
         self._pending.append((ev.HashEvent, values))
 
     def drew(self, packet: Packet, low: int, high: int, value: int | None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from softswitch import ir
 from softswitch.explain.events import AssignEvent, Context, CursorEvent, Event, ValidityEvent
 from softswitch.interpreter.packet import Packet
+from softswitch.ir.names import source_field_name, source_name
 
 
 class Shadow:
@@ -49,13 +50,15 @@ class Shadow:
             before, after = self.cursors[stack.cursor], packet.cursors[stack.cursor]
             if before != after:
                 self.cursors[stack.cursor] = after
-                yield CursorEvent(context, stack.name, before, after)
+                if name := source_name(stack.name):
+                    yield CursorEvent(context, name, before, after)
 
     def _validity_changes(self, packet: Packet, context: Context) -> Iterator[Event]:
         for header, declared in enumerate(self._program.headers):
             if self.valid[header] != packet.valid[header]:
                 self.valid[header] = packet.valid[header]
-                yield ValidityEvent(context, declared.name, packet.valid[header])
+                if name := source_name(declared.name):
+                    yield ValidityEvent(context, name, packet.valid[header])
 
     def _field_changes(self, packet: Packet, context: Context) -> Iterator[Event]:
         for header, declared in enumerate(self._program.headers):
@@ -76,7 +79,6 @@ class Shadow:
             reported[index] = after
             old_width, new_width = varbit_widths if field.varbit else (field.width, field.width)
             old_bits, new_bits = before & ((1 << old_width) - 1), after & ((1 << new_width) - 1)
-            if old_bits != new_bits or old_width != new_width:
-                yield AssignEvent(
-                    context, f"{declared.name}.{field.name}", new_width, hex(old_bits), hex(new_bits)
-                )
+            name = source_field_name(declared.name, field.name)
+            if name and (old_bits != new_bits or old_width != new_width):
+                yield AssignEvent(context, name, new_width, hex(old_bits), hex(new_bits))

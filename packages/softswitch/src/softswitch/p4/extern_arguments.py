@@ -49,7 +49,7 @@ def lower_output(
         if isinstance(operand, Scalar) and isinstance(operand.expression, ir.FieldRef | ir.ElementField):
             emit(operand.expression)
             return
-    storage = frame.storage.scalar(wanted, "tmp", node)
+    storage = frame.storage.scalar(wanted, "$tmp", node)
     emit(storage)
     if expression is not None:
         assign_to(expression, Scalar(storage, wanted), frame)

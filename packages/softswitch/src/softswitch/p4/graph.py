@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from softswitch import ir
 from softswitch.ir.graph import successors
+from softswitch.ir.names import unique_name
 from softswitch.p4.diagnostics import Position, SourceError
 from softswitch.p4.flow import EXIT, Apply, Branch, Item, Label, Leave, Loop, Part, Step, Unit
 from softswitch.p4.linear import action_body
@@ -77,13 +78,6 @@ class GraphBuilder:
                 raise SourceError(item, "expected a loop whose repetitions are known when compiling")
         raise SourceError(item, "expected no parser in a control")
 
-    def _unique(self, name: str) -> str:
-        candidate, number = name, 0
-        while candidate in self._names:
-            candidate, number = f"{name}_{number}", number + 1
-        self._names.add(candidate)
-        return candidate
-
     def _place(self, position: Position) -> str:
         file = position.file.rpartition("/")[2].rpartition(".")[0] or "line"
         return "".join(c if c.isalnum() else "_" for c in file) + str(position.line)
@@ -99,8 +93,8 @@ class GraphBuilder:
             return self._blocks[key]
         place = self._place(position)
         index = len(self._actions)
-        name = self._unique(f"tbl_{place}")
-        self._actions.append(ir.Action(name.removeprefix("tbl_"), (), body, locations, ()))
+        name = unique_name(f"$tbl_{place}", self._names)
+        self._actions.append(ir.Action(f"${name.removeprefix('$tbl_')}", (), body, locations, ()))
         self._nodes[name] = ir.Table(
             name=name, key=(), actions=(index,), default=ir.Invocation(index, ()), default_is_const=True,
             const_entries=(), size=1024, has_counter=False, next_nodes={index: following}, next_on_hit=None,
@@ -115,7 +109,7 @@ class GraphBuilder:
         otherwise = self._sequence(item.otherwise, following)
         if then == otherwise:
             return then
-        name = self._unique(f"node_{self._place(item.position)}")
+        name = unique_name(f"$node_{self._place(item.position)}", self._names)
         location = item.position.place
         self._nodes[name] = ir.Conditional(name, item.condition, then, otherwise, location, item.text)
         return name
@@ -177,7 +171,7 @@ class GraphBuilder:
         def choose(here: str | None, other_node: str | None) -> str | None:
             if here == other_node:
                 return here
-            name = self._unique(f"node_{self._place(item.position)}")
+            name = unique_name(f"$node_{self._place(item.position)}", self._names)
             condition = ir.Binary(ir.Op.EQ, field, ir.Constant(number))
             location = item.position.place
             self._nodes[name] = ir.Conditional(name, condition, here, other_node, location)

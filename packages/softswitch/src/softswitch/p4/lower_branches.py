@@ -113,9 +113,14 @@ def _hit_of(condition: tree.Expression, frame: Frame) -> tuple[tree.Call, bool] 
 
 
 def text_of(expression: tree.Expression, frame: Frame) -> str:
-    """Return the rest of the source line at an expression, as p4c quotes it."""
+    """Return the source of an expression, as far as its line has it."""
     lines = frame.state.sources.lines.get(expression.position.file, [])
     if not 1 <= expression.position.line <= len(lines):
         return ""
-    text = lines[expression.position.line - 1][expression.position.column - 1 :]
-    return text.strip().rstrip("{").rstrip()
+    text = lines[expression.position.line - 1][expression.position.column - 1 :].strip()
+    open_count = 0
+    for i, character in enumerate(text):
+        open_count += {"(": 1, ")": -1}.get(character, 0)
+        if open_count < 0:
+            return text[:i]
+    return text.rstrip("{").rstrip()

@@ -115,7 +115,7 @@ def _function(
         inner.items = frame.items
         return lower(statements[0].value, inner, returned)
     if returned != types.VOID:
-        inner.result = frame.storage.make(returned, f"{declaration.name}.result", declaration)
+        inner.result = frame.storage.make(returned, "$result", declaration)
     frame.items.append(part)
     lower_block(declaration.body, inner)
     _drop_last_leave(part)

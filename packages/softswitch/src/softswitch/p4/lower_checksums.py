@@ -58,6 +58,6 @@ def _checksum(call: tree.Call, condition: ir.Expression, frame: Frame) -> ir.Che
     if not isinstance(operand, Scalar) or not isinstance(operand.expression, ir.FieldRef):
         raise SourceError(expression, "expected a field as the checksum")
     has_payload = target.name.endswith("payload")
-    name = f"calc_{len(frame.state.calculations)}"
+    name = f"$calc_{len(frame.state.calculations)}"
     index = frame.state.add_calculation(name, algorithm, inputs, call, has_payload)
     return ir.Checksum(operand.expression, index, holds)

@@ -128,7 +128,7 @@ def _member(expression: tree.Member, frame: Frame, found: types.Type) -> Operand
 def lower_hit(expression: tree.Member, frame: Frame) -> Operand:
     assert isinstance(expression.base, tree.Call)
     applied = frame.nested.table(expression.base, frame)
-    result = frame.storage.scalar(types.BOOL, "tmp", expression)
+    result = frame.storage.scalar(types.BOOL, "$tmp", expression)
     for branch in ("hit", "miss"):
         value = ir.Constant(int(branch == expression.name))
         frame.within(applied.branches.setdefault(branch, [])).emit(
@@ -265,7 +265,7 @@ def _logical(expression: tree.Binary, frame: Frame) -> ir.Expression:
         return lower_scalar(expression.right, frame) if bool(left.value) == is_and else left
     if not has_effects(expression.right, frame):
         return arithmetic.logical(expression.operator, left, lower_scalar(expression.right, frame))
-    result = frame.storage.scalar(types.BOOL, "tmp", expression)
+    result = frame.storage.scalar(types.BOOL, "$tmp", expression)
     frame.emit(ir.Assign(result, left), expression.position)
     branch = Branch(result, expression.position, "")
     frame.items.append(branch)
@@ -301,7 +301,7 @@ def _ternary(expression: tree.Ternary, frame: Frame, wanted: types.Type) -> Oper
         if isinstance(left, Scalar) and isinstance(right, Scalar) and not isinstance(wanted, types.Varbit):
             given = left.type if left.type != types.INT else right.type
             return Scalar(ir.Ternary(condition, left.expression, right.expression), given)
-    result = frame.storage.make(wanted, "tmp", expression)
+    result = frame.storage.make(wanted, "$tmp", expression)
     branch = Branch(condition, expression.position, "")
     frame.items.append(branch)
     for each, items in zip(branches, (branch.then, branch.otherwise), strict=True):

@@ -103,7 +103,7 @@ def _hash(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     base = lower_number(target, "base", frame)
     inputs = lower_data(target, "data", frame, call)
     size = lower_number(target, "max", frame)
-    index = frame.state.add_calculation(f"calc_{len(frame.state.calculations)}", algorithm, inputs, call)
+    index = frame.state.add_calculation(f"$calc_{len(frame.state.calculations)}", algorithm, inputs, call)
     lower_output(
         target,
         "result",

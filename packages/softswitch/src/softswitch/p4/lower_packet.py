@@ -53,7 +53,7 @@ def _extracted(
     if expression is None:
         [variable] = target.substitution
         given = types.substitute(target.substitution[variable], frame.substitution)
-        operand: Operand = frame.storage.make(given, "skipped", call)
+        operand: Operand = frame.storage.make(given, "_", call)
     else:
         operand = lower(expression, frame)
     match operand:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softswitch import ir
+from softswitch.ir.names import unique_name
 from softswitch.p4 import tree, types
 from softswitch.p4.diagnostics import NOWHERE, SourceError
 from softswitch.p4.flow import Apply, Branch, Item, Label, Leave, Loop, ParserCall, Part, Step
@@ -26,6 +27,7 @@ class StatesBuilder:
         self._storage = storage
         self._states: list[ir.ParserState | None] = []
         self._names: list[str] = []
+        self._taken: set[str] = set()
         self._labels: dict[Label, int | None] = {}
 
     def add(self, found: CallableObject, frame: Frame, accept: int | None = None, prefix: str = "") -> int:
@@ -51,10 +53,7 @@ class StatesBuilder:
     def _reserve(self, name: str) -> int:
         if len(self._states) >= MAX_STATES:
             raise SourceError(NOWHERE, f"expected at most {MAX_STATES} states of the parser, at {name}")
-        candidate, number = name, 0
-        while candidate in self._names:
-            candidate, number = f"{name}_{number}", number + 1
-        self._names.append(candidate)
+        self._names.append(unique_name(name, self._taken))
         self._states.append(None)
         return len(self._states) - 1
 
@@ -104,6 +103,6 @@ class StatesBuilder:
         for items in (item.then, item.otherwise):
             operations, ending = self._split(items, name, after)
             targets.append(self._following(operations, ending, name))
-        flag = self._storage.scalar(types.BOOL, "tmp", tree.Node(item.position))
+        flag = self._storage.scalar(types.BOOL, "$tmp", tree.Node(item.position))
         cases = (ir.Case(1, ALL_BITS, targets[0]), ir.Case(0, 0, targets[1]))
         return [ir.Assign(flag, item.condition)], Ending((flag,), cases)

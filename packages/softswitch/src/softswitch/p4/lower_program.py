@@ -169,7 +169,7 @@ def _control(
     names.update(state.tables)
     builder = GraphBuilder(
         name, state.tables, state.actions, state.add_message, names,
-        make_field=lambda: state.storage.scalar(types.Bits(8), "place", found.declaration),
+        make_field=lambda: state.storage.scalar(types.Bits(8), "$place", found.declaration),
     )  # fmt: skip
     return builder.build([part], after)
 
@@ -217,7 +217,7 @@ def pad_metadata(layouts: list[HeaderLayout]) -> None:
     for layout in layouts:
         bits = sum(each.width for each in layout.fields if not each.varbit)
         if layout.metadata and bits % 8:
-            layout.fields.append(ir.FieldType("_padding", 8 - bits % 8))
+            layout.fields.append(ir.FieldType("$padding", 8 - bits % 8))
 
 
 def field_index(layouts: list[HeaderLayout]) -> dict[tuple[str, str], ir.FieldRef]:

@@ -76,7 +76,7 @@ def _stored_key(element: tree.KeyElement, operand: Scalar, frame: Frame) -> ir.F
     key = (frame.owner, element)
     if key not in frame.state.key_storage:
         given = types.Bits(32) if operand.type == types.INT else operand.type
-        frame.state.key_storage[key] = frame.storage.scalar(given, "key", element)
+        frame.state.key_storage[key] = frame.storage.scalar(given, "$key", element)
     field_ref = frame.state.key_storage[key]
     frame.emit(ir.Assign(field_ref, operand.expression), element.position)
     return field_ref
@@ -161,7 +161,7 @@ def _meter(table: tree.Table, frame: Frame) -> tuple[ExternObject, ir.DirectMete
     )
     if not isinstance(types.representation(given), types.Bits):
         given = types.Bits(32)
-    colour = frame.storage.scalar(given, f"{found.path}.colour", table)
+    colour = frame.storage.scalar(given, "$colour", table)
     counts_bytes = isinstance(kind, MemberValue) and kind.name == "bytes"
     return found, ir.DirectMeter(counts_bytes=counts_bytes, target=colour)
 

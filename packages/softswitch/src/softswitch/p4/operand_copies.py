@@ -12,7 +12,7 @@ from softswitch.p4.operands import Operand, Scalar
 
 def saved(operand: Scalar, frame: Frame, node: tree.Node) -> ir.FieldRef:
     """Return a new field that holds the value."""
-    field = frame.storage.scalar(operand.type, "tmp", node)
+    field = frame.storage.scalar(operand.type, "$tmp", node)
     frame.emit(ir.Assign(field, operand.expression), node.position)
     return field
 
@@ -23,7 +23,7 @@ def stable_copy(operand: Operand, frame: Frame, node: tree.Node) -> Operand:
         return operand if operand.is_constant else Scalar(saved(operand, frame, node), operand.type)
     if isinstance(operand, operands.Text):
         return operand
-    copy = frame.storage.make(operand.type, "tmp", node)
+    copy = frame.storage.make(operand.type, "$tmp", node)
     assign(copy, operand, frame, node)
     return copy
 

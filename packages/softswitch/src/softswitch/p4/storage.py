@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from softswitch import ir
+from softswitch.ir.names import SCALARS, unique_name
 from softswitch.p4 import operands, tree, types
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.scopes import Facts
 from softswitch.p4.unify import fields_of
 
-SCALARS = "scalars"
 STANDARD_METADATA_TYPE = "standard_metadata_t"
 MAX_FIELDS = 1 << 16
 
@@ -46,14 +46,7 @@ class VariableStorage:
 
     def unique(self, name: str) -> str:
         """Return a name for a header that no other has."""
-        return self._unique_in(name, self._names)
-
-    def _unique_in(self, name: str, names: set[str]) -> str:
-        candidate, number = name, 0
-        while candidate in names:
-            candidate, number = f"{name}_{number}", number + 1
-        names.add(candidate)
-        return candidate
+        return unique_name(name, self._names)
 
     # -- making storage
 
@@ -75,7 +68,7 @@ class VariableStorage:
                 }
                 return operands.Struct(made, given)
             case types.Tuple(elements):
-                made = {f"f{i}": self.make(each, f"{name}.f{i}", node) for i, each in enumerate(elements)}
+                made = {f"f{i}": self.make(each, f"{name}[{i}]", node) for i, each in enumerate(elements)}
                 return operands.Struct(made, given)
             case types.Stack():
                 return self._stack(base, name, node)
@@ -85,17 +78,16 @@ class VariableStorage:
         """Return a new field of metadata for a scalar."""
         field_type = self.field_type(given, name, node)
         if field_type.varbit:
-            return ir.FieldRef(
-                self._add(HeaderLayout(self.unique(name), name, [field_type], metadata=True)), 0
-            )
+            value = ir.FieldType("$value", field_type.width, varbit=True)
+            return ir.FieldRef(self._add(HeaderLayout(self.unique(name), name, [value], metadata=True)), 0)
         if self._scalars is None:
-            self._scalars = self._add(HeaderLayout(self.unique(SCALARS), "scalars_0", metadata=True))
+            self._scalars = self._add(HeaderLayout(SCALARS, SCALARS, metadata=True))
         return self.add_field(self._scalars, field_type)
 
     def add_field(self, header: int, field_type: ir.FieldType) -> ir.FieldRef:
         layout = self.layouts[header]
         names = self._field_names.setdefault(header, set())
-        unique = self._unique_in(field_type.name, names)
+        unique = unique_name(field_type.name, names)
         layout.fields.append(
             ir.FieldType(unique, field_type.width, signed=field_type.signed, varbit=field_type.varbit)
         )
@@ -164,7 +156,7 @@ class VariableStorage:
             for key, each in fields_of(given, self._facts).items()
         }
         self.unions.append(tuple(index for m in members.values() if isinstance(index := m.reference, int)))
-        self.union_names.append((self._unique_in(name, self._group_names), str(given)))
+        self.union_names.append((unique_name(name, self._group_names), str(given)))
         self.union_members.append(tuple(members))
         return operands.Union(members, given, len(self.unions) - 1)
 
@@ -178,7 +170,7 @@ class VariableStorage:
         if not elements or isinstance(elements[0], operands.Struct | operands.Scalar):
             return operands.Stack(elements, (), given)
         cursor = len({each.cursor for each in self.stacks})
-        name = self._unique_in(name, self._group_names)
+        name = unique_name(name, self._group_names)
         if isinstance(elements[0], operands.Header):
             headers = tuple(e.reference for e in elements if isinstance(e, operands.Header))
             self.stacks.append(ir.Stack(name, tuple(h for h in headers if isinstance(h, int)), cursor))

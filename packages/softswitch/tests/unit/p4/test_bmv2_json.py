@@ -243,7 +243,7 @@ def test_messages_are_numbered_as_by_the_loader(tmp_path: Path) -> None:
 def test_a_signed_bit_is_not_its_own_truth_value(tmp_path: Path) -> None:
     """It is 0 or -1."""
     document = written_json(compile_small(tmp_path, ingress="if (meta.is_set) { hdr.first.kind = 1; }"))
-    [scalars] = [each for each in document["header_types"] if each["name"] == "scalars_0"]
+    [scalars] = [each for each in document["header_types"] if each["name"] == "$scalars"]
     for is_signed in (False, True):
         for field in scalars["fields"]:
             field[2] = is_signed and field[1] == 1

@@ -145,7 +145,7 @@ def test_direct_counters_and_meters_are_bound_to_their_table(tmp_path: Path) -> 
     assert bindings == {"I.all_hits": None, "I.hits": "I.t"}
     direct_meter = document["meter_arrays"][1]
     assert (direct_meter["name"], direct_meter["size"], direct_meter["type"]) == ("I.rate", 32, "bytes")
-    assert direct_meter["result_target"][0] == "scalars"
+    assert direct_meter["result_target"][0] == "$scalars"
 
 
 def test_checksums_are_written_with_conditions(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_lists_of_fields_have_ids(tmp_path: Path) -> None:
     assert {"clone_ingress_pkt_to_egress", "clone_egress_pkt_to_egress"} <= {
         p["op"] for p in primitives(document)
     }
-    kept = {"type": "field", "value": ["scalars", "meta.kept"]}
+    kept = {"type": "field", "value": ["$scalars", "meta.kept"]}
     assert sorted((each["id"], each["elements"]) for each in document["field_lists"]) == [
         (1, [kept]),
         (2, []),
