@@ -1,4 +1,4 @@
-"""What expressions and statements may change, and what they mention."""
+"""Find the variables that expressions and statements may change, or mention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowering of assignments."""
+"""Lowering of assignments, which evaluate the place before the value."""
 
 from __future__ import annotations
 

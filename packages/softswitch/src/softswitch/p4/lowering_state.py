@@ -1,4 +1,4 @@
-"""What the lowering of a program has made so far."""
+"""The parts of a program that lowering has made, which all bodies of the program add to."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_a_filter_lists_names_of_the_source(program: Program, name: str) -> None
     assert "$" not in str(caught.value)
 
 
-def test_what_follows_a_dollar_sign_is_no_part_of_a_name() -> None:
+def test_a_source_name_ends_before_a_dollar_sign() -> None:
     taken = {"x"}
     assert [unique_name("x", taken), unique_name("x", taken)] == ["x$1", "x$2"]
     assert [source_name(each) for each in ("x", "x$1", "$tmp$1")] == ["x", "x", ""]
