@@ -1,4 +1,8 @@
 // The preprocessor repeats code that exists once for each lane: REPEAT(X) is X(00, 0) X(01, 1) ... up to LANES.
+//
+// A `for` loop does the same for headers of a stack, hdr.keys[i]. P4 has no arrays of anything else: each lane's tables,
+// registers and counters are instances with names of their own (lookup_07, values_a_07), by which controllers address
+// them, and its slot is a variable (slot_07). Slots in a stack of headers would have to be made valid for each packet.
 #ifndef REPEAT_P4
 #define REPEAT_P4
 
