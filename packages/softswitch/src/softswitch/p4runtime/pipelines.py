@@ -77,7 +77,7 @@ class Pipelines(Generic[PL]):
             raise Refusal(StatusCode.FAILED_PRECONDITION, "no forwarding pipeline config is committed")
         return self.running
 
-    def load(self, config: p4r.ForwardingPipelineConfig) -> None:
+    def load(self, config: p4r.ForwardingPipelineConfig | LoadedConfig) -> None:
         """Save and commit a config, as VERIFY_AND_COMMIT does; raises `Refusal`."""
         self._save(config)
         self._commit()
@@ -195,7 +195,7 @@ class Pipelines(Generic[PL]):
                 raise
         return control
 
-    def _save(self, config: p4r.ForwardingPipelineConfig) -> None:
+    def _save(self, config: p4r.ForwardingPipelineConfig | LoadedConfig) -> None:
         with self._closing_replaced():
             self.saved = self._make_controlled(config)
 

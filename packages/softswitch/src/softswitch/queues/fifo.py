@@ -86,6 +86,13 @@ def allow_departures(queues: Queues, p: int) -> None:
 
 
 @compiled
+def occupy(queues: Queues, p: int, until: int) -> None:
+    """Let no packet depart before `until`, when the caller's link is free again."""
+    queues.ports[p].free_at = until
+    _schedule(queues, p)
+
+
+@compiled
 def clear(queues: Queues) -> None:
     for p in range(len(queues.ports)):
         for priority in range(queues.queues.shape[1]):

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from google.protobuf import text_format
 
 from softswitch import ir
-from softswitch.commands.shell import Shell
-from softswitch.errors import NESTED_TOO_DEEPLY, SwitchError
+from softswitch.commands.console import Console
+from softswitch.errors import SwitchError
 from softswitch.explain.tree import draw, make_tree
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.loaded_config import read_p4info
@@ -20,7 +19,6 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.pipeline import Notice
 from softswitch.program_files import read_program
-from softswitch.runtime.device import SwitchRuntime
 from softswitch.runtime.no_ports import NoPorts
 from softswitch.testing.coverage import Coverage, CoverageRecorder
 from softswitch.testing.mask import FrameLike, to_bytes
@@ -58,9 +56,7 @@ class Switch(AbstractContextManager["Switch"]):
         except SwitchError as error:
             self.close()
             raise SwitchError(f"{program}: {error}") from error
-        self._messages: list[str] = []
-        runtime = SwitchRuntime[Any](self._pipelines, self._ports, device_id=0)
-        self._shell = Shell(runtime, say=self._messages.append, runs_shell=False)
+        self._console = Console(self._pipelines, self._ports)
         self._now = 0
 
     def _make_pipeline(self, program: ir.Program) -> InterpretedPipeline:
@@ -81,25 +77,11 @@ class Switch(AbstractContextManager["Switch"]):
 
     def run(self, *commands: str) -> list[str]:
         """Run BMv2's commands, as `softswitch cli` takes them; return the lines of their output."""
-        self._messages.clear()
-        for command in commands:
-            try:
-                self._shell.run(command)
-            except SwitchError as error:
-                raise SwitchError(f"{command}: {error}") from error
-        return list(self._messages)
+        return self._console.run(*commands)
 
     def write(self, request: str) -> None:
         """Apply a P4Runtime `WriteRequest` in protobuf's text format; raise the first refusal."""
-        try:
-            message = text_format.Parse(request, p4r.WriteRequest())
-        except text_format.ParseError as error:
-            raise SwitchError(f"expected a WriteRequest in text format: {error}") from None
-        except RecursionError:
-            raise SwitchError(f"the WriteRequest cannot be parsed: {NESTED_TOO_DEEPLY}") from None
-        for refusal in self._pipelines.get_served().write(message):
-            if refusal is not None:
-                raise refusal
+        self._console.write(request)
 
     def process(self, port: int, frame: FrameLike, time: int | None = None) -> list[tuple[int, bytes]]:
         """Process a frame, by default 1 ms after the last one; return the output frames with their ports.

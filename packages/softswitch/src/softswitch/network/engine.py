@@ -1,0 +1,154 @@
+"""The arrays of a running network, and the calls of its compiled event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nativekit.reference import pinned_ref
+from softswitch.compiled import OUT_CAPACITY
+from softswitch.errors import SwitchError
+from softswitch.network import loop
+from softswitch.network.arrays import Sizes, extend, make_state, with_events, with_frames
+from softswitch.network.flow import Receipts, Schedule
+from softswitch.network.state import Flow, NetworkState, Receipt, Template
+
+_NS_PER_US = 1e3
+_NEVER = 1 << 62
+_WORD = 1 << 64
+_GOLDEN = 0x9E3779B97F4A7C15  # spreads the seeds of flows
+
+
+class DeferredFrame(NamedTuple):
+    """A frame or notice for Python (`state.Deferred`)."""
+
+    kind: int
+    target: int
+    data: bytes
+
+
+class Engine:
+    def __init__(self, sizes: Sizes, seed: int) -> None:
+        self._seed = seed
+        self._output_buffer = np.zeros(OUT_CAPACITY, np.uint8)
+        self._flow_count = self._template_count = self._octet_count = 0
+        self._use(make_state(sizes, seed % _WORD, self._output_buffer))
+
+    def _use(self, state: NetworkState) -> None:
+        self.state = state
+        self._reference = pinned_ref(state, loop.write_network)
+
+    @property
+    def now(self) -> int:
+        return int(self.state.header.now)
+
+    def next_event(self) -> int:
+        """Return the time of the next event, ns; `_NEVER` if there is none."""
+        return int(self.state.heap[0].time) if self.state.header.events else _NEVER
+
+    def run(self, until: int) -> bool:
+        """Handle the events up to a time, ns; return early with True if frames wait for `take_deferred`."""
+        while True:
+            reason = loop.run(self._reference, until)
+            if reason == loop.OUT_OF_ROOM:
+                self._use(with_frames(self.state, 2 * len(self.state.frames)))
+            elif reason == loop.LOG_FULL:
+                receipts = extend(self.state.receipts, 2 * len(self.state.receipts), Receipt)
+                self._use(self.state._replace(receipts=receipts))
+            else:
+                return bool(reason == loop.DEFERRED)
+
+    def advance(self, now: int) -> None:
+        """Set the time, up to which all events have been handled."""
+        self.state.header.now = now
+
+    def take_deferred(self) -> list[DeferredFrame]:
+        header, state = self.state.header, self.state
+        taken = []
+        for deferred in state.deferred[: header.deferred]:
+            f = int(deferred.frame)
+            data = state.octets[f, : int(state.frames[f].length)].tobytes()
+            taken.append(DeferredFrame(int(deferred.kind), int(deferred.target), data))
+            state.free[header.free] = f
+            header.free += 1
+        header.deferred = 0
+        return taken
+
+    # -- frames from Python
+
+    def transmit(self, interface: int, frame: bytes) -> None:
+        """Send a frame from the host at an interface."""
+        loop.transmit(self._reference, interface, self._new_frame(frame))
+
+    def inject(self, interface: int, frame: bytes) -> None:
+        """Have a frame arrive at an interface now."""
+        loop.inject(self._reference, interface, self._new_frame(frame))
+
+    def _new_frame(self, data: bytes) -> int:
+        self._check_length(data)
+        if self.state.header.free < loop.MARGIN:
+            self._use(with_frames(self.state, 2 * len(self.state.frames)))
+        state, header = self.state, self.state.header
+        header.free -= 1
+        f = int(state.free[header.free])
+        state.octets[f, : len(data)] = np.frombuffer(data, np.uint8)
+        frame = state.frames[f]
+        frame.length, frame.flow, frame.sent = len(data), -1, header.now
+        return f
+
+    def _check_length(self, frame: bytes) -> None:
+        longest = int(self.state.header.frame_stride)
+        if not 0 < len(frame) <= longest:
+            raise SwitchError(f"a frame of {len(frame)} bytes: expected 1 to {longest}: set max_frame_bytes")
+
+    # -- flows
+
+    def begin_flow(self, host: int, frames: Sequence[bytes], schedule: Schedule, is_logged: bool) -> int:
+        """Return the number of a flow, whose first frame is an event from now on."""
+        for frame in frames:
+            self._check_length(frame)
+        times = schedule.times_ns()
+        k, begin = self._flow_count, max(round(schedule.begin_us * _NS_PER_US), self.now)
+        state = self.state._replace(times=np.concatenate([self.state.times, times]))
+        first_template, state = self._add_templates(state, frames)
+        if k == len(state.flows):
+            state = with_events(state._replace(flows=extend(state.flows, 2 * k, Flow)))
+        flow = state.flows[k]
+        flow.kind, flow.host, flow.interval = schedule.kind, host, schedule.interval_ns
+        flow.first_template, flow.templates = first_template, len(frames)
+        flow.first_time, flow.begin, flow.count = len(self.state.times), begin, schedule.count
+        flow.min_delay, flow.is_logged = _NEVER, is_logged
+        flow.random = np.uint64((self._seed + (k + 1) * _GOLDEN) % _WORD)
+        self._flow_count += 1
+        self._use(state)
+        loop.begin_flow(self._reference, k, begin + (int(times[0]) if len(times) else 0))
+        return k
+
+    def _add_templates(self, state: NetworkState, frames: Sequence[bytes]) -> tuple[int, NetworkState]:
+        first, total = self._template_count, sum(map(len, frames))
+        while first + len(frames) > len(state.templates):
+            state = state._replace(templates=extend(state.templates, 2 * len(state.templates), Template))
+        while self._octet_count + total > len(state.template_octets):
+            octets = state.template_octets
+            state = state._replace(template_octets=np.concatenate([octets, np.zeros_like(octets)]))
+        for t, frame in enumerate(frames, start=first):
+            begin = self._octet_count
+            state.templates[t].offset, state.templates[t].length = begin, len(frame)
+            state.template_octets[begin : begin + len(frame)] = np.frombuffer(frame, np.uint8)
+            self._octet_count += len(frame)
+        self._template_count += len(frames)
+        return first, state
+
+    def receipts(self, k: int) -> Receipts:
+        log = self.state.receipts[: int(self.state.header.receipts)]
+        mine = log[log.flow == k]
+        return Receipts(mine.host.copy(), mine.sent.copy(), mine.received.copy(), mine.length.copy())
+
+    # -- queues
+
+    def reschedule(self, interface: int) -> None:
+        loop.reschedule(self._reference, interface)
+
+

@@ -1,0 +1,110 @@
+"""The event loop: handle one event after the other, until Python is needed."""
+
+from __future__ import annotations
+
+from nativekit.compile import compiled, int64
+from nativekit.reference import as_ref, write_words
+from softswitch.native import entry_point
+from softswitch.network.events import pop_event, push_event
+from softswitch.network.flows import arrive_at_host, send_next
+from softswitch.network.links import count_delivery
+from softswitch.network.queueing import depart_from_host, schedule, send_from_host
+from softswitch.network.state import (
+    ABSENT,
+    ARRIVES,
+    DEPARTS,
+    IS_PROCESSED,
+    MAX_DEFERRED,
+    SENDS,
+    NetworkState,
+)
+from softswitch.network.switching import arrive_at_switch, depart_from_switch, enter_switch
+
+NO_EVENTS, TIME_REACHED, OUT_OF_ROOM, LOG_FULL, DEFERRED = range(5)
+"""Why the loop returns: no event is left; the time is reached; there may be too few free frames or events; the
+log of receipts is full; frames or notices wait for Python."""
+MARGIN = 1024
+"""Maximum number of frames, events and notices that one event makes."""
+
+write_network = entry_point(write_words)
+
+
+@entry_point
+def run(net: NetworkState, until: int) -> int:
+    return _run_until_needed(as_ref(net), until)
+
+
+@compiled
+def _run_until_needed(net: NetworkState, until: int) -> int:
+    header = net.header
+    while header.events:
+        if header.deferred:
+            return DEFERRED
+        event = net.heap[0]
+        now, kind, target, f = int64(event.time), int64(event.kind), int64(event.target), int64(event.frame)
+        if now > until:
+            header.now = until
+            return TIME_REACHED
+        if header.free < MARGIN or header.events + MARGIN > len(net.heap):
+            return OUT_OF_ROOM
+        if header.receipts + MARGIN > len(net.receipts):
+            return LOG_FULL
+        header.now = now
+        pop_event(net)
+        header.handled_events += 1
+        if kind == ARRIVES:
+            _arrive(net, target, f, now)
+        elif kind == DEPARTS:
+            _depart(net, target, now)
+        elif kind == SENDS:
+            send_next(net, target, now)
+        else:
+            enter_switch(net, target, f, int64(net.frames[f].arrival), now)
+        while header.ready:
+            header.ready -= 1
+            _depart(net, int64(net.ready[header.ready]), now)
+    return DEFERRED if header.deferred else NO_EVENTS
+
+
+@compiled
+def _arrive(net: NetworkState, i: int, f: int, now: int) -> None:
+    count_delivery(net, i, f)
+    interface = net.interfaces[i]
+    if interface.switch == ABSENT:
+        arrive_at_host(net, int64(interface.host), f, now)
+    else:
+        arrive_at_switch(net, i, f, now)
+
+
+@compiled
+def _depart(net: NetworkState, i: int, now: int) -> None:
+    if net.interfaces[i].switch == ABSENT:
+        depart_from_host(net, i, now)
+    else:
+        depart_from_switch(net, i, now)
+
+
+@entry_point
+def transmit(net: NetworkState, i: int, f: int) -> None:
+    """Send frame `f`, which Python has written, from the host at interface `i`."""
+    net = as_ref(net)
+    send_from_host(net, i, f, int64(net.header.now))
+
+
+@entry_point
+def inject(net: NetworkState, i: int, f: int) -> None:
+    """Have frame `f`, which Python has written, arrive at interface `i`."""
+    net = as_ref(net)
+    push_event(net, int64(net.header.now), ARRIVES, i, f)
+
+
+@entry_point
+def begin_flow(net: NetworkState, k: int, at: int) -> None:
+    push_event(as_ref(net), at, SENDS, k, ABSENT)
+
+
+@entry_point
+def reschedule(net: NetworkState, i: int) -> None:
+    """Take new rates of the queues of interface `i` into account."""
+    net = as_ref(net)
+    schedule(net, i, int64(net.header.now))

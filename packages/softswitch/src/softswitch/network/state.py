@@ -1,0 +1,182 @@
+"""The state of a network in virtual time: arrays of records that the compiled event loop works on.
+
+All times are ns since the network's start. An *interface* is an end of a link: a port of a switch, the one
+port of a host, or the CPU port of a switch, whose other end is the controller. It has a number, which is
+that of its outgoing direction (`Link`) and of its queues, too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nativekit.records import Int32, Ints, Octets, Records
+from softswitch.queues.state import Queues
+
+ARRIVES, DEPARTS, SENDS, IS_PROCESSED = range(4)
+"""Kinds of events: a frame arrives at an interface; a packet may leave the queues of an interface; a flow
+sends its next frame; the latency of a switch is over for a frame."""
+ABSENT = -1
+"""Marks an interface, switch, host, flow or frame that does not exist."""
+MAX_DEFERRED = 4096
+"""Maximum number of frames and notices that wait for Python."""
+AT_HOST, AT_CONTROLLER, NOTICE, CAPTURED = range(4)
+"""What Python has to do with a deferred frame: a host receives it; a controller does, as packet-in; it is a
+notice of a program, not a frame; it was copied for a capture of its link."""
+CONSTANT, POISSON, TRACE = range(3)
+"""Kinds of flows: equal intervals, exponentially distributed ones, and times that are given."""
+
+
+class Event:
+    time: int
+    order: int  # number of the event: events of equal times keep their order
+    kind: Int32
+    target: Int32  # number of the interface or flow
+    frame: int  # number of the frame, or ABSENT
+
+
+class Frame:
+    length: int  # bytes
+    arrival: int  # time of arrival at a switch that has a latency
+    flow: int  # the flow that sent it, or what it was made from; or ABSENT
+    sent: int  # when the flow sent it
+
+
+class Link:
+    """One direction of a link. Frames wait for it in the queues of its interface."""
+
+    delay: int  # propagation delay
+    picoseconds_per_byte: int  # 0 means unlimited bandwidth
+    overhead: int  # bytes of the wire that each frame takes besides its own
+    max_extra_delay: int  # of a reordered frame
+    is_impaired: int  # whether frames may be lost, doubled, delayed or changed at random
+    is_captured: int  # whether Python gets a copy of each frame that is sent
+    down_count: int  # number of outages under way
+    free_at: int  # when the frame that is being sent will have left
+    loss: float  # probabilities
+    duplication: float
+    reordering: float
+    corruption: float
+    frames: int  # number of frames sent
+    bytes: int
+    lost: int  # number of frames that an impairment or an outage took
+    doubled: int  # number of frames that came twice
+    delayed: int  # number of reordered frames
+    corrupted: int  # number of frames with a changed bit
+    delivered: int  # number of frames that arrived at the other end
+    delivered_bytes: int
+    busy: int  # time on the wire, of all frames
+    waited: int  # time in the queue, of all frames that have left it
+
+
+class Interface:
+    switch: int  # the switch whose port this is, or ABSENT
+    host: int  # the host, or ABSENT
+    port: int  # number of the port
+    peer: int  # the interface at the other end; ABSENT for the controller
+    is_scheduled: int  # whether there is an event DEPARTS, or the interface is in `ready`
+
+
+class SwitchState:
+    process: int  # address of the packet function
+    state: int  # address of the program's state
+    is_off: int
+    latency: int  # time between a frame's arrival and its pass
+    gap: int  # minimum time between two passes of frames that arrive
+    free_at: int  # when the next pass may begin
+    passes: int  # number of calls of the packet function for frames that came in
+    departures: int  # number of calls for packets that leave their queue
+    refused: int  # number of frames that arrived while the switch was off
+    no_such_port: int  # number of frames to ports without a link
+    oversize: int  # number of frames and packets larger than a buffer
+    lost_notices: int
+
+
+class HostState:
+    interface: int
+    is_python: int  # whether Python gets all frames, also those of flows
+    frames: int  # number of frames received
+    bytes: int
+
+
+class Flow:
+    kind: int
+    host: int
+    interval: int  # between two frames, or its mean
+    first_template: int
+    templates: int  # number of frames that are sent in turn
+    first_time: int  # position in `times`, of a TRACE
+    begin: int
+    count: int  # number of frames to send
+    sent: int
+    sent_bytes: int
+    received: int  # by hosts; copies count as well
+    received_bytes: int
+    delay: int  # sum of the times from sending to receipt
+    min_delay: int
+    max_delay: int
+    last_received: int
+    is_logged: int  # whether receipts are written into `receipts`
+    random: np.uint64
+
+
+class Template:
+    """A frame that flows send: its place in `template_octets`."""
+
+    offset: int
+    length: int
+
+
+class Receipt:
+    flow: int
+    host: int
+    sent: int
+    received: int
+    length: int
+
+
+class Deferred:
+    kind: int
+    target: int  # the host, switch or interface
+    frame: int
+
+
+class NetworkHeader:
+    now: int
+    order: int  # number of the next event
+    events: int  # number of scheduled events
+    free: int  # number of unused frames
+    handled_events: int
+    ready: int  # number of interfaces in `ready`
+    deferred: int
+    receipts: int
+    out: int  # address of the output records of a pass
+    out_bytes: int
+    frames_at: int  # address of the first frame's buffer
+    frame_stride: int  # bytes between two buffers, which is their size
+    random: np.uint64
+
+
+class NetworkState(NamedTuple):
+    """Switches s, hosts h, interfaces i, flows k, frames f and events e."""
+
+    header: NetworkHeader
+    heap: Records[Event]  # EVENT[e]: scheduled events, the next first
+    frames: Records[Frame]  # Frame[f]
+    octets: Octets  # uint8[f, frame_stride]: the buffers of the frames
+    free: Ints  # int64[f]: the first header.free are unused frames
+    links: Records[Link]  # Link[i]: the direction that leaves each interface
+    interfaces: Records[Interface]  # Interface[i]
+    ports: Ints  # int64[s, PORT_NUMBERS]: interface at each port of each switch, or ABSENT
+    switches: Records[SwitchState]  # SwitchState[s]
+    hosts: Records[HostState]  # HostState[h]
+    queues: Queues  # of the interfaces, by their numbers
+    queued: Ints  # int64[slots]: the frame, or the record of a switch's packet, in each slot of the queues
+    ready: Ints  # int64[i]: interfaces from whose queues packets may depart now
+    flows: Records[Flow]  # Flow[k]
+    times: Ints  # int64[n]: when the flows of kind TRACE send, ns since the flow's begin
+    templates: Records[Template]
+    template_octets: Octets
+    receipts: Records[Receipt]  # the first header.receipts are used
+    deferred: Records[Deferred]  # the first header.deferred are used
