@@ -15,7 +15,7 @@ from softswitch.network.arrays import Sizes, extend, make_state, with_events, wi
 from softswitch.network.flow import Receipts, Schedule
 from softswitch.network.state import Flow, NetworkState, Receipt, Template
 
-_NS_PER_US = 1e3
+_NS_PER_US, _NS_PER_S = 1e3, 1e9
 _NEVER = 1 << 62
 _WORD = 1 << 64
 _GOLDEN = 0x9E3779B97F4A7C15  # spreads the seeds of flows
@@ -57,7 +57,12 @@ class Engine:
             elif reason == loop.LOG_FULL:
                 receipts = extend(self.state.receipts, 2 * len(self.state.receipts), Receipt)
                 self._use(self.state._replace(receipts=receipts))
-            else:
+            elif reason == loop.STUCK:
+                raise SwitchError(
+                    f"at {self.now / _NS_PER_S:.9f} s {loop.MAX_AT_ONCE} events have happened, and no time has "
+                    "passed: frames circulate on links without delay and mbit"
+                )
+            elif reason != loop.PAUSED:
                 return bool(reason == loop.DEFERRED)
 
     def advance(self, now: int) -> None:

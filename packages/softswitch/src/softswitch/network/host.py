@@ -82,6 +82,10 @@ class Host:
     def ip(self) -> IPv4Address:
         return self.interface.ip
 
+    def set_neighbour(self, address: str, mac: str) -> None:
+        """Set the MAC address of a neighbour, as a static ARP entry."""
+        self.neighbours[IPv4Address(address)] = mac
+
     # -- sending
 
     def send(

@@ -59,7 +59,7 @@ def send(net: NetworkState, i: int, f: int, now: int) -> None:
     """Send frame `f` out of interface `i` at `now`; unless it is lost, its arrival becomes an event."""
     link = net.links[i]
     length = int64(net.frames[f].length)
-    if link.is_captured:
+    if link.is_captured and net.header.free:
         defer_to_python(net, CAPTURED, i, copy_frame(net, f))
     link.frames += 1
     link.bytes += length
@@ -78,7 +78,7 @@ def send(net: NetworkState, i: int, f: int, now: int) -> None:
             return
         if next_random(net.header) < link.corruption:
             _corrupt(net, link, f)
-        if next_random(net.header) < link.duplication:
+        if next_random(net.header) < link.duplication and net.header.free:
             link.doubled += 1
             push_event(net, arrival, ARRIVES, peer, copy_frame(net, f))
         if next_random(net.header) < link.reordering:

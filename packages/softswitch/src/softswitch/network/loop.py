@@ -20,11 +20,14 @@ from softswitch.network.state import (
 )
 from softswitch.network.switching import arrive_at_switch, depart_from_switch, enter_switch
 
-NO_EVENTS, TIME_REACHED, OUT_OF_ROOM, LOG_FULL, DEFERRED = range(5)
-"""Why the loop returns: no event is left; the time is reached; there may be too few free frames or events; the
-log of receipts is full; frames or notices wait for Python."""
+NO_EVENTS, TIME_REACHED, OUT_OF_ROOM, LOG_FULL, DEFERRED, PAUSED, STUCK = range(7)
+"""Why the loop returns: no event is left; the time is reached; there may be too few free frames; the log of
+receipts is full; frames or notices wait for Python; `MAX_STEPS` events were handled, so that signals can be;
+`MAX_AT_ONCE` events were handled and no time has passed."""
+MAX_STEPS = 1_000_000
+MAX_AT_ONCE = 5_000_000
 MARGIN = 1024
-"""Maximum number of frames, events and notices that one event makes."""
+"""Frames that are free before each event. A pass that makes more loses the rest, which is counted."""
 
 write_network = entry_point(write_words)
 
@@ -36,7 +39,7 @@ def run(net: NetworkState, until: int) -> int:
 
 @compiled
 def _run_until_needed(net: NetworkState, until: int) -> int:
-    header = net.header
+    header, steps = net.header, int64(0)
     while header.events:
         if header.deferred:
             return DEFERRED
@@ -45,10 +48,14 @@ def _run_until_needed(net: NetworkState, until: int) -> int:
         if now > until:
             header.now = until
             return TIME_REACHED
-        if header.free < MARGIN or header.events + MARGIN > len(net.heap):
+        if header.free < MARGIN:
             return OUT_OF_ROOM
         if header.receipts + MARGIN > len(net.receipts):
             return LOG_FULL
+        steps += 1
+        if steps > MAX_STEPS:
+            return STUCK if header.events_at_once > MAX_AT_ONCE else PAUSED
+        header.events_at_once = header.events_at_once + 1 if now == header.now else 0
         header.now = now
         pop_event(net)
         header.handled_events += 1

@@ -189,6 +189,20 @@ class Network(contextlib.AbstractContextManager["Network"]):
             raise SwitchError(f"node {name!r}: expected one of {', '.join(self.nodes) or 'the added ones'}")
         return self.nodes[name]
 
+    def host(self, name: str) -> Host:
+        """Return a host by its name; raises `SwitchError`."""
+        node = self._node(name)
+        if not isinstance(node, Host):
+            raise SwitchError(f"node {name!r}: expected a host, got a switch")
+        return node
+
+    def switch(self, name: str) -> Switch:
+        """Return a switch by its name; raises `SwitchError`."""
+        node = self._node(name)
+        if not isinstance(node, Switch):
+            raise SwitchError(f"node {name!r}: expected a switch, got a host")
+        return node
+
     def _check_new(self, name: str) -> None:
         self._check_growing()
         if name in self.nodes:

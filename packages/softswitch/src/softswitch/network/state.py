@@ -89,7 +89,7 @@ class SwitchState:
     departures: int  # number of calls for packets that leave their queue
     refused: int  # number of frames that arrived while the switch was off
     no_such_port: int  # number of frames to ports without a link
-    oversize: int  # number of frames and packets larger than a buffer
+    oversize: int  # number of frames and packets larger than a buffer, or too many for one pass
     lost_notices: int
 
 
@@ -148,6 +148,7 @@ class NetworkHeader:
     events: int  # number of scheduled events
     free: int  # number of unused frames
     handled_events: int
+    events_at_once: int  # number of events handled since the time changed last
     ready: int  # number of interfaces in `ready`
     deferred: int
     receipts: int

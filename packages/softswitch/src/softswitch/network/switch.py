@@ -17,6 +17,7 @@ from softswitch.network.programs import Programs
 from softswitch.network.state import SwitchState
 from softswitch.network.virtual_loop import VirtualLoop
 from softswitch.p4runtime.loaded_config import LoadedConfig
+from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.service import P4RuntimeServer
 
 _NS_PER_US = 1000
@@ -92,8 +93,12 @@ class Switch:
         self._console.run_file(lines, name)
         self._net.loop.call_soon(self._server.reschedule_notifications)
 
-    def write(self, request: str) -> None:
-        """Apply a P4Runtime `WriteRequest` in protobuf's text format; raises the first refusal."""
+    @property
+    def p4info(self) -> p4i.P4Info:
+        return self._server.pipelines.get_served().config.p4info
+
+    def write(self, request: str | p4r.WriteRequest) -> None:
+        """Apply a P4Runtime `WriteRequest`, perhaps in protobuf's text format; raises the first refusal."""
         self._console.write(request)
         self._net.loop.call_soon(self._server.reschedule_notifications)
 

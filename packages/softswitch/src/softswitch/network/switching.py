@@ -84,7 +84,7 @@ def _take_outputs(net: NetworkState, s: int, count: int, flow: int, sent: int, n
         kind, length, data = int64(head.kind), int64(head.length), at + HEAD_BYTES
         if kind > WAITING:
             _defer_notice(net, s, at, length)
-        elif length > net.header.frame_stride:
+        elif length > net.header.frame_stride or net.header.free == 0:
             switch.oversize += 1
         else:
             f = new_frame(net, length, flow, sent)
@@ -129,7 +129,7 @@ def _interface_at(net: NetworkState, s: int, port: int) -> int:
 @compiled
 def _defer_notice(net: NetworkState, s: int, record: int, length: int) -> None:
     """Let Python have a digest or log record with its head."""
-    if HEAD_BYTES + length > net.header.frame_stride:
+    if HEAD_BYTES + length > net.header.frame_stride or net.header.free == 0:
         net.switches[s].lost_notices += 1
         return
     f = new_frame(net, HEAD_BYTES + length, ABSENT, 0)
