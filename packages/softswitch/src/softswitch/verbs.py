@@ -19,6 +19,7 @@ SUBCOMMANDS: dict[str, str] = {
     "explain": "softswitch.explain.cli",
     "install-as": "softswitch.bmv2.install",
     "run-as": "softswitch.bmv2.command",
+    "simulate": "softswitch.network.command",
 }
 # Imports, programs and table entries are many long-lived objects: collect cycles rarely.
 GC_THRESHOLDS = (100_000, 50, 100)

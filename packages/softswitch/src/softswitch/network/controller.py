@@ -38,6 +38,9 @@ class _Context:
     async def write(self, message: object) -> None:
         self._take(message)
 
+    def set_trailing_metadata(self, metadata: object) -> None:
+        pass  # the status of each update, of which the details name the first that failed
+
     async def abort(
         self, code: grpc.StatusCode, details: str = "", trailing_metadata: object = ()
     ) -> NoReturn:

@@ -137,6 +137,10 @@ class Host:
             raise SwitchError(f"host {self.name}: no MAC address of {neighbour} is known: set neighbours")
         return bytes(self._ether(mac) / self._with_source(packet))
 
+    def udp_frame(self, destination: str, port: int, payload: bytes, source_port: int = 1024) -> bytes:
+        """Return the frame of a datagram, as `frame_of` does."""
+        return self.frame_of(IP(dst=destination) / UDP(sport=source_port, dport=port) / Raw(payload))
+
     def send_udp(self, destination: str, port: int, payload: bytes, source_port: int = 1024) -> None:
         """Send a datagram now, after ARP if the neighbour is not known."""
         self._send_ip(IP(dst=destination) / UDP(sport=source_port, dport=port) / Raw(payload))

@@ -74,6 +74,8 @@ class Network(contextlib.AbstractContextManager["Network"]):
         for file in self._captures.values():
             file.close()
         self._captures.clear()
+        if not self.loop.is_closed():
+            self.loop.shut_down()
 
     # -- topology
 

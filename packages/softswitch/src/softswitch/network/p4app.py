@@ -21,13 +21,15 @@ _US_PER_MS, _PERCENT = 1e3, 100
 _MS = re.compile(r"(\d+(?:\.\d+)?)(?:ms)?")
 
 
-def read_p4app(file: Path, net: Network) -> None:
+def read_p4app(file: Path, net: Network, sources: Path | None = None) -> None:
     """Add the network of a `p4app.json` to `net`, and run the switches' command files; raises `SwitchError`.
 
-    Paths in it are relative to its folder. Scripts (`exec_scripts`) are not run.
+    Paths in it are relative to its folder, or to `sources` if they exist there. Scripts (`exec_scripts`) are
+    not run.
     """
     app = read_json(file)
-    topology, folder = app["topology"], file.resolve().parent
+    topology = app["topology"]
+    folders = [*([] if sources is None else [sources]), file.resolve().parent]
     links = [_read_link(link) for link in topology["links"].items()]
     hosts = [name for name, _ in topology["hosts"].members()]
     switches = {name: part for name, part in topology["switches"].members()}
@@ -39,13 +41,13 @@ def read_p4app(file: Path, net: Network) -> None:
         if gateway is not None:
             net.host(name).set_neighbour(gateway, _mac(ip, 1))
     for name, switch in switches.items():
-        _add_switch(net, name, switch, app, folder, links)
+        _add_switch(net, name, switch, app, folders, links)
     default = topology.get("default")
     for first, second, options in links:
         net.add_link(first, second, **_read_options(default), **_read_options(options))
     for name, switch in switches.items():
         if (commands := switch.get("cli_input")) is not None:
-            lines = read_file(folder / commands.text()).decode().splitlines()
+            lines = read_file(_find(commands, folders)).decode().splitlines()
             net.switch(name).run_file(lines, commands.text())
 
 
@@ -76,7 +78,12 @@ def _read_ms(delay: Part) -> float:
 
 
 def _add_switch(
-    net: Network, name: str, switch: Part, app: Part, folder: Path, links: list[tuple[str, str, Part | None]]
+    net: Network,
+    name: str,
+    switch: Part,
+    app: Part,
+    folders: list[Path],
+    links: list[tuple[str, str, Part | None]],
 ) -> None:
     program = switch.get("p4_src") or switch.get("program") or app["p4_src"]
     cpu_port, queues = switch.get("cpu_port"), switch.get("priority_queues_num")
@@ -84,10 +91,16 @@ def _add_switch(
     ports = sum(name in link[:2] for link in links)
     net.add_switch(
         name,
-        folder / program.text(),
+        _find(program, folders),
         cpu_port=ports + 1 if has_cpu_port else None,  # the link to the controller is made last
         priority_queues=1 if queues is None else queues.integer(),
     )
+
+
+def _find(name: Part, folders: list[Path]) -> Path:
+    """Return the file of that name in the first folder that has it, or else in the last."""
+    paths = [folder / name.text() for folder in folders]
+    return next((path for path in paths if path.is_file()), paths[-1])
 
 
 # -- addresses

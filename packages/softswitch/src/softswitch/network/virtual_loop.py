@@ -107,3 +107,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         task = self.create_task(coroutine)
         self.run_due(self.now)
         return task
+
+    def shut_down(self) -> None:
+        """Cancel all tasks, and close the loop."""
+        for task in asyncio.all_tasks(self):
+            task.cancel()
+        self.run_due(self.now)
+        self.close()

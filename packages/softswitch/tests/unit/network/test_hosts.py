@@ -1,0 +1,115 @@
+"""Hosts in virtual time: ARP, ping, UDP, flows, captures and replays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+
+from softswitch.errors import SwitchError
+from softswitch.network import Host, Network
+from softswitch.pcap import ETHERNET, read_frames
+from switch_harness import PROGRAMS
+from switch_harness.wording import mentions
+
+L2 = PROGRAMS / "l2.json"
+
+
+def two_hosts(net: Network, **options: float) -> tuple[Host, Host]:
+    a, b = net.add_host("a", "10.0.0.1/24"), net.add_host("b", "10.0.0.2/24")
+    net.add_link(a, b, **options)
+    return a, b
+
+
+def test_a_ping_takes_two_delays_and_the_times_of_both_frames_on_the_wire() -> None:
+    with Network() as net:
+        a, _ = two_hosts(net, mbit=8, delay_us=100)
+        ping = a.ping("10.0.0.2", count=2, every_us=1000)
+        net.run()
+        on_wire_us = 14 + 20 + 8 + 24  # bytes at 8 Mbit/s
+        assert ping.round_trips_us == {1: 2 * (100 + on_wire_us), 2: 2 * (100 + on_wire_us)}
+        assert (ping.sent, ping.received) == (2, 2)
+
+
+def test_arp_resolves_a_neighbour_once() -> None:
+    frames: list[bytes] = []
+    with Network(knows_neighbours=False) as net:
+        a, b = two_hosts(net)
+        b.on_frame(frames.append)
+        first, second = a.ping("10.0.0.2"), a.ping("10.0.0.2")
+        net.run()
+        assert (first.received, second.received) == (1, 1)
+        assert [frame[12:14].hex() for frame in frames] == ["0806", "0800", "0800"]
+        with pytest.raises(SwitchError, match=mentions("10.0.0.9")):
+            a.send(IP(dst="10.0.0.9") / UDP())
+
+
+def test_packets_for_other_networks_go_to_the_gateway() -> None:
+    with Network() as net:
+        a = net.add_host("a", "10.0.1.1/24", gateway="10.0.1.254")
+        b = net.add_host("b", "10.0.2.2/24")
+        net.add_link(a, b)
+        a.set_neighbour("10.0.1.254", "02:00:00:00:99:99")
+        frame = Ether(a.frame_of(IP(dst="10.0.2.2") / UDP(dport=7)))
+        assert (frame.dst, frame.src, frame[IP].src) == ("02:00:00:00:99:99", a.mac, "10.0.1.1")
+        frame = Ether(b.frame_of(IP(dst="10.0.1.1") / UDP(dport=7)))
+        assert frame.dst == a.mac  # without a gateway every host is a neighbour
+
+
+def test_datagrams_reach_their_handlers_and_are_answered() -> None:
+    answers: list[tuple[bytes, str, int, float]] = []
+    with Network() as net:
+        a, b = two_hosts(net, delay_us=10)
+        b.on_datagram(7, lambda payload, source, port: b.send_udp(source, port, payload[::-1], 7))
+        a.on_datagram(99, lambda payload, source, port: answers.append((payload, source, port, net.now_us)))
+        net.call_at(5, a.send_udp, "10.0.0.2", 7, b"abc", 99)
+        net.run()
+    assert answers == [(b"cba", "10.0.0.2", 7, 25)]
+
+
+def test_an_exception_of_a_handler_ends_the_run() -> None:
+    def fail(frame: bytes) -> None:
+        raise ZeroDivisionError
+
+    with Network() as net:
+        a, b = two_hosts(net)
+        b.on_frame(fail)
+        a.send(bytes(64))
+        with pytest.raises(ZeroDivisionError):
+            net.run()
+
+
+def test_flows_count_what_arrives_also_through_switches() -> None:
+    with Network() as net:
+        a, b = net.add_host("a", "10.0.0.1/24"), net.add_host("b", "10.0.0.2/24")
+        s = net.add_switch("s", L2)
+        net.add_link(a, s, delay_us=3)
+        net.add_link(s, b, delay_us=4)
+        s.run(f"table_add hosts forward {b.mac} => 2")
+        flow = a.send(IP(dst="10.0.0.2") / UDP(), every_us=10, count=50)
+        net.run(until_s=0.000106)
+        assert (flow.sent, flow.received) == (11, 10)
+        net.run()
+        assert (flow.sent, flow.received, flow.received_bytes) == (50, 50, 50 * 42)
+        assert flow.mean_delay_us == flow.min_delay_us == flow.max_delay_us == 7
+
+
+def test_a_capture_can_be_replayed_at_its_times(tmp_path: Path) -> None:
+    capture = tmp_path / "link.pcap"
+    with Network() as net:
+        a, _ = two_hosts(net)
+        net.links[0].capture(capture, "a")
+        a.send([bytes([k]) * 60 for k in range(5)], times_us=[0, 3, 10, 11, 100], at_us=1000)
+        net.run()
+    with capture.open("rb") as file:
+        captured = list(read_frames(file, "link.pcap", ETHERNET))
+    assert [time for time, _ in captured] == [1_000_000, 1_003_000, 1_010_000, 1_011_000, 1_100_000]
+    with Network() as net:
+        a, _ = two_hosts(net)
+        flow = a.send(bytes(60), every_us=1, count=1, is_logged=True)
+        replayed = a.replay(capture, at_us=500)
+        net.run()
+        assert flow.received == 1 and replayed.received == 5
+        assert replayed.max_delay_us == 0
