@@ -31,7 +31,9 @@ class PlainNetwork:
     """Links, and switches by name; every other node is a host. Frames are lost in full queues only."""
 
     def __init__(
-        self, links: Sequence[tuple[PlainEnd, PlainEnd, LinkOptions]], switches: Mapping[str, BufferedPipeline]
+        self,
+        links: Sequence[tuple[PlainEnd, PlainEnd, LinkOptions]],
+        switches: Mapping[str, BufferedPipeline],
     ) -> None:
         self._switches = switches
         self._ends = [end for first, second, _ in links for end in (first, second)]
@@ -41,7 +43,9 @@ class PlainNetwork:
         self._queues: list[deque[tuple[int, WaitingPacket]]] = [deque() for _ in self._ends]
         self._scheduled = [False] * len(self._ends)
         self._ready: list[int] = []
-        self._events: list[tuple[int, int, int, bytes | None]] = []  # time, order, interface, frame that arrives
+        self._events: list[
+            tuple[int, int, int, bytes | None]
+        ] = []  # time, order, interface, frame that arrives
         self._order = count()
         self.deliveries: list[Delivery] = []
         self.dropped = 0
@@ -110,6 +114,8 @@ class PlainNetwork:
     def _send(self, i: int, frame: bytes, now: int) -> None:
         options = self._options[i]
         wire_bytes = len(frame) + options.overhead_bytes
-        self._free_at[i] = max(self._free_at[i], now) + wire_bytes * options.picoseconds_per_byte // _PS_PER_NS
+        self._free_at[i] = (
+            max(self._free_at[i], now) + wire_bytes * options.picoseconds_per_byte // _PS_PER_NS
+        )
         arrival = self._free_at[i] + round(options.delay_us * _NS_PER_US)
         heapq.heappush(self._events, (arrival, next(self._order), i ^ 1, frame))

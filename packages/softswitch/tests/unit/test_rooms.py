@@ -32,6 +32,7 @@ FLOORS = (
     {"commands", "conformance"},
     {"explain"},
     {"datapath", "set_up", "testing"},
+    {"network"},
     {"machine"},
     {"running"},
     {"bmv2", "cli"},
@@ -148,6 +149,10 @@ def test_no_other_project_is_imported() -> None:
     }
     assert found == {
         "softswitch/frames/nanomsg.py imports pynng",  # the extra `nanomsg`
+        *(  # the extra `network`
+            f"softswitch/network/host.py imports scapy.{name}"
+            for name in ("layers.inet", "layers.l2", "packet")
+        ),
         "softswitch/p4runtime/messages.py imports finsy.proto",  # for type hints
         "softswitch/testing/plugin.py imports pytest",  # which imports it itself
     }

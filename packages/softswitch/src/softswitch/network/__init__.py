@@ -5,7 +5,7 @@ from softswitch.network.flow import FlowHandle
 from softswitch.network.host import Host, Ping
 from softswitch.network.link import LinkCounters, LinkHandle
 from softswitch.network.network import Network
-from softswitch.network.switch import Switch
+from softswitch.network.switch import NetworkSwitch
 
 __all__ = [
     "CallRefused",
@@ -15,6 +15,6 @@ __all__ = [
     "LinkCounters",
     "LinkHandle",
     "Network",
+    "NetworkSwitch",
     "Ping",
-    "Switch",
 ]

@@ -14,15 +14,15 @@ from softswitch.network.state import (
     ABSENT,
     MAX_DEFERRED,
     Deferred,
-    Event,
     Flow,
     Frame,
     HostState,
-    Interface,
-    Link,
+    LinkState,
     NetworkHeader,
+    NetworkInterface,
     NetworkState,
     Receipt,
+    ScheduledEvent,
     SwitchState,
     Template,
 )
@@ -38,7 +38,7 @@ _ALIGNMENT = 64
 R = TypeVar("R")
 
 
-class Sizes(NamedTuple):
+class NetworkSizes(NamedTuple):
     """What the arrays of a network have to have room for."""
 
     switches: int
@@ -48,7 +48,7 @@ class Sizes(NamedTuple):
     frame_bytes: int  # the largest frame, or record of a waiting packet
 
 
-def make_state(sizes: Sizes, seed: int, output_buffer: Octets) -> NetworkState:
+def make_state(sizes: NetworkSizes, seed: int, output_buffer: Octets) -> NetworkState:
     """Return the arrays of a network without interfaces' ends, links' rates and switches' programs."""
     interfaces = len(sizes.shapes)
     queues = make_queues(sizes.shapes, sizes.priorities)
@@ -58,12 +58,12 @@ def make_state(sizes: Sizes, seed: int, output_buffer: Octets) -> NetworkState:
     header.frame_stride, header.random = stride, np.uint64(seed)
     state = NetworkState(
         header=header,
-        heap=records(0, Event),
+        heap=records(0, ScheduledEvent),
         frames=records(0, Frame),
         octets=np.zeros((0, stride), np.uint8),
         free=np.zeros(0, np.int64),
-        links=records(interfaces, Link),
-        interfaces=records(interfaces, Interface),
+        links=records(interfaces, LinkState),
+        interfaces=records(interfaces, NetworkInterface),
         ports=np.full((max(sizes.switches, 1), PORT_NUMBERS), ABSENT, np.int64),
         switches=records(sizes.switches, SwitchState),
         hosts=records(sizes.hosts, HostState),
@@ -99,7 +99,7 @@ def with_frames(state: NetworkState, count: int) -> NetworkState:
 
 def with_events(state: NetworkState) -> NetworkState:
     needed = len(state.frames) + len(state.interfaces) + len(state.flows) + 1
-    return with_arrays(state, heap=extend(state.heap, max(needed, len(state.heap)), Event))
+    return with_arrays(state, heap=extend(state.heap, max(needed, len(state.heap)), ScheduledEvent))
 
 
 def extend(array: Records[R], count: int, kind: type[R]) -> Records[R]:

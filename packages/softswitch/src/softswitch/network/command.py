@@ -17,7 +17,7 @@ from softswitch.network.files import read_network
 from softswitch.network.flow import FlowHandle
 from softswitch.network.network import Network
 from softswitch.network.picture import draw
-from softswitch.network.report import Traffic, as_json, describe
+from softswitch.network.report import SentTraffic, as_json, describe
 
 INTERRUPTED = 130  # exit status: 128 + SIGINT
 _FLOW = re.compile(r"(?P<source>[^:]+):(?P<destination>[^:]+):(?P<pps>[\d.]+)pps(:(?P<bytes>\d+))?")
@@ -43,7 +43,11 @@ _PROGRESS_INTERVAL_S = 1.0
     "Without one, all hosts ping each other.",
 )
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), default=2, show_default=True, help="Virtual time."
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=2,
+    show_default=True,
+    help="Virtual time.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of all random numbers.")
 @click.option(
@@ -94,11 +98,11 @@ def _capture(net: Network, folder: Path) -> None:
             link.capture(folder / f"{sender}_{receiver}.pcap", sender.node)
 
 
-def _begin_traffic(net: Network, flows: tuple[str, ...], seconds: float) -> Traffic:
+def _begin_traffic(net: Network, flows: tuple[str, ...], seconds: float) -> SentTraffic:
     if not flows:
         pings = {(a.name, b.name): a.ping(str(b.ip)) for a, b in permutations(net.hosts, 2)}
-        return Traffic(pings, {})
-    return Traffic({}, {text: _begin_flow(net, text, seconds) for text in flows})
+        return SentTraffic(pings, {})
+    return SentTraffic({}, {text: _begin_flow(net, text, seconds) for text in flows})
 
 
 def _begin_flow(net: Network, text: str, seconds: float) -> FlowHandle:
@@ -107,8 +111,8 @@ def _begin_flow(net: Network, text: str, seconds: float) -> FlowHandle:
     size = int(found["bytes"] or _DEFAULT_BYTES) if found is not None else 0
     if found is None or not pps > 0 or size < _HEADERS_BYTES:
         raise SwitchError(
-            f"--flow {text}: expected A:B:NNNpps[:BYTES] with a rate above 0 and at least {_HEADERS_BYTES} bytes, "
-            "as h1:h2:1000pps:500"
+            f"--flow {text}: expected A:B:NNNpps[:BYTES] with a rate above 0 and at least {_HEADERS_BYTES} "
+            "bytes, as h1:h2:1000pps:500"
         )
     source, destination = net.host(found["source"]), net.host(found["destination"])
     frame = source.udp_frame(str(destination.ip), _UDP_PORT, bytes(size - _HEADERS_BYTES))

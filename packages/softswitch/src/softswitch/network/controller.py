@@ -48,7 +48,7 @@ class _Context:
 
 
 class Controller:
-    """A controller of one switch; make it by `Switch.connect`.
+    """A controller of one switch; make it by `NetworkSwitch.connect`.
 
     Handlers of packet-ins, digests and idle timeouts are called at the time at which the message leaves the
     switch; one that takes its time calls `Network.call_after`.
@@ -112,7 +112,9 @@ class Controller:
     def read(self, *entities: p4r.Entity) -> list[p4r.Entity]:
         found: list[p4r.Entity] = []
         request = p4r.ReadRequest(device_id=self._device_id, entities=entities)
-        self._loop.run_now(self._server.Read(request, self._context(lambda message: found.extend(message.entities))))
+        self._loop.run_now(
+            self._server.Read(request, self._context(lambda message: found.extend(message.entities)))
+        )
         return found
 
     # -- stream

@@ -11,7 +11,7 @@ from nativekit.reference import pinned_ref
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.errors import SwitchError
 from softswitch.network import loop
-from softswitch.network.arrays import Sizes, extend, make_state, with_events, with_frames
+from softswitch.network.arrays import NetworkSizes, extend, make_state, with_events, with_frames
 from softswitch.network.flow import Receipts, Schedule
 from softswitch.network.state import Flow, NetworkState, Receipt, Template
 
@@ -30,7 +30,7 @@ class DeferredFrame(NamedTuple):
 
 
 class Engine:
-    def __init__(self, sizes: Sizes, seed: int) -> None:
+    def __init__(self, sizes: NetworkSizes, seed: int) -> None:
         self._seed = seed
         self._output_buffer = np.zeros(OUT_CAPACITY, np.uint8)
         self._flow_count = self._template_count = self._octet_count = 0
@@ -59,8 +59,8 @@ class Engine:
                 self._use(self.state._replace(receipts=receipts))
             elif reason == loop.STUCK:
                 raise SwitchError(
-                    f"at {self.now / _NS_PER_S:.9f} s {loop.MAX_AT_ONCE} events have happened, and no time has "
-                    "passed: frames circulate on links without delay and mbit"
+                    f"at {self.now / _NS_PER_S:.9f} s {loop.MAX_AT_ONCE} events have happened, and no time "
+                    "has passed: frames circulate on links without delay and mbit"
                 )
             elif reason != loop.PAUSED:
                 return bool(reason == loop.DEFERRED)
@@ -132,18 +132,17 @@ class Engine:
         return k
 
     def _add_templates(self, state: NetworkState, frames: Sequence[bytes]) -> tuple[int, NetworkState]:
-        first, total = self._template_count, sum(map(len, frames))
-        while first + len(frames) > len(state.templates):
+        first, begin = self._template_count, self._octet_count
+        lengths, octets = np.array([len(frame) for frame in frames]), b"".join(frames)
+        self._template_count, self._octet_count = first + len(frames), begin + len(octets)
+        while self._template_count > len(state.templates):
             state = state._replace(templates=extend(state.templates, 2 * len(state.templates), Template))
-        while self._octet_count + total > len(state.template_octets):
-            octets = state.template_octets
-            state = state._replace(template_octets=np.concatenate([octets, np.zeros_like(octets)]))
-        for t, frame in enumerate(frames, start=first):
-            begin = self._octet_count
-            state.templates[t].offset, state.templates[t].length = begin, len(frame)
-            state.template_octets[begin : begin + len(frame)] = np.frombuffer(frame, np.uint8)
-            self._octet_count += len(frame)
-        self._template_count += len(frames)
+        while self._octet_count > len(state.template_octets):
+            room = state.template_octets
+            state = state._replace(template_octets=np.concatenate([room, np.zeros_like(room)]))
+        added = state.templates[first : self._template_count]
+        added["length"], added["offset"] = lengths, begin + np.cumsum(lengths) - lengths
+        state.template_octets[begin : self._octet_count] = np.frombuffer(octets, np.uint8)
         return first, state
 
     def receipts(self, k: int) -> Receipts:
@@ -155,5 +154,3 @@ class Engine:
 
     def reschedule(self, interface: int) -> None:
         loop.reschedule(self._reference, interface)
-
-

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from nativekit.compile import compiled, int64
 from nativekit.records import Records
-from softswitch.network.state import Event
+from softswitch.network.state import ScheduledEvent
 
 
 class EventsHeader(Protocol):
@@ -21,7 +21,7 @@ class Scheduler(Protocol):
     def header(self) -> EventsHeader: ...
 
     @property
-    def heap(self) -> Records[Event]: ...
+    def heap(self) -> Records[ScheduledEvent]: ...
 
 
 @compiled
@@ -66,13 +66,13 @@ def pop_event(state: Scheduler) -> None:
 
 
 @compiled
-def _earlier_index(heap: Records[Event], first: int, second: int) -> int:
+def _earlier_index(heap: Records[ScheduledEvent], first: int, second: int) -> int:
     """Return the index of the earlier event, without a branch that would be mispredicted half of the time."""
     return second if _is_earlier(heap[second], heap[first]) else first
 
 
 @compiled
-def _is_earlier(event: Event, other_event: Event) -> bool:
+def _is_earlier(event: ScheduledEvent, other_event: ScheduledEvent) -> bool:
     return bool(
         (event.time < other_event.time)
         | ((event.time == other_event.time) & (event.order < other_event.order))
@@ -80,7 +80,7 @@ def _is_earlier(event: Event, other_event: Event) -> bool:
 
 
 @compiled
-def _copy(destination: Event, source: Event) -> None:
+def _copy(destination: ScheduledEvent, source: ScheduledEvent) -> None:
     destination.time, destination.order, destination.kind, destination.target, destination.frame = (
         source.time, source.order, source.kind, source.target, source.frame
     )  # fmt: skip

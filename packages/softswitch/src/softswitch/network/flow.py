@@ -71,7 +71,9 @@ class FlowHandle:
     encapsulated them. Delays are from the time at which the host sends to the arrival of the whole frame.
     """
 
-    def __init__(self, number: int, state: Callable[[], NetworkState], receipts: Callable[[], Receipts]) -> None:
+    def __init__(
+        self, number: int, state: Callable[[], NetworkState], receipts: Callable[[], Receipts]
+    ) -> None:
         self._number, self._state, self._receipts = number, state, receipts
 
     def __repr__(self) -> str:

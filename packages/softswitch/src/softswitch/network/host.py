@@ -64,7 +64,9 @@ class Ping:
 class Host:
     """A host with one interface; make it by `Network.add_host`. `ip` has the length of its prefix."""
 
-    def __init__(self, name: str, number: int, net: HostNetwork, ip: str, mac: str, gateway: str | None) -> None:
+    def __init__(
+        self, name: str, number: int, net: HostNetwork, ip: str, mac: str, gateway: str | None
+    ) -> None:
         self.name, self.number = name, number
         self.interface, self.mac = IPv4Interface(ip), mac
         self.gateway = None if gateway is None else IPv4Address(gateway)

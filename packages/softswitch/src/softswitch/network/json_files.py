@@ -1,4 +1,4 @@
-"""Parts of JSON files that users write: each refusal names the file and the place, and says what it expects."""
+"""Parts of JSON files that users write; an error names the file and the place, and says what is expected."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ class Part:
         shown = json.dumps(self.value)
         shown = shown if len(shown) <= _MAX_SHOWN else shown[:_MAX_SHOWN] + "…"
         return SwitchError(f"{self._file}: {self._place or 'the file'}: expected {expected}, got {shown}")
+
+    def refused(self, error: SwitchError) -> SwitchError:
+        """Return the error of a call that this value was the reason of, with its place."""
+        return SwitchError(f"{self._file}: {self._place or 'the file'}: {error}")
 
     def __contains__(self, name: str) -> bool:
         return isinstance(self.value, dict) and name in self.value

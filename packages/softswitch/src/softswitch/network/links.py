@@ -6,7 +6,7 @@ from nativekit.compile import compiled, int64
 from nativekit.libc import memcpy
 from softswitch.network.chance import next_random
 from softswitch.network.events import push_event
-from softswitch.network.state import ABSENT, ARRIVES, CAPTURED, MAX_DEFERRED, Link, NetworkState
+from softswitch.network.state import ABSENT, ARRIVES, CAPTURED, MAX_DEFERRED, LinkState, NetworkState
 
 _PICOSECONDS_PER_NS = 1000
 _BITS_PER_BYTE = 8
@@ -88,13 +88,13 @@ def send(net: NetworkState, i: int, f: int, now: int) -> None:
 
 
 @compiled
-def _lose(net: NetworkState, link: Link, f: int) -> None:
+def _lose(net: NetworkState, link: LinkState, f: int) -> None:
     link.lost += 1
     free_frame(net, f)
 
 
 @compiled
-def _corrupt(net: NetworkState, link: Link, f: int) -> None:
+def _corrupt(net: NetworkState, link: LinkState, f: int) -> None:
     """Change one bit of a frame, drawn at random."""
     length = int64(net.frames[f].length)
     bit = int64(next_random(net.header) * (length * _BITS_PER_BYTE))

@@ -13,8 +13,6 @@ from softswitch.network.state import (
     ABSENT,
     ARRIVES,
     DEPARTS,
-    IS_PROCESSED,
-    MAX_DEFERRED,
     SENDS,
     NetworkState,
 )

@@ -12,24 +12,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from ipaddress import AddressValueError, IPv4Address, IPv4Interface, NetmaskValueError
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from nativekit.installed import require_numba
 from softswitch.errors import SwitchError
-from softswitch.network.arrays import Sizes
+from softswitch.network.arrays import NetworkSizes
 from softswitch.network.engine import Engine
 from softswitch.network.flow import FlowHandle, Receipts, Schedule
 from softswitch.network.host import Host
 from softswitch.network.link import End, LinkHandle, LinkOptions, write_link
 from softswitch.network.programs import Programs
 from softswitch.network.state import AT_CONTROLLER, AT_HOST, NOTICE, NetworkState, SwitchState
-from softswitch.network.switch import Switch
+from softswitch.network.switch import NetworkSwitch
 from softswitch.network.virtual_loop import NEVER, VirtualLoop
 from softswitch.pcap import MAX_FRAME_BYTES, file_header, record_header
 from softswitch.queues.shape import UNLIMITED, Shape, packet_depth
 from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES, PORT_NUMBERS
 
-Node: TypeAlias = "Switch | Host"
+Node: TypeAlias = "NetworkSwitch | Host"
 MAX_FRAME = 1514
 """Bytes of the largest frame by default: a packet of 1,500 bytes with its Ethernet header."""
 _NS_PER_S, _NS_PER_US = 10**9, 1e3
@@ -52,7 +52,7 @@ class Network(contextlib.AbstractContextManager["Network"]):
             raise SwitchError(f"max_frame_bytes {max_frame_bytes}: expected 1 to {MAX_FRAME_BYTES}")
         self.loop, self.programs = VirtualLoop(), Programs()
         self.nodes: dict[str, Node] = {}
-        self.switches: list[Switch] = []
+        self.switches: list[NetworkSwitch] = []
         self.hosts: list[Host] = []
         self.links: list[LinkHandle] = []
         self._seed, self._max_frame_bytes = seed, max_frame_bytes
@@ -91,7 +91,7 @@ class Network(contextlib.AbstractContextManager["Network"]):
         priority_queues: int = 1,
         latency_us: float = 0,
         max_pps: float = math.inf,
-    ) -> Switch:
+    ) -> NetworkSwitch:
         """Add a switch that runs P4 source, or BMv2 JSON with its P4Info.
 
         A frame waits `latency_us` before its pass, and at most `max_pps` frames a second begin their pass.
@@ -114,13 +114,11 @@ class Network(contextlib.AbstractContextManager["Network"]):
             [*map(Path, include_folders)],
             definitions,
         )
-        switch = Switch(name, len(self.switches), self, config, priority_queues, cpu_port)
+        switch = NetworkSwitch(name, len(self.switches), self, config, priority_queues, cpu_port)
         self.switches.append(switch)
         self.nodes[name], self._ports[name] = switch, {}
         gap_ns = 0 if max_pps == math.inf else round(_NS_PER_S / max_pps)
-        self._begin_actions.append(
-            lambda: self._write_switch(switch, round(latency_us * _NS_PER_US), gap_ns)
-        )
+        self._begin_actions.append(lambda: self._write_switch(switch, round(latency_us * _NS_PER_US), gap_ns))
         return switch
 
     def add_host(self, name: str, ip: str, *, mac: str | None = None, gateway: str | None = None) -> Host:
@@ -147,7 +145,7 @@ class Network(contextlib.AbstractContextManager["Network"]):
         second: Node | str,
         *,
         ports: tuple[int | None, int | None] = (None, None),
-        **options: float | None,
+        **options: Any,  # the fields of `LinkOptions`, which checks them
     ) -> LinkHandle:
         """Add a link between two nodes, with the fields of `link.LinkOptions`, as `mbit=10, delay_us=500`.
 
@@ -165,8 +163,7 @@ class Network(contextlib.AbstractContextManager["Network"]):
         ends = self._attach(nodes[0], ports[0], i), self._attach(nodes[1], ports[1], i + 1)
         link = LinkHandle(ends, (i, i + 1), self)
         self.links.append(link)
-        # `LinkOptions` checks the values, whose types differ.
-        self._options.append(LinkOptions(**options))  # type: ignore[arg-type]
+        self._options.append(LinkOptions(**options))
         return link
 
     def _attach(self, node: Node, port: int | None, interface: int) -> End:
@@ -198,10 +195,10 @@ class Network(contextlib.AbstractContextManager["Network"]):
             raise SwitchError(f"node {name!r}: expected a host, got a switch")
         return node
 
-    def switch(self, name: str) -> Switch:
+    def switch(self, name: str) -> NetworkSwitch:
         """Return a switch by its name; raises `SwitchError`."""
         node = self._node(name)
-        if not isinstance(node, Switch):
+        if not isinstance(node, NetworkSwitch):
             raise SwitchError(f"node {name!r}: expected a switch, got a host")
         return node
 
@@ -297,7 +294,7 @@ class Network(contextlib.AbstractContextManager["Network"]):
         records = [switch.pipeline.queue_record_bytes for switch in self.switches]
         priorities = max((switch.priorities for switch in self.switches), default=1)
         frame_bytes = self._max_frame_bytes + max(records, default=0)
-        sizes = Sizes(len(self.switches), len(self.hosts), shapes, priorities, frame_bytes)
+        sizes = NetworkSizes(len(self.switches), len(self.hosts), shapes, priorities, frame_bytes)
         engine = Engine(sizes, self._seed)
         state = engine.state
         for number, options in enumerate(self._options):
@@ -313,7 +310,7 @@ class Network(contextlib.AbstractContextManager["Network"]):
                     state.ports[node.number, port] = i
         return engine
 
-    def _write_switch(self, switch: Switch, latency_ns: int, gap_ns: int) -> None:
+    def _write_switch(self, switch: NetworkSwitch, latency_ns: int, gap_ns: int) -> None:
         state = self.network_state().switches[switch.number]
         state.latency, state.gap = latency_ns, gap_ns
         switch.write_addresses(state)

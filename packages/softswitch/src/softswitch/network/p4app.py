@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 from softswitch.errors import SwitchError
 from softswitch.files import read_file
@@ -53,13 +54,13 @@ def read_p4app(file: Path, net: Network, sources: Path | None = None) -> None:
 
 def _read_link(link: Part) -> tuple[str, str, Part | None]:
     items = link.items()
-    if not 2 <= len(items) <= 3:  # noqa: PLR2004  # two ends, and options
+    if not 2 <= len(items) <= 3:  # two ends, and options
         raise link.error("a list of two nodes, perhaps with options")
-    return items[0].text(), items[1].text(), items[2] if len(items) > 2 else None  # noqa: PLR2004
+    return items[0].text(), items[1].text(), items[2] if len(items) > 2 else None
 
 
-def _read_options(options: Part | None) -> dict[str, float]:
-    read = {}
+def _read_options(options: Part | None) -> dict[str, Any]:  # fields of `LinkOptions`
+    read: dict[str, Any] = {}
     for name, value in [] if options is None else options.members():
         if name not in _OPTIONS:
             continue  # ports' names and addresses, which have no effect here
@@ -133,7 +134,10 @@ def _assign(
         if strategy.value == "l2":
             yield name, (f"10.0.{number >> 8}.{number & 0xFF}/16", None)
         elif strategy.value == "mixed":
-            yield name, (f"10.{switch >> 8}.{switch & 0xFF}.{number}/24", f"10.{switch >> 8}.{switch & 0xFF}.254")
+            yield (
+                name,
+                (f"10.{switch >> 8}.{switch & 0xFF}.{number}/24", f"10.{switch >> 8}.{switch & 0xFF}.254"),
+            )
         else:
             yield name, (f"10.{switch}.{number}.2/24", f"10.{switch}.{number}.1")
 

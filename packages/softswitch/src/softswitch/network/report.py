@@ -15,14 +15,14 @@ _BITS_PER_BYTE = 8
 _NAME_COLUMNS = 18
 
 
-class Traffic(NamedTuple):
+class SentTraffic(NamedTuple):
     """What a run has sent: pings by source and destination, and flows by their names."""
 
     pings: Mapping[tuple[str, str], Ping]
     flows: Mapping[str, FlowHandle]
 
 
-class Direction(NamedTuple):
+class LinkDirection(NamedTuple):
     """One direction of a link with its counters; `load` is the share of the time in which it was busy."""
 
     sender: str
@@ -31,15 +31,15 @@ class Direction(NamedTuple):
     load: float
 
 
-def directions(net: Network) -> Iterator[Direction]:
+def directions(net: Network) -> Iterator[LinkDirection]:
     elapsed_us = max(net.now_us, 1e-3)
     for link in net.links:
         for sender, receiver in (link.ends, link.ends[::-1]):
             counters = link.counters(sender.node)
-            yield Direction(str(sender), str(receiver), counters, min(1, counters.busy_us / elapsed_us))
+            yield LinkDirection(str(sender), str(receiver), counters, min(1, counters.busy_us / elapsed_us))
 
 
-def describe(net: Network, traffic: Traffic) -> list[str]:
+def describe(net: Network, traffic: SentTraffic) -> list[str]:
     """Return the lines of the report, of at most 80 columns."""
     lines = [
         f"{pluralize(len(net.switches), 'switch', 'switches')}, {pluralize(len(net.hosts), 'host')}, "
@@ -52,7 +52,10 @@ def describe(net: Network, traffic: Traffic) -> list[str]:
             f"{name}: {flow.sent} sent, {flow.received} received, delay {flow.mean_delay_us:.1f} µs "
             f"({flow.min_delay_us:.1f} to {flow.max_delay_us:.1f})"
         )
-    lines += ["", f"{'link':<{2 * _NAME_COLUMNS + 4}} {'frames':>10} {'Mbit/s':>9} {'busy':>6} {'dropped':>8}"]
+    lines += [
+        "",
+        f"{'link':<{2 * _NAME_COLUMNS + 4}} {'frames':>10} {'Mbit/s':>9} {'busy':>6} {'dropped':>8}",
+    ]
     seconds = max(net.now_us / 1e6, 1e-9)
     for sender, receiver, counters, load in directions(net):
         if counters.offered:
@@ -86,12 +89,17 @@ def _fit(words: Sequence[str], columns: int) -> str:
     return ", ".join(shown)
 
 
-def as_json(net: Network, traffic: Traffic) -> dict[str, object]:
+def as_json(net: Network, traffic: SentTraffic) -> dict[str, object]:
     """Return the report as what `json.dumps` takes; times are in µs."""
     return {
         "time_us": net.now_us,
         "pings": [
-            {"source": a, "destination": b, "sent": ping.sent, "round_trips_us": list(ping.round_trips_us.values())}
+            {
+                "source": a,
+                "destination": b,
+                "sent": ping.sent,
+                "round_trips_us": list(ping.round_trips_us.values()),
+            }
             for (a, b), ping in traffic.pings.items()
         ],
         "flows": [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Any
 
@@ -15,31 +15,33 @@ _MATCH = p4i.MatchField
 _NO_BYTES = b"\0"
 
 
-def read_updates(runtime: Part, p4info: p4i.P4Info) -> p4r.WriteRequest:
-    """Return the entries of a runtime file as a WriteRequest of INSERTs; raises `SwitchError`.
+def read_updates(runtime: Part, p4info: p4i.P4Info) -> Iterator[tuple[Part, p4r.Update]]:
+    """Yield the entries of a runtime file with the updates that make them; raises `SwitchError`.
 
-    Of default actions the update is a MODIFY, as P4Runtime has it.
+    Updates are INSERTs, or of default actions a MODIFY, as P4Runtime has it.
     """
-    request = p4r.WriteRequest()
     names = _Names(p4info)
-    for entry in _list(runtime, "table_entries"):
-        update = request.updates.add()
-        update.entity.table_entry.CopyFrom(names.table_entry(entry))
-        is_default = update.entity.table_entry.is_default_action
-        update.type = p4r.Update.MODIFY if is_default else p4r.Update.INSERT
-    for entry in _list(runtime, "multicast_group_entries"):
-        update = request.updates.add(type=p4r.Update.INSERT)
-        group = update.entity.packet_replication_engine_entry.multicast_group_entry
-        group.multicast_group_id = entry["multicast_group_id"].integer()
-        group.replicas.extend(_replicas(entry))
-    for entry in _list(runtime, "clone_session_entries"):
-        update = request.updates.add(type=p4r.Update.INSERT)
-        session = update.entity.packet_replication_engine_entry.clone_session_entry
-        session.session_id = entry["clone_session_id"].integer()
-        session.replicas.extend(_replicas(entry))
-        if (length := entry.get("packet_length_bytes")) is not None:
-            session.packet_length_bytes = length.integer()
-    return request
+    for part in _list(runtime, "table_entries"):
+        entry = names.table_entry(part)
+        kind = p4r.Update.MODIFY if entry.is_default_action else p4r.Update.INSERT
+        yield part, p4r.Update(type=kind, entity=p4r.Entity(table_entry=entry))
+    for part in _list(runtime, "multicast_group_entries"):
+        group = p4r.MulticastGroupEntry(
+            multicast_group_id=part["multicast_group_id"].integer(), replicas=_replicas(part)
+        )
+        yield part, _replication(p4r.PacketReplicationEngineEntry(multicast_group_entry=group))
+    for part in _list(runtime, "clone_session_entries"):
+        length = part.get("packet_length_bytes")
+        session = p4r.CloneSessionEntry(
+            session_id=part["clone_session_id"].integer(),
+            replicas=_replicas(part),
+            packet_length_bytes=0 if length is None else length.integer(),
+        )
+        yield part, _replication(p4r.PacketReplicationEngineEntry(clone_session_entry=session))
+
+
+def _replication(entry: p4r.PacketReplicationEngineEntry) -> p4r.Update:
+    return p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(packet_replication_engine_entry=entry))
 
 
 def _list(runtime: Part, name: str) -> list[Part]:
@@ -140,7 +142,7 @@ def _single(value: Part) -> Part:
 
 def _pair(value: Part, expected: str) -> tuple[Part, Part]:
     items = value.items() if isinstance(value.value, list) else []
-    if len(items) != 2:  # noqa: PLR2004  # a pair
+    if len(items) != 2:  # a pair
         raise value.error(expected)
     return items[0], items[1]
 

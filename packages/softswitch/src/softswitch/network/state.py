@@ -2,7 +2,7 @@
 
 All times are ns since the network's start. An *interface* is an end of a link: a port of a switch, the one
 port of a host, or the CPU port of a switch, whose other end is the controller. It has a number, which is
-that of its outgoing direction (`Link`) and of its queues, too.
+that of its outgoing direction (`LinkState`) and of its queues, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONSTANT, POISSON, TRACE = range(3)
 """Kinds of flows: equal intervals, exponentially distributed ones, and times that are given."""
 
 
-class Event:
+class ScheduledEvent:
     time: int
     order: int  # number of the event: events of equal times keep their order
     kind: Int32
@@ -43,7 +43,7 @@ class Frame:
     sent: int  # when the flow sent it
 
 
-class Link:
+class LinkState:
     """One direction of a link. Frames wait for it in the queues of its interface."""
 
     delay: int  # propagation delay
@@ -70,7 +70,7 @@ class Link:
     waited: int  # time in the queue, of all frames that have left it
 
 
-class Interface:
+class NetworkInterface:
     switch: int  # the switch whose port this is, or ABSENT
     host: int  # the host, or ABSENT
     port: int  # number of the port
@@ -163,12 +163,12 @@ class NetworkState(NamedTuple):
     """Switches s, hosts h, interfaces i, flows k, frames f and events e."""
 
     header: NetworkHeader
-    heap: Records[Event]  # EVENT[e]: scheduled events, the next first
+    heap: Records[ScheduledEvent]  # EVENT[e]: scheduled events, the next first
     frames: Records[Frame]  # Frame[f]
     octets: Octets  # uint8[f, frame_stride]: the buffers of the frames
     free: Ints  # int64[f]: the first header.free are unused frames
-    links: Records[Link]  # Link[i]: the direction that leaves each interface
-    interfaces: Records[Interface]  # Interface[i]
+    links: Records[LinkState]  # LinkState[i]: the direction that leaves each interface
+    interfaces: Records[NetworkInterface]  # NetworkInterface[i]
     ports: Ints  # int64[s, PORT_NUMBERS]: interface at each port of each switch, or ABSENT
     switches: Records[SwitchState]  # SwitchState[s]
     hosts: Records[HostState]  # HostState[h]

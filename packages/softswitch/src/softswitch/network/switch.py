@@ -47,14 +47,20 @@ class SwitchNetwork(Protocol):
     ) -> None: ...
 
 
-class Switch:
+class NetworkSwitch:
     """A switch of a network; make it by `Network.add_switch`.
 
     It is its own ports (`softswitch.p4runtime.pipelines.Ports`). Its clock is the network's, in µs.
     """
 
     def __init__(
-        self, name: str, number: int, net: SwitchNetwork, config: LoadedConfig, priorities: int, cpu_port: int | None
+        self,
+        name: str,
+        number: int,
+        net: SwitchNetwork,
+        config: LoadedConfig,
+        priorities: int,
+        cpu_port: int | None,
     ) -> None:
         self.name, self.number, self.cpu_port = name, number, cpu_port
         self.priorities = priorities

@@ -10,6 +10,7 @@ from softswitch.errors import SwitchError
 from softswitch.network.json_files import Part, read_json
 from softswitch.network.network import Network
 from softswitch.network.runtime_json import read_updates
+from softswitch.p4runtime.messages import p4r
 from softswitch.program_files import SOURCE_SUFFIX
 
 _LOG = logging.getLogger(__name__)
@@ -63,9 +64,7 @@ def _add_host(net: Network, name: str, host: Part) -> None:
             neighbours.append((found["address"], found["mac"]))
         else:
             _LOG.warning("host %s: the command %r has no effect in a simulated network", name, text)
-    added = net.add_host(
-        name, host["ip"].text(), mac=None if mac is None else mac.text(), gateway=gateway
-    )
+    added = net.add_host(name, host["ip"].text(), mac=None if mac is None else mac.text(), gateway=gateway)
     for address, neighbour_mac in neighbours:
         added.set_neighbour(address, neighbour_mac)
 
@@ -80,7 +79,11 @@ def _add_switch(net: Network, name: str, switch: Part, folder: Path, sources: Pa
         priority_queues=1 if queues is None else queues.integer(),
     )
     for runtime in runtimes:
-        added.write(read_updates(runtime, added.p4info))
+        for part, update in read_updates(runtime, added.p4info):
+            try:
+                added.write(p4r.WriteRequest(updates=[update]))
+            except SwitchError as error:
+                raise part.refused(error) from None
 
 
 def _find_program(switch: Part, runtimes: list[Part], folder: Path, sources: Path | None) -> Path:
@@ -107,10 +110,10 @@ def _only_source(switch: Part, folders: list[Path]) -> Path:
 
 
 def _add_link(net: Network, link: Part) -> None:
-    first, second, *rest = link.items() if len(link.items()) >= 2 else [None, None]  # noqa: PLR2004  # two ends
-    if first is None or second is None:
+    items = link.items()
+    if len(items) < 2:
         raise link.error("a list of two nodes, perhaps with latency and bandwidth")
-    ends = [_read_end(net, end) for end in (first, second)]
+    ends, rest = [_read_end(net, end) for end in items[:2]], items[2:]
     net.add_link(
         ends[0][0],
         ends[1][0],

@@ -39,7 +39,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         pass  # it would wake a loop that waits
 
-    def add_reader(self, fd: Any, callback: Callable[..., object], *args: Any) -> None:  # as asyncio's
+    # asyncio's own types need a `TypeVarTuple`, which Python 3.10 does not have.
+    def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:  # type: ignore[override]
         self._readers[int(fd)] = lambda: callback(*args)
 
     def remove_reader(self, fd: Any) -> bool:  # as asyncio's

@@ -18,7 +18,7 @@ from softswitch.p4runtime.generated_p4info import generate_config
 from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.loaded_config import LoadedConfig
 from softswitch.p4runtime.messages import p4r
-from softswitch.p4runtime.ports import PL, FolderOf, MakePipeline, Ports
+from softswitch.p4runtime.ports import PL, DatagramSocket, FolderOf, MakePipeline, Ports
 from softswitch.p4runtime.reconcile import carry_over
 from softswitch.p4runtime.status import Refusal, invalid
 
@@ -247,7 +247,7 @@ def _bare_config(data: bytes) -> LoadedConfig:
     return LoadedConfig(generate_config(data, program), program)
 
 
-def _drop_notices(notices: socket.socket) -> None:
+def _drop_notices(notices: DatagramSocket) -> None:
     """Drop the notices of a pipeline that no longer runs: another pipeline cannot decode them."""
     try:
         while notices.recv(1, socket.MSG_DONTWAIT):  # also drops the rest of the datagram

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -25,13 +24,23 @@ MakePipeline = Callable[[Program], PL]
 FolderOf = Callable[[PL], Path | None]  # returns the folder of the journal; None for no journal
 
 
+class DatagramSocket(Protocol):
+    """What the service needs of a socket of datagrams."""
+
+    def fileno(self) -> int: ...
+
+    def recv(self, size: int, flags: int, /) -> bytes: ...
+
+    def send(self, data: bytes, flags: int, /) -> int: ...
+
+
 class Ports(Protocol[PL_contra]):
     @property
-    def cpu_socket(self) -> socket.socket:
+    def cpu_socket(self) -> DatagramSocket:
         """The controller's end of the CPU port: a datagram for each frame, in both directions."""
 
     @property
-    def notice_socket(self) -> socket.socket:
+    def notice_socket(self) -> DatagramSocket:
         """Socket from which the notices of the running pipeline are read, one per datagram."""
 
     def now(self) -> int:

@@ -20,7 +20,7 @@ from softswitch.p4runtime.batch_status import abort_batch
 from softswitch.p4runtime.codecs.values import decode_uint128
 from softswitch.p4runtime.messages import Context, method_handlers, p4r
 from softswitch.p4runtime.notifications import Notifications
-from softswitch.p4runtime.ports import PL, FolderOf, MakePipeline, Ports
+from softswitch.p4runtime.ports import PL, DatagramSocket, FolderOf, MakePipeline, Ports
 from softswitch.p4runtime.sessions import Sessions, Stream
 from softswitch.p4runtime.status import Refusal, abort, invalid, unimplemented
 
@@ -318,7 +318,7 @@ def _parse_write(data: bytes) -> Request:
     return Request(data)
 
 
-def _read_datagrams(source: socket.socket) -> Iterator[bytes]:
+def _read_datagrams(source: DatagramSocket) -> Iterator[bytes]:
     for _ in range(MAX_DATAGRAMS_PER_READ):
         try:
             yield source.recv(MAX_FRAME_BYTES, socket.MSG_DONTWAIT)

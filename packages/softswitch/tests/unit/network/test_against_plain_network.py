@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,12 +41,22 @@ def program() -> ir.Program:
     return load_program(ECN.read_bytes())
 
 
-@settings(max_examples=60)
-@given(links=st.lists(LINKS, min_size=2, max_size=5), sent=SENDINGS, copied=st.booleans(), threshold=st.integers(1, 4))
+@settings(max_examples=25)
+@given(
+    links=st.lists(LINKS, min_size=2, max_size=5),
+    sent=SENDINGS,
+    copied=st.booleans(),
+    threshold=st.integers(1, 4),
+)
 def test_a_line_of_switches_delivers_the_frames_and_queueing_metadata_of_the_plain_model(
     links: list[LinkOptions], sent: list[tuple[int, str, bytes]], copied: bool, threshold: int
 ) -> None:
     # Host a, switches s0, s1, ..., host b; a switch sends what it gets at one port out of the other one.
+    received: list[Delivery] = []
+
+    def record(host: str, frame: bytes) -> None:
+        received.append(Delivery(net.now_ns(), host, frame))
+
     switches = [f"s{k}" for k in range(len(links) - 1)]
     interpreted = {name: InterpretedPipeline(program()) for name in switches}
     with Network() as net:
@@ -77,11 +87,8 @@ def test_a_line_of_switches_delivers_the_frames_and_queueing_metadata_of_the_pla
                     options,
                 )
             )
-        received: list[Delivery] = []
-        for host in net.hosts:
-            host.on_frame(
-                lambda frame, name=host.name: received.append(Delivery(net.now_ns(), name, frame))
-            )
+        for node in net.hosts:
+            node.on_frame(partial(record, node.name))
         for time, name, frame in sorted(sent, key=lambda each: each[0]):
             net.host(name).send(frame, at_us=time / 1000)
         net.run()

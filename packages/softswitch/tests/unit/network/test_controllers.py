@@ -1,4 +1,4 @@
-"""Controllers in virtual time: P4Runtime sessions, digests, idle timeouts, packet-ins, meters and commands."""
+"""Controllers in virtual time: P4Runtime, digests, idle timeouts, packet-ins, meters and commands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def net() -> Iterator[Network]:
 
 
 def identifier(info: p4i.P4Info, kind: str, alias: str) -> int:
-    return next(each.preamble.id for each in getattr(info, kind) if each.preamble.alias == alias)
+    [found] = [each.preamble.id for each in getattr(info, kind) if each.preamble.alias == alias]
+    return int(found)
 
 
 class LearningController:
@@ -55,7 +56,7 @@ class LearningController:
     def _update(self, kind: int, *entities: p4r.Entity) -> None:
         request = p4r.WriteRequest()
         for entity in entities:
-            request.updates.add(type=kind, entity=entity)  # type: ignore[arg-type]  # an enum's value
+            request.updates.add(type=kind, entity=entity)
         self._controller.write(request)
 
     def _entry(self, table: str, address: bytes) -> p4r.Entity:
@@ -164,7 +165,9 @@ def test_packet_outs_need_a_cpu_port() -> None:
 def test_commands_set_rates_and_depths_of_queues(net: Network) -> None:
     s1 = net.switch("s1")
     s1.run("set_queue_rate 1000 2", "set_queue_depth 3 2")
-    flow = net.host("a").send(bytes.fromhex("ff" * 6 + "020000000001 0800"), every_us=1, count=10, is_logged=True)
+    flow = net.host("a").send(
+        bytes.fromhex("ff" * 6 + "020000000001 0800"), every_us=1, count=10, is_logged=True
+    )
     net.run()
     arrivals_us = (flow.receipts().received / 1000).round().astype(int).tolist()
     # BMv2's rate: each packet is due a gap after the one before it, from the first on.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scapy.layers.inet import IP, UDP
@@ -17,7 +18,7 @@ from switch_harness.wording import mentions
 L2 = PROGRAMS / "l2.json"
 
 
-def two_hosts(net: Network, **options: float) -> tuple[Host, Host]:
+def two_hosts(net: Network, **options: Any) -> tuple[Host, Host]:
     a, b = net.add_host("a", "10.0.0.1/24"), net.add_host("b", "10.0.0.2/24")
     net.add_link(a, b, **options)
     return a, b

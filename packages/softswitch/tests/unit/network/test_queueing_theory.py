@@ -11,6 +11,7 @@ FRAMES = 400_000
 BYTES = 1000
 SERVICE_US = 10.0  # of 1,000 bytes at 800 Mbit/s
 RATE_MBIT = 800.0
+MEAN_BYTES, MAX_BYTES = 150, 1514  # of exponentially distributed lengths
 
 
 def mean_wait_us(net: Network, flow: FlowHandle) -> float:
@@ -31,11 +32,11 @@ def test_poisson_frames_of_one_length_wait_as_in_m_d_1(load: float) -> None:
 @pytest.mark.parametrize("load, places", [(0.7, 4), (1.2, 8)])
 def test_exponential_lengths_are_lost_as_in_m_m_1_k(load: float, places: int) -> None:
     random = np.random.default_rng(5)
-    lengths = np.minimum(1 + random.exponential(BYTES, FRAMES).astype(int), 9 * BYTES)
+    lengths = np.minimum(1 + random.exponential(MEAN_BYTES, FRAMES).astype(int), MAX_BYTES)
     mean_service_us = float(lengths.mean()) * 8 / RATE_MBIT
     times = np.cumsum(random.exponential(mean_service_us / load, FRAMES))
-    octets = bytes(9 * BYTES)
-    with Network(seed=3, max_frame_bytes=9 * BYTES) as net:
+    octets = bytes(MAX_BYTES)
+    with Network(seed=3, max_frame_bytes=MAX_BYTES) as net:
         a, b = net.add_host("a", "10.0.0.1/24"), net.add_host("b", "10.0.0.2/24")
         link = net.add_link(a, b, mbit=RATE_MBIT, overhead_bytes=0, queue_frames=places - 1)
         a.send([octets[:length] for length in lengths], times_us=times.tolist())
