@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from dataclasses import replace
+from functools import cached_property
 
 from softswitch import ir
 from softswitch.hashing import Crc
@@ -46,7 +47,6 @@ class CompiledPipeline(StatePipeline):
         self.state_address = self._memory.address
         self.mutex_address = self._memory.mutex_address
         self.waiting_address = self._memory.waiting_address
-        self._output_buffer = (ctypes.c_char * OUT_CAPACITY)()
 
     def use_code(self, code: MachineCode, program: ir.Program) -> None:
         """Switch to other machine code on the same state; no loop may be running the previous code.
@@ -78,6 +78,11 @@ class CompiledPipeline(StatePipeline):
         super().close()
         for name in ("code", "_output_buffer"):
             vars(self).pop(name, None)
+
+    @cached_property
+    def _output_buffer(self) -> ctypes.Array[ctypes.c_char]:
+        # Only pipelines that Python calls need it.
+        return (ctypes.c_char * OUT_CAPACITY)()
 
     # -- packets
 

@@ -21,6 +21,8 @@ from softswitch.memory.words import WORD_BYTES
 MUTEX_BYTES = 64
 
 _HUGE_PAGE = 1 << 21  # bytes
+_SMALL_STATE = 4 * _HUGE_PAGE
+"""Bytes of state for whose small pages a TLB has room."""
 
 
 class Memory:
@@ -32,7 +34,7 @@ class Memory:
     def __init__(self, size_bytes: int) -> None:
         self._undo_steps: list[Callable[[], None]] | None = None  # of the current transaction
         self._holds_mutex = False  # whether the current transaction does
-        self.attach(_allocate_huge_pages(max(WORD_BYTES, size_bytes)))
+        self.attach(_allocate(max(WORD_BYTES, size_bytes)))
 
     def attach(self, words: Words) -> None:
         self.byte_view = words.view(np.uint8).data
@@ -181,8 +183,11 @@ def strided_cells(
     return np.ndarray((count, size), np.uint8, data, first, (step, 1))
 
 
-def _allocate_huge_pages(size_bytes: int) -> Words:
-    """Allocate words, in huge pages if possible: tables span more small pages than a TLB holds."""
+def _allocate(size_bytes: int) -> Words:
+    """Allocate words, in huge pages if possible and if a TLB has no room for so many small ones.
+
+    Of small pages, only those that are used take memory.
+    """
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     try:
         mapping = mmap.mmap(-1, -(-size_bytes // _HUGE_PAGE) * _HUGE_PAGE + _HUGE_PAGE, flags=flags)
@@ -192,7 +197,7 @@ def _allocate_huge_pages(size_bytes: int) -> Words:
         ) from None
     # Only Linux has the constant, and some kernels are built without huge pages.
     with contextlib.suppress(AttributeError, OSError):
-        mapping.madvise(mmap.MADV_HUGEPAGE)
+        mapping.madvise(mmap.MADV_HUGEPAGE if size_bytes > _SMALL_STATE else mmap.MADV_NOHUGEPAGE)
     # Bytes from the mapping's start to the next huge page.
     start = -np.frombuffer(mapping, dtype=np.uint8).ctypes.data % _HUGE_PAGE
     return np.frombuffer(mapping, dtype=np.uint64, count=size_bytes // WORD_BYTES, offset=start)

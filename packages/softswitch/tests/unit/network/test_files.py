@@ -219,10 +219,8 @@ def test_the_command_reports_flows_and_links_and_draws_a_picture(
     exercise: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topology, picture = str(exercise / "topo" / "topology.json"), tmp_path / "net.svg"
-    main(
-        [topology, "--flow", "h1:h2:100pps:1226", "--json"]
-        + ["--picture", str(picture), "--pcap", str(tmp_path / "pcap")]
-    )
+    outputs = ["--picture", str(picture), "--pcap", str(tmp_path / "pcap")]
+    main([topology, "--flow", "h1:h2:100pps:1226", "--json", *outputs])
     report = json.loads(capsys.readouterr().out)
     [flow] = report["flows"]
     assert (flow["sent"], flow["received"]) == (200, 200)

@@ -16,6 +16,7 @@ from switch_harness import PROGRAMS
 from switch_harness.wording import mentions
 
 L2 = PROGRAMS / "l2.json"
+LEARNING = Path(__file__).parents[2] / "programs" / "learning.p4"
 
 
 def two_hosts(net: Network, **options: Any) -> tuple[Host, Host]:
@@ -114,3 +115,16 @@ def test_a_capture_can_be_replayed_at_its_times(tmp_path: Path) -> None:
         net.run()
         assert flow.received == 1 and replayed.received == 5
         assert replayed.max_delay_us == 0
+
+
+def test_many_switches_of_one_program_share_its_code_and_use_little_memory() -> None:
+    def resident_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    with Network() as net:
+        first = net.add_switch("s0", LEARNING)
+        before = resident_bytes()
+        others = [net.add_switch(f"s{number}", LEARNING) for number in range(1, 101)]
+        assert {switch.pipeline.process_address for switch in others} == {first.pipeline.process_address}
+        assert len({switch.pipeline.state_address for switch in others}) == 100
+        assert resident_bytes() - before < 100 * 500_000  # a state of 3 MB, whose pages are not all used
