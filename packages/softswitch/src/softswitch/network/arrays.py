@@ -39,7 +39,7 @@ R = TypeVar("R")
 
 
 class NetworkSizes(NamedTuple):
-    """What the arrays of a network have to have room for."""
+    """The numbers of objects that the arrays of a network have room for."""
 
     switches: int
     hosts: int

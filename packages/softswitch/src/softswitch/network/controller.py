@@ -30,7 +30,7 @@ class CallRefused(SwitchError):
 
 
 class _Context:
-    """What the service needs of gRPC's context of a call."""
+    """The part of gRPC's context of a call that the service needs."""
 
     def __init__(self, take: Callable[[Any], object]) -> None:
         self._take = take
@@ -79,7 +79,6 @@ class Controller:
         return self._is_primary
 
     def close(self) -> None:
-        """End the session."""
         self._requests.put_nowait(None)
         self._loop.run_due(self._loop.now)
 

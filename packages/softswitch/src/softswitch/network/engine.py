@@ -147,8 +147,8 @@ class Engine:
 
     def receipts(self, k: int) -> Receipts:
         log = self.state.receipts[: int(self.state.header.receipts)]
-        mine = log[log.flow == k]
-        return Receipts(mine.host.copy(), mine.sent.copy(), mine.received.copy(), mine.length.copy())
+        rows = log[log.flow == k]
+        return Receipts(rows.host.copy(), rows.sent.copy(), rows.received.copy(), rows.length.copy())
 
     # -- queues
 

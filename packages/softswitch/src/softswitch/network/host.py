@@ -30,7 +30,7 @@ DatagramHandler = Callable[[bytes, str, int], object]
 
 
 class HostNetwork(Protocol):
-    """What a host needs of its network."""
+    """The part of a network that its hosts call."""
 
     def now_ns(self) -> int: ...
 

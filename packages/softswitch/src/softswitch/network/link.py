@@ -123,7 +123,7 @@ def read_counters(state: NetworkState, i: int) -> LinkCounters:
 
 
 class LinkNetwork(Protocol):
-    """What a link needs of its network."""
+    """The part of a network that its links call."""
 
     def network_state(self) -> NetworkState: ...
 

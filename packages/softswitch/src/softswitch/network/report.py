@@ -1,4 +1,4 @@
-"""What a run of a network has come to: pings, flows and links, as text and as JSON."""
+"""Reports on runs of networks, as text and as JSON: pings, flows and links."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME_COLUMNS = 18
 
 
 class SentTraffic(NamedTuple):
-    """What a run has sent: pings by source and destination, and flows by their names."""
+    """The traffic of a run: pings by source and destination, and flows by their names."""
 
     pings: Mapping[tuple[str, str], Ping]
     flows: Mapping[str, FlowHandle]

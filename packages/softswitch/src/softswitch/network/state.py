@@ -22,8 +22,8 @@ ABSENT = -1
 MAX_DEFERRED = 4096
 """Maximum number of frames and notices that wait for Python."""
 AT_HOST, AT_CONTROLLER, NOTICE, CAPTURED = range(4)
-"""What Python has to do with a deferred frame: a host receives it; a controller does, as packet-in; it is a
-notice of a program, not a frame; it was copied for a capture of its link."""
+"""Kinds of deferred frames: a host receives it; a controller does, as packet-in; it is a notice of a program,
+not a frame; it was copied for a capture of its link."""
 CONSTANT, POISSON, TRACE = range(3)
 """Kinds of flows: equal intervals, exponentially distributed ones, and times that are given."""
 

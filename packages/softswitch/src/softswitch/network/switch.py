@@ -25,7 +25,7 @@ _numbers: Iterator[int] = count(1 << 20)  # of datagram queues, in the place of 
 
 
 class SwitchNetwork(Protocol):
-    """What a switch needs of its network."""
+    """The part of a network that its switches call."""
 
     @property
     def loop(self) -> VirtualLoop: ...

@@ -28,7 +28,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._selector = _NoSelector()
         self._readers: dict[int, Callable[[], object]] = {}
         self._failures: list[BaseException] = []
-        self.set_exception_handler(self._keep_failure)
+        self.set_exception_handler(self._store_failure)
 
     def time(self) -> float:
         return self.now / _NS_PER_S
@@ -86,7 +86,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         finally:
             asyncio._set_running_loop(outer_loop)
 
-    def _keep_failure(self, _loop: object, context: dict[str, Any]) -> None:
+    def _store_failure(self, _loop: object, context: dict[str, Any]) -> None:
         self._failures.append(context.get("exception") or RuntimeError(context["message"]))
 
     def next_due(self) -> int:

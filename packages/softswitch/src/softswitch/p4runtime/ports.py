@@ -25,7 +25,7 @@ FolderOf = Callable[[PL], Path | None]  # returns the folder of the journal; Non
 
 
 class DatagramSocket(Protocol):
-    """What the service needs of a socket of datagrams."""
+    """The part of a socket of datagrams that the service calls."""
 
     def fileno(self) -> int: ...
 

@@ -184,7 +184,7 @@ def strided_cells(
 
 
 def _allocate(size_bytes: int) -> Words:
-    """Allocate words, in huge pages if possible and if a TLB has no room for so many small ones.
+    """Allocate words: a large state in huge pages, if possible, since a TLB holds too few small ones.
 
     Of small pages, only those that are used take memory.
     """
