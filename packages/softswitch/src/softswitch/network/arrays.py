@@ -15,7 +15,7 @@ from softswitch.network.state import (
     MAX_DEFERRED,
     Deferred,
     Flow,
-    Frame,
+    FrameState,
     HostState,
     LinkState,
     NetworkHeader,
@@ -59,7 +59,7 @@ def make_state(sizes: NetworkSizes, seed: int, output_buffer: Octets) -> Network
     state = NetworkState(
         header=header,
         heap=records(0, ScheduledEvent),
-        frames=records(0, Frame),
+        frames=records(0, FrameState),
         octets=np.zeros((0, stride), np.uint8),
         free=np.zeros(0, np.int64),
         links=records(interfaces, LinkState),
@@ -93,7 +93,7 @@ def with_frames(state: NetworkState, count: int) -> NetworkState:
     free[count - old_count : count - old_count + free_count] = state.free[:free_count]
     state.header.free = free_count + count - old_count
     state.header.frames_at = octets.ctypes.data
-    extended = with_arrays(state, frames=extend(state.frames, count, Frame), octets=octets, free=free)
+    extended = with_arrays(state, frames=extend(state.frames, count, FrameState), octets=octets, free=free)
     return with_events(extended)
 
 

@@ -11,7 +11,7 @@ from softswitch.errors import SwitchError
 from softswitch.files import read_file
 
 
-class Part:
+class JsonPart:
     """A value in a JSON file, at a place such as `links[3]`."""
 
     def __init__(self, value: Any, file: Path, place: str = "") -> None:  # any JSON
@@ -29,29 +29,29 @@ class Part:
     def __contains__(self, name: str) -> bool:
         return isinstance(self.value, dict) and name in self.value
 
-    def get(self, name: str) -> Part | None:
+    def get(self, name: str) -> JsonPart | None:
         """Return a member of an object, or None."""
         return self[name] if name in self.object() else None
 
-    def __getitem__(self, name: str) -> Part:
+    def __getitem__(self, name: str) -> JsonPart:
         members = self.object()
         if name not in members:
             raise self.error(f"an object with {name!r}")
-        return Part(members[name], self._file, f"{self._place}.{name}" if self._place else name)
+        return JsonPart(members[name], self._file, f"{self._place}.{name}" if self._place else name)
 
     def object(self) -> dict[str, Any]:
         if not isinstance(self.value, dict):
             raise self.error("an object")
         return self.value
 
-    def members(self) -> Iterator[tuple[str, Part]]:
+    def members(self) -> Iterator[tuple[str, JsonPart]]:
         for name in self.object():
             yield name, self[name]
 
-    def items(self) -> list[Part]:
+    def items(self) -> list[JsonPart]:
         if not isinstance(self.value, list):
             raise self.error("a list")
-        return [Part(item, self._file, f"{self._place}[{k}]") for k, item in enumerate(self.value)]
+        return [JsonPart(item, self._file, f"{self._place}[{k}]") for k, item in enumerate(self.value)]
 
     def text(self) -> str:
         if not isinstance(self.value, str):
@@ -76,8 +76,8 @@ class Part:
 _MAX_SHOWN = 60
 
 
-def read_json(file: Path) -> Part:
+def read_json(file: Path) -> JsonPart:
     try:
-        return Part(json.loads(read_file(file)), file)
+        return JsonPart(json.loads(read_file(file)), file)
     except (ValueError, RecursionError) as error:
         raise SwitchError(f"{file}: expected JSON: {error}") from None

@@ -11,7 +11,7 @@ from typing import Any
 
 from softswitch.errors import SwitchError
 from softswitch.files import read_file
-from softswitch.network.json_files import Part, read_json
+from softswitch.network.json_files import JsonPart, read_json
 from softswitch.network.network import Network
 
 _NUMBERED = re.compile(r"[a-zA-Z]+(\d+)")
@@ -52,14 +52,14 @@ def read_p4app(file: Path, net: Network, sources: Path | None = None) -> None:
             net.switch(name).run_file(lines, commands.text())
 
 
-def _read_link(link: Part) -> tuple[str, str, Part | None]:
+def _read_link(link: JsonPart) -> tuple[str, str, JsonPart | None]:
     items = link.items()
     if not 2 <= len(items) <= 3:  # two ends, and options
         raise link.error("a list of two nodes, perhaps with options")
     return items[0].text(), items[1].text(), items[2] if len(items) > 2 else None
 
 
-def _read_options(options: Part | None) -> dict[str, Any]:  # fields of `LinkOptions`
+def _read_options(options: JsonPart | None) -> dict[str, Any]:  # fields of `LinkOptions`
     read: dict[str, Any] = {}
     for name, value in [] if options is None else options.members():
         if name not in _OPTIONS:
@@ -69,7 +69,7 @@ def _read_options(options: Part | None) -> dict[str, Any]:  # fields of `LinkOpt
     return read
 
 
-def _read_ms(delay: Part) -> float:
+def _read_ms(delay: JsonPart) -> float:
     if not isinstance(delay.value, str):
         return delay.number()
     found = _MS.fullmatch(delay.value)
@@ -81,10 +81,10 @@ def _read_ms(delay: Part) -> float:
 def _add_switch(
     net: Network,
     name: str,
-    switch: Part,
-    app: Part,
+    switch: JsonPart,
+    app: JsonPart,
     folders: list[Path],
-    links: list[tuple[str, str, Part | None]],
+    links: list[tuple[str, str, JsonPart | None]],
 ) -> None:
     program = switch.get("p4_src") or switch.get("program") or app["p4_src"]
     cpu_port, queues = switch.get("cpu_port"), switch.get("priority_queues_num")
@@ -98,7 +98,7 @@ def _add_switch(
     )
 
 
-def _find(name: Part, folders: list[Path]) -> Path:
+def _find(name: JsonPart, folders: list[Path]) -> Path:
     """Return the file of that name in the first folder that has it, or else in the last."""
     paths = [folder / name.text() for folder in folders]
     return next((path for path in paths if path.is_file()), paths[-1])
@@ -115,7 +115,7 @@ def _number_switches(names: list[str]) -> dict[str, int]:
 
 
 def _assign(
-    topology: Part, hosts: list[str], links: list[tuple[str, str, Part | None]], ids: dict[str, int]
+    topology: JsonPart, hosts: list[str], links: list[tuple[str, str, JsonPart | None]], ids: dict[str, int]
 ) -> Iterator[tuple[str, tuple[str, str | None]]]:
     """Yield each host's address with its prefix, and its gateway, as p4-utils' strategies assign them."""
     strategy = topology["assignment_strategy"]
@@ -142,7 +142,7 @@ def _assign(
             yield name, (f"10.{switch}.{number}.2/24", f"10.{switch}.{number}.1")
 
 
-def _switch_of(host: str, links: list[tuple[str, str, Part | None]], ids: dict[str, int]) -> int:
+def _switch_of(host: str, links: list[tuple[str, str, JsonPart | None]], ids: dict[str, int]) -> int:
     for first, second, _ in links:
         if host in (first, second):
             return ids[second if first == host else first]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Any
 
-from softswitch.network.json_files import Part
+from softswitch.network.json_files import JsonPart
 from softswitch.p4runtime.messages import p4i, p4r
 
 _MAC = re.compile(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}")
@@ -15,7 +15,7 @@ _MATCH = p4i.MatchField
 _NO_BYTES = b"\0"
 
 
-def read_updates(runtime: Part, p4info: p4i.P4Info) -> Iterator[tuple[Part, p4r.Update]]:
+def read_updates(runtime: JsonPart, p4info: p4i.P4Info) -> Iterator[tuple[JsonPart, p4r.Update]]:
     """Yield the entries of a runtime file with the updates that make them; raises `SwitchError`.
 
     Updates are INSERTs, or of default actions a MODIFY, as P4Runtime has it.
@@ -44,12 +44,12 @@ def _replication(entry: p4r.PacketReplicationEngineEntry) -> p4r.Update:
     return p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(packet_replication_engine_entry=entry))
 
 
-def _list(runtime: Part, name: str) -> list[Part]:
+def _list(runtime: JsonPart, name: str) -> list[JsonPart]:
     part = runtime.get(name)
     return [] if part is None else part.items()
 
 
-def _replicas(entry: Part) -> list[p4r.Replica]:
+def _replicas(entry: JsonPart) -> list[p4r.Replica]:
     return [
         p4r.Replica(egress_port=replica["egress_port"].integer(), instance=replica["instance"].integer())
         for replica in entry["replicas"].items()
@@ -63,7 +63,7 @@ class _Names:
         self._tables = _by_name(p4info.tables)
         self._actions = _by_name(p4info.actions)
 
-    def table_entry(self, entry: Part) -> p4r.TableEntry:
+    def table_entry(self, entry: JsonPart) -> p4r.TableEntry:
         table = _find(self._tables, entry["table"], "a table of the program")
         message = p4r.TableEntry(table_id=table.preamble.id)
         fields = {field.name: field for field in table.match_fields}
@@ -79,7 +79,7 @@ class _Names:
         message.action.action.CopyFrom(self._action(entry))
         return message
 
-    def _action(self, entry: Part) -> p4r.Action:
+    def _action(self, entry: JsonPart) -> p4r.Action:
         action = _find(self._actions, entry["action_name"], "an action of the program")
         message = p4r.Action(action_id=action.preamble.id)
         parameters = {parameter.name: parameter.id for parameter in action.params}
@@ -97,13 +97,13 @@ def _by_name(objects: Sequence[Any]) -> dict[str, Any]:  # tables or actions of 
     return {**aliases, **{each.preamble.name: each for each in objects}}
 
 
-def _find(objects: dict[str, Any], name: Part, expected: str) -> Any:  # as above
+def _find(objects: dict[str, Any], name: JsonPart, expected: str) -> Any:  # as above
     if name.text() not in objects:
         raise name.error(expected)
     return objects[name.text()]
 
 
-def _set_match(message: p4r.FieldMatch, field: p4i.MatchField, value: Part) -> None:
+def _set_match(message: p4r.FieldMatch, field: p4i.MatchField, value: JsonPart) -> None:
     writers: dict[int, Callable[[], None]] = {
         _MATCH.EXACT: lambda: message.exact.MergeFrom(p4r.FieldMatch.Exact(value=encode(_single(value)))),
         _MATCH.OPTIONAL: lambda: message.optional.MergeFrom(
@@ -118,19 +118,19 @@ def _set_match(message: p4r.FieldMatch, field: p4i.MatchField, value: Part) -> N
     writers[field.match_type]()
 
 
-def _set_lpm(message: p4r.FieldMatch, value: Part, length: Part) -> None:
+def _set_lpm(message: p4r.FieldMatch, value: JsonPart, length: JsonPart) -> None:
     message.lpm.value, message.lpm.prefix_len = encode(value), length.integer()
 
 
-def _set_ternary(message: p4r.FieldMatch, value: Part, mask: Part) -> None:
+def _set_ternary(message: p4r.FieldMatch, value: JsonPart, mask: JsonPart) -> None:
     message.ternary.value, message.ternary.mask = encode(value), encode(mask)
 
 
-def _set_range(message: p4r.FieldMatch, lowest: Part, highest: Part) -> None:
+def _set_range(message: p4r.FieldMatch, lowest: JsonPart, highest: JsonPart) -> None:
     message.range.low, message.range.high = encode(lowest), encode(highest)
 
 
-def _single(value: Part) -> Part:
+def _single(value: JsonPart) -> JsonPart:
     """Return a value that may stand in a list of one."""
     if not isinstance(value.value, list):
         return value
@@ -140,14 +140,14 @@ def _single(value: Part) -> Part:
     return items[0]
 
 
-def _pair(value: Part, expected: str) -> tuple[Part, Part]:
+def _pair(value: JsonPart, expected: str) -> tuple[JsonPart, JsonPart]:
     items = value.items() if isinstance(value.value, list) else []
     if len(items) != 2:  # a pair
         raise value.error(expected)
     return items[0], items[1]
 
 
-def encode(value: Part) -> bytes:
+def encode(value: JsonPart) -> bytes:
     """Return a number, MAC address, IPv4 or IPv6 address as the shortest bytes (P4Runtime 1.4 §8.4)."""
     if isinstance(value.value, str) and (address := _parse_address(value.value)) is not None:
         return address.lstrip(_NO_BYTES) or _NO_BYTES

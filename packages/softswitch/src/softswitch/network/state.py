@@ -36,7 +36,7 @@ class ScheduledEvent:
     frame: int  # number of the frame, or ABSENT
 
 
-class Frame:
+class FrameState:
     length: int  # bytes
     arrival: int  # time of arrival at a switch that has a latency
     flow: int  # the flow that sent it, or what it was made from; or ABSENT
@@ -164,7 +164,7 @@ class NetworkState(NamedTuple):
 
     header: NetworkHeader
     heap: Records[ScheduledEvent]  # EVENT[e]: scheduled events, the next first
-    frames: Records[Frame]  # Frame[f]
+    frames: Records[FrameState]  # FrameState[f]
     octets: Octets  # uint8[f, frame_stride]: the buffers of the frames
     free: Ints  # int64[f]: the first header.free are unused frames
     links: Records[LinkState]  # LinkState[i]: the direction that leaves each interface

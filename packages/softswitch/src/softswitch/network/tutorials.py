@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from softswitch.errors import SwitchError
-from softswitch.network.json_files import Part, read_json
+from softswitch.network.json_files import JsonPart, read_json
 from softswitch.network.network import Network
 from softswitch.network.runtime_json import read_updates
 from softswitch.p4runtime.messages import p4r
@@ -39,7 +39,7 @@ def read_topology(file: Path, net: Network, sources: Path | None = None) -> None
         _add_link(net, link)
 
 
-def _exercise_folder(file: Path, topology: Part) -> Path:
+def _exercise_folder(file: Path, topology: JsonPart) -> Path:
     """Return the folder, of the file's own and its parents, that the paths of runtime files begin in."""
     runtimes = [part.text() for _, switch in topology["switches"].members() for part in _runtime(switch)]
     for folder in file.resolve().parents:
@@ -48,12 +48,12 @@ def _exercise_folder(file: Path, topology: Part) -> Path:
     raise SwitchError(f"{file}: {runtimes[0]}: no such file in the folder of the topology or one above it")
 
 
-def _runtime(switch: Part) -> list[Part]:
+def _runtime(switch: JsonPart) -> list[JsonPart]:
     part = switch.get("runtime_json")
     return [] if part is None else [part]
 
 
-def _add_host(net: Network, name: str, host: Part) -> None:
+def _add_host(net: Network, name: str, host: JsonPart) -> None:
     mac, commands, gateway = host.get("mac"), host.get("commands"), None
     neighbours = []
     for command in [] if commands is None else commands.items():
@@ -69,7 +69,7 @@ def _add_host(net: Network, name: str, host: Part) -> None:
         added.set_neighbour(address, neighbour_mac)
 
 
-def _add_switch(net: Network, name: str, switch: Part, folder: Path, sources: Path | None) -> None:
+def _add_switch(net: Network, name: str, switch: JsonPart, folder: Path, sources: Path | None) -> None:
     runtimes = [read_json(folder / part.text()) for part in _runtime(switch)]
     cpu_port, queues = switch.get("cpu_port"), switch.get("priority_queues")
     added = net.add_switch(
@@ -86,7 +86,7 @@ def _add_switch(net: Network, name: str, switch: Part, folder: Path, sources: Pa
                 raise part.refused(error) from None
 
 
-def _find_program(switch: Part, runtimes: list[Part], folder: Path, sources: Path | None) -> Path:
+def _find_program(switch: JsonPart, runtimes: list[JsonPart], folder: Path, sources: Path | None) -> Path:
     named = switch.get("program") or next(
         (found for runtime in runtimes if (found := runtime.get("bmv2_json")) is not None), None
     )
@@ -102,14 +102,14 @@ def _find_program(switch: Part, runtimes: list[Part], folder: Path, sources: Pat
     raise named.error(f"{stem}{SOURCE_SUFFIX} in {' or '.join(map(str, folders))}")
 
 
-def _only_source(switch: Part, folders: list[Path]) -> Path:
+def _only_source(switch: JsonPart, folders: list[Path]) -> Path:
     for folder in folders:
         if len(sources := sorted(folder.glob(f"*{SOURCE_SUFFIX}"))) == 1:
             return sources[0]
     raise switch.error(f"a program, or one file of P4 source in {' or '.join(map(str, folders))}")
 
 
-def _add_link(net: Network, link: Part) -> None:
+def _add_link(net: Network, link: JsonPart) -> None:
     items = link.items()
     if len(items) < 2:
         raise link.error("a list of two nodes, perhaps with latency and bandwidth")
@@ -123,7 +123,7 @@ def _add_link(net: Network, link: Part) -> None:
     )
 
 
-def _read_end(net: Network, end: Part) -> tuple[str, int | None]:
+def _read_end(net: Network, end: JsonPart) -> tuple[str, int | None]:
     if end.text() in net.nodes:
         return end.text(), None
     found = _PORT.fullmatch(end.text())
@@ -132,7 +132,7 @@ def _read_end(net: Network, end: Part) -> tuple[str, int | None]:
     return found["switch"], int(found["port"])
 
 
-def _read_latency(latency: Part) -> float:
+def _read_latency(latency: JsonPart) -> float:
     """Return a latency in µs; a number is in ms, and text as tc reads it."""
     if not isinstance(latency.value, str):
         return latency.number() * _UNIT_US["ms"]
