@@ -16,7 +16,7 @@ from tools.bench.sections.agents import agents
 from tools.bench.sections.hits import hits
 from tools.bench.sections.kv import kv
 from tools.bench.sections.optimisers import optimisers
-from tools.bench.sections.switch import forwarding, function, load, parts, writes
+from tools.bench.sections.switch import compiler, forwarding, function, load, parts, writes
 
 
 def packages() -> Iterator[Section]:
@@ -27,8 +27,8 @@ def packages() -> Iterator[Section]:
 
 
 _ALL = (
-    forwarding, function, hits, parts, ports, idle, writes, memory, load, soak, agents, optimisers, kv,
-    *packages(),
+    forwarding, function, hits, parts, ports, idle, writes, memory, load, compiler, soak, agents, optimisers,
+    kv, *packages(),
 )  # fmt: skip
 SECTIONS: dict[str, Section] = {section.__name__: section for section in _ALL}
 _HELP = """\

@@ -9,8 +9,10 @@ from foundation.protocol.header import LANES
 from softswitch.p4.cached import compile_cached
 from switch_bench.calls import install_program, ns_per_packet
 from switch_bench.results import Result
+from switch_bench.sections import compiler as plain_compiler
 from switch_bench.sections import forwarding as plain_forwarding
 from switch_bench.sections import parts as plain_parts
+from switch_bench.sections.compiler import Source, measure_compiler
 from switch_bench.sections.control import Insertions, measure_writes
 from switch_bench.sections.forwarding import Case, compare
 from switch_bench.sections.function import packet_function, packets, programs, tables
@@ -64,6 +66,15 @@ def writes(stage: Stage) -> list[Result]:
 
 def load(stage: Stage) -> list[Result]:
     return measure_load(stage, hotline.setup_without_hot_entries(), hotline.cold_pushes())
+
+
+def compiler(stage: Stage) -> list[Result]:
+    tutorial = _P4SRC.parent / "tests" / "designs" / "tutorial"
+    sources = [
+        Source(_P4SRC / "hotset" / "hotset.p4", (_P4SRC,), max_cpu_s=1.5),
+        Source(tutorial / "once.p4", (_P4SRC,)),
+    ]
+    return [*measure_compiler(stage, sources), *plain_compiler.compiler(stage)]
 
 
 def _lanes(stage: Stage, lanes: int) -> Result:

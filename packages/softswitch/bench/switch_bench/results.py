@@ -22,6 +22,8 @@ class Targets(NamedTuple):
 
 
 SWITCHES = Targets(SOFTSWITCH, (KERNEL, BMV2, C_LOOP))
+FROM_P4, FROM_JSON = "from P4", "from JSON"
+SOURCES = Targets(FROM_P4, (FROM_JSON,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ PACKETS_L3 = (at_least(2, BMV2), at_least(0.8, C_LOOP))
 LATENCY = (at_most(0.2, BMV2),)
 WRITES = (at_least(1, BMV2), at_least(75_000))
 LOAD_S = (at_most(2),)
+READY = (at_most(1.2, FROM_JSON),)
 MEMORY_MB = (at_most(200),)
 LOST = (at_most(0),)
 IDLE_MS = (at_most(10),)

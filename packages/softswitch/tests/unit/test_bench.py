@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -17,8 +17,9 @@ from switch_bench.calls import install_program, ns_per_packet
 from switch_bench.errors import BenchError
 from switch_bench.measure import ThroughputTest
 from switch_bench.processes import Cores
-from switch_bench.results import Result, at_least, at_most
+from switch_bench.results import FROM_JSON, Result, at_least, at_most
 from switch_bench.scale import QUICK
+from switch_bench.sections import compiler as compiler_section
 from switch_bench.sections import load as load_section
 from switch_bench.sections.forwarding import forwarding
 from switch_bench.stage import Stage
@@ -151,6 +152,24 @@ def test_a_load_measurement_names_the_cache_that_the_switch_used(monkeypatch: py
     }
     given = results["JSON to first packet, a program seen before"]
     assert (given.unit, given.value(KERNEL), given.goals) == ("s", 1.0, (at_most(2),))
+
+
+def test_starts_from_source_are_compared_with_starts_from_its_outputs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[tuple[str, bool]] = []
+
+    def seconds_until_ready(_stage: Stage, options: Sequence[str], environment: Mapping[str, str]) -> float:
+        files = [Path(option) for option in options if not option.startswith("-")]
+        seen.append((environment["XDG_CACHE_HOME"], all(file.is_file() for file in files)))
+        return 3.0 if files[0].suffix == ".p4" else 2.0
+
+    monkeypatch.setattr(compiler_section, "_seconds_until_ready", seconds_until_ready)
+    source = compiler_section.Source(Path(__file__).parents[1] / "programs" / "wire.p4", max_cpu_s=60)
+    compiled, ready = compiler_section.measure_compiler(model_stage(), [source])
+    assert compiled.is_met(compiled.goals[0]) and compiled.unit == "CPU s"
+    assert (ready.ratio(FROM_JSON), ready.is_met(ready.goals[0])) == (1.5, False)
+    assert len(seen) == 4 and len(set(seen)) == 1 and seen[0][1]  # each twice, the first to fill the cache
 
 
 def test_the_bench_runs_the_bmv2_of_the_environment_variable_or_of_the_path(
