@@ -13,7 +13,8 @@ _BINARY = {
 }  # fmt: skip
 _SHIFT = _BINARY[">>"]
 BASE_TYPES = ("bool", "int", "bit", "varbit", "error", "string", "void", "match_kind", "tuple", "list", "_")
-_CAST_OPERANDS = frozenset(["(", "{", "!", "~"])
+_CAST_OPERANDS = ("(", "{", "~", "!", "-", "+")
+_LITERALS = (TokenKind.NAME, TokenKind.INTEGER, TokenKind.STRING)
 
 
 class ExpressionParser(TokenStream):
@@ -81,13 +82,11 @@ class ExpressionParser(TokenStream):
 
     def type_arguments(self) -> list[tree.TypeNode]:
         """Parse the arguments after `<`, and `>`."""
-        arguments: list[tree.TypeNode] = []
-        while not self.accept(">"):
-            position = self.position
-            arguments.append(tree.BaseType(position, "_") if self.accept("_") else self.type())
-            if not self.at(">"):
-                self.expect(",", "or `>`")
-        return arguments
+        return self.listed(">", self._type_argument)
+
+    def _type_argument(self) -> tree.TypeNode:
+        position = self.position
+        return tree.BaseType(position, "_") if self.accept("_") else self.type()
 
     # -- expressions
 
@@ -150,14 +149,7 @@ class ExpressionParser(TokenStream):
             self.type()
             if not self.accept(")"):
                 return False
-            return self.token.kind in (TokenKind.NAME, TokenKind.INTEGER, TokenKind.STRING) or self.text in (
-                "(",
-                "{",
-                "~",
-                "!",
-                "-",
-                "+",
-            )
+            return self.text in _CAST_OPERANDS or self.token.kind in _LITERALS
         except SourceError:
             return False
         finally:
@@ -296,20 +288,17 @@ class ExpressionParser(TokenStream):
     def arguments(self) -> list[tree.Argument]:
         """Parse arguments in parentheses."""
         self.expect("(")
-        arguments: list[tree.Argument] = []
-        while not self.accept(")"):
-            position, name = self.position, None
-            if self.at_name() and self.ahead().text == "=":
-                name = self.advance().text
-                self.advance()
-            if self.at("_") and self.ahead().text in (",", ")"):
-                self.advance()
-                arguments.append(tree.Argument(position, name, None))
-            else:
-                arguments.append(tree.Argument(position, name, self.expression()))
-            if not self.at(")"):
-                self.expect(",", "or `)`")
-        return arguments
+        return self.listed(")", self._argument)
+
+    def _argument(self) -> tree.Argument:
+        position, name = self.position, None
+        if self.at_name() and self.ahead().text == "=":
+            name = self.advance().text
+            self.advance()
+        if self.at("_") and self.ahead().text in (",", ")"):
+            self.advance()
+            return tree.Argument(position, name, None)
+        return tree.Argument(position, name, self.expression())
 
     # -- sets
 

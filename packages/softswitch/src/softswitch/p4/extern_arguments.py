@@ -39,18 +39,18 @@ def lower_number(target: CallTarget, name: str, frame: Frame) -> ir.Expression:
 
 
 def lower_output(
-    target: CallTarget, name: str, frame: Frame, emit: Callable[[ir.LValue], None], node: tree.Node
+    call: tree.Call, target: CallTarget, frame: Frame, make: Callable[[ir.LValue], ir.Statement]
 ) -> None:
-    """Emit a statement that stores to the variable of an argument, or to a copy of it."""
-    expression = argument_of(target, name)
-    wanted = parameter_type(target, name, frame)
+    """Emit a statement that stores to the variable of the argument `result`, or to a copy of it."""
+    expression = argument_of(target, "result")
     if expression is not None and not isinstance(expression, tree.Slice):
         operand = lower(expression, frame)
         if isinstance(operand, Scalar) and isinstance(operand.expression, ir.FieldRef | ir.ElementField):
-            emit(operand.expression)
+            frame.emit(make(operand.expression), call.position)
             return
-    storage = frame.storage.scalar(wanted, "$tmp", node)
-    emit(storage)
+    wanted = parameter_type(target, "result", frame)
+    storage = frame.storage.scalar(wanted, "$tmp", call)
+    frame.emit(make(storage), call.position)
     if expression is not None:
         assign_to(expression, Scalar(storage, wanted), frame)
 

@@ -104,20 +104,12 @@ def _hash(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     inputs = lower_data(target, "data", frame, call)
     size = lower_number(target, "max", frame)
     index = frame.state.add_calculation(f"$calc_{len(frame.state.calculations)}", algorithm, inputs, call)
-    lower_output(
-        target,
-        "result",
-        frame,
-        lambda place: frame.emit(ir.Hash(place, base, index, size), call.position),
-        call,
-    )
+    lower_output(call, target, frame, lambda place: ir.Hash(place, base, index, size))
 
 
 def _random(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     low, high = (lower_number(target, name, frame) for name in ("lo", "hi"))
-    lower_output(
-        target, "result", frame, lambda place: frame.emit(ir.Random(place, low, high), call.position), call
-    )
+    lower_output(call, target, frame, lambda place: ir.Random(place, low, high))
 
 
 def _digest(call: tree.Call, target: CallTarget, frame: Frame) -> None:
@@ -222,13 +214,7 @@ def _count_directly(*_arguments: object) -> None:
 
 def _execute_meter(call: tree.Call, target: CallTarget, found: ExternObject, frame: Frame) -> None:
     index, meter = lower_number(target, "index", frame), number_of(frame.state.meters, found)
-    lower_output(
-        target,
-        "result",
-        frame,
-        lambda place: frame.emit(ir.ExecuteMeter(meter, index, place), call.position),
-        call,
-    )
+    lower_output(call, target, frame, lambda place: ir.ExecuteMeter(meter, index, place))
 
 
 def _read_meter(call: tree.Call, target: CallTarget, found: ExternObject, frame: Frame) -> None:
@@ -246,10 +232,7 @@ def _read_meter(call: tree.Call, target: CallTarget, found: ExternObject, frame:
 
 def _read_register(call: tree.Call, target: CallTarget, found: ExternObject, frame: Frame) -> None:
     index, register = lower_number(target, "index", frame), number_of(frame.state.registers, found)
-    lower_output(
-        target, "result", frame,
-        lambda place: frame.emit(ir.RegisterRead(place, register, index), call.position), call,
-    )  # fmt: skip
+    lower_output(call, target, frame, lambda place: ir.RegisterRead(place, register, index))
 
 
 def _write_register(call: tree.Call, target: CallTarget, found: ExternObject, frame: Frame) -> None:

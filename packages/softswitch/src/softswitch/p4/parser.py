@@ -96,31 +96,10 @@ class DeclarationParser(StatementParser):
             name.position, name.text, annotations, type_parameters, declared_type, parameters, body
         )
 
-    def _type_parameters(self) -> list[str]:
-        names: list[str] = []
-        if self.accept("<"):
-            while not self.accept(">"):
-                names.append(self.name("the name of a type parameter").text)
-                if not self.at(">"):
-                    self.expect(",", "or `>`")
-        self.types.update(names)
-        return names
-
-    def _parameters(self) -> list[tree.Parameter]:
-        self.expect("(")
-        parameters: list[tree.Parameter] = []
-        while not self.accept(")"):
-            annotations = self.annotations()
-            direction: tree.Direction = next((each for each in tree.DIRECTIONS if self.accept(each)), "")
-            parameter_type = self.type()
-            name = self.name("the name of a parameter")
-            default = self.expression() if self.accept("=") else None
-            parameters.append(
-                tree.Parameter(name.position, name.text, annotations, direction, parameter_type, default)
-            )
-            if not self.at(")"):
-                self.expect(",", "or `)`")
-        return parameters
+    def _type_name(self, what: str) -> Token:
+        name = self.name(what)
+        self.types.add(name.text)
+        return name
 
     def _constructor_parameters(self) -> list[tree.Parameter]:
         return self._parameters() if self.at("(") else []
@@ -166,40 +145,16 @@ class DeclarationParser(StatementParser):
         self.expect(";")
         return method
 
-    def _prototype(self, annotations: tree.Annotations) -> tree.Function:
-        return_type = self.type()
-        name = self.name("the name of a function")
-        type_parameters = self._type_parameters()
-        parameters = self._parameters()
-        return tree.Function(
-            name.position, name.text, annotations, type_parameters, return_type, parameters, None
-        )
-
-    def instance_member(self) -> tree.Declaration:
-        annotations = self.annotations()
-        self.accept("abstract")
-        if self._at_declaration() and self.ahead().text in ("(", "<") and self._is_type_and_name():
-            start = self.index
-            member_type = self.type()
-            if self.at("("):
-                return self._instance(member_type, annotations)
-            self.index = start
-        function = self._prototype(annotations)
-        function.body = self.block()
-        return function
-
     def _typedef(self, annotations: tree.Annotations) -> tree.Typedef:
         is_new = self.advance().text == "type"
         base = self.type()
-        name = self.name("the name of a type")
+        name = self._type_name("the name of a type")
         self.expect(";")
-        self.types.add(name.text)
         return tree.Typedef(name.position, name.text, annotations, base, is_new)
 
     def _struct_type(self, annotations: tree.Annotations) -> tree.Struct:
         kind = next(each for each in tree.STRUCT_KINDS if self.accept(each))
-        name = self.name(f"the name of a {kind}")
-        self.types.add(name.text)
+        name = self._type_name(f"the name of a {kind}")
         type_parameters = self._type_parameters()
         self.expect("{")
         fields: list[tree.Field] = []
@@ -214,26 +169,22 @@ class DeclarationParser(StatementParser):
     def _enum(self, annotations: tree.Annotations) -> tree.Enum:
         self.expect("enum")
         underlying = None if self.at_name() and self.ahead().text == "{" else self.type()
-        name = self.name("the name of an enum")
-        self.types.add(name.text)
+        name = self._type_name("the name of an enum")
         return tree.Enum(name.position, name.text, annotations, underlying, self._members())
 
     def _members(self) -> list[tree.EnumMember]:
         self.expect("{")
-        members: list[tree.EnumMember] = []
-        while not self.accept("}"):
-            annotations = self.annotations()
-            name = self.name("the name of a member")
-            value = self.expression() if self.accept("=") else None
-            members.append(tree.EnumMember(name.position, name.text, annotations, value))
-            if not self.at("}"):
-                self.expect(",", "or `}`")
-        return members
+        return self.listed("}", self._member)
+
+    def _member(self) -> tree.EnumMember:
+        annotations = self.annotations()
+        name = self.name("the name of a member")
+        value = self.expression() if self.accept("=") else None
+        return tree.EnumMember(name.position, name.text, annotations, value)
 
     def _package(self, annotations: tree.Annotations) -> tree.Package:
         self.expect("package")
-        name = self.name("the name of a package")
-        self.types.add(name.text)
+        name = self._type_name("the name of a package")
         type_parameters = self._type_parameters()
         parameters = self._parameters()
         self.expect(";")
@@ -243,8 +194,7 @@ class DeclarationParser(StatementParser):
 
     def _parser(self, annotations: tree.Annotations) -> tree.Parser:
         self.expect("parser")
-        name = self.name("the name of a parser")
-        self.types.add(name.text)
+        name = self._type_name("the name of a parser")
         type_parameters = self._type_parameters()
         parameters = self._parameters()
         if self.accept(";"):
@@ -304,11 +254,7 @@ class DeclarationParser(StatementParser):
             return name
         position = self.advance().position
         self.expect("(")
-        values: list[tree.Expression] = []
-        while not self.accept(")"):
-            values.append(self.expression())
-            if not self.at(")"):
-                self.expect(",", "or `)`")
+        values = self.listed(")", self.expression)
         self.expect("{")
         cases: list[tree.SelectCase] = []
         while not self.accept("}"):
@@ -323,23 +269,14 @@ class DeclarationParser(StatementParser):
 
     def _control(self, annotations: tree.Annotations) -> tree.Control:
         self.expect("control")
-        name = self.name("the name of a control")
-        self.types.add(name.text)
+        name = self._type_name("the name of a control")
         type_parameters = self._type_parameters()
         parameters = self._parameters()
         if self.accept(";"):
-            empty = tree.Block(name.position, [])
             return tree.Control(
-                name.position,
-                name.text,
-                annotations,
-                type_parameters,
-                parameters,
-                [],
-                [],
-                empty,
-                is_type=True,
-            )
+                name.position, name.text, annotations, type_parameters, parameters, [], [],
+                tree.Block(name.position, []), is_type=True,
+            )  # fmt: skip
         constructor_parameters = self._constructor_parameters()
         self.expect("{")
         local_declarations: list[tree.Declaration] = []

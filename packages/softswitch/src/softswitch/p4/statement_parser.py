@@ -100,23 +100,15 @@ class StatementParser(ExpressionParser):
         self.expect("(", "after `for`")
         if (loop := self._for_in(position, annotations)) is not None:
             return loop
-        initial: list[tree.Statement] = []
-        while not self.accept(";"):
-            at_declaration = self._at_declaration()
-            statement = self._declarations_of_loop() if at_declaration else self._assignment_or_call()
-            initial.append(statement)
-            if not self.at(";"):
-                self.expect(",", "or `;`")
+        initial = self.listed(";", self._start_of_loop)
         condition: tree.Expression = tree.Boolean(self.position, True) if self.at(";") else self.expression()
         self.expect(";")
-        updates: list[tree.Statement] = []
-        while not self.accept(")"):
-            updates.append(self._assignment_or_call())
-            if not self.at(")"):
-                self.expect(",", "or `)`")
+        updates: list[tree.Statement] = [*self.listed(")", self._assignment_or_call)]
         return tree.For(position, initial, condition, updates, self.statement(), annotations)
 
-    def _declarations_of_loop(self) -> tree.Statement:
+    def _start_of_loop(self) -> tree.Statement:
+        if not self._at_declaration():
+            return self._assignment_or_call()
         annotations = self.annotations()
         position = self.position
         variable_type = self.type()
@@ -222,9 +214,47 @@ class StatementParser(ExpressionParser):
         if has_body := self.accept("="):
             self.expect("{")
             while not self.accept("}"):
-                body.append(self.instance_member())
+                body.append(self._instance_member())
         self.expect(";")
         return tree.Instance(name.position, name.text, annotations, declared_type, arguments, body, has_body)
 
-    def instance_member(self) -> tree.Declaration:
-        raise NotImplementedError
+    def _instance_member(self) -> tree.Declaration:
+        annotations = self.annotations()
+        self.accept("abstract")
+        if self._at_declaration() and self.ahead().text in ("(", "<") and self._is_type_and_name():
+            start = self.index
+            member_type = self.type()
+            if self.at("("):
+                return self._instance(member_type, annotations)
+            self.index = start
+        function = self._prototype(annotations)
+        function.body = self.block()
+        return function
+
+    def _prototype(self, annotations: tree.Annotations) -> tree.Function:
+        return_type = self.type()
+        name = self.name("the name of a function")
+        type_parameters = self._type_parameters()
+        parameters = self._parameters()
+        return tree.Function(
+            name.position, name.text, annotations, type_parameters, return_type, parameters, None
+        )
+
+    def _type_parameters(self) -> list[str]:
+        if not self.accept("<"):
+            return []
+        names = self.listed(">", lambda: self.name("the name of a type parameter").text)
+        self.types.update(names)
+        return names
+
+    def _parameters(self) -> list[tree.Parameter]:
+        self.expect("(")
+        return self.listed(")", self._parameter)
+
+    def _parameter(self) -> tree.Parameter:
+        annotations = self.annotations()
+        direction: tree.Direction = next((each for each in tree.DIRECTIONS if self.accept(each)), "")
+        parameter_type = self.type()
+        name = self.name("the name of a parameter")
+        default = self.expression() if self.accept("=") else None
+        return tree.Parameter(name.position, name.text, annotations, direction, parameter_type, default)

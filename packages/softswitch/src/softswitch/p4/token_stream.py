@@ -2,82 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from softswitch.p4 import tree
 from softswitch.p4.diagnostics import NOWHERE, Position, SourceError
 from softswitch.p4.lexer import Token, TokenKind
 
+T = TypeVar("T")
 MAX_NESTING = 200
 """Nested expressions, types and statements; Python's stack would end at some 1,000."""
-KEYWORDS = frozenset(
-    [
-        "abstract",
-        "action",
-        "apply",
-        "bit",
-        "bool",
-        "break",
-        "const",
-        "continue",
-        "control",
-        "default",
-        "else",
-        "enum",
-        "error",
-        "exit",
-        "extern",
-        "false",
-        "for",
-        "header",
-        "header_union",
-        "if",
-        "in",
-        "inout",
-        "int",
-        "match_kind",
-        "out",
-        "package",
-        "parser",
-        "return",
-        "select",
-        "state",
-        "string",
-        "struct",
-        "switch",
-        "table",
-        "this",
-        "transition",
-        "true",
-        "tuple",
-        "type",
-        "typedef",
-        "value_set",
-        "varbit",
-        "void",
-        "_",
-    ]
-)
-_NAMES_TOO = frozenset(
-    [
-        "action",
-        "actions",
-        "apply",
-        "entries",
-        "key",
-        "state",
-        "type",
-        "list",
-        "match_kind",
-        "priority",
-        "table",
-        "select",
-        "pragma",
-    ]
-)
+KEYWORDS = frozenset((
+    "abstract", "action", "apply", "bit", "bool", "break", "const", "continue", "control", "default",
+    "else", "enum", "error", "exit", "extern", "false", "for", "header", "header_union", "if", "in",
+    "inout", "int", "match_kind", "out", "package", "parser", "return", "select", "state", "string",
+    "struct", "switch", "table", "this", "transition", "true", "tuple", "type", "typedef", "value_set",
+    "varbit", "void", "_",
+))  # fmt: skip
+_NAMES_TOO = frozenset((
+    "action", "actions", "apply", "entries", "key", "state", "type", "list", "match_kind", "priority",
+    "table", "select", "pragma",
+))  # fmt: skip
 """Keywords that the grammar takes as names where a name must stand."""
-
-
 _MAX_SHOWN_TOKEN = 40
 
 
@@ -136,6 +82,15 @@ class TokenStream:
             self.index += 1
             return token
         raise self.unexpected(f"`{text}`{' ' if place else ''}{place}")
+
+    def listed(self, end: str, parse: Callable[[], T]) -> list[T]:
+        """Return what is parsed between commas, up to `end`, which may follow a comma."""
+        parsed: list[T] = []
+        while not self.accept(end):
+            parsed.append(parse())
+            if not self.at(end):
+                self.expect(",", f"or `{end}`")
+        return parsed
 
     def unexpected(self, expected: str) -> SourceError:
         token = self.token
