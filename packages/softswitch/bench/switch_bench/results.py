@@ -24,6 +24,8 @@ class Targets(NamedTuple):
 SWITCHES = Targets(SOFTSWITCH, (KERNEL, BMV2, C_LOOP))
 FROM_P4, FROM_JSON = "from P4", "from JSON"
 SOURCES = Targets(FROM_P4, (FROM_JSON,))
+SIMULATED = "simulated"
+IN_NETWORK = Targets(SIMULATED, ())
 
 
 @dataclass(frozen=True, slots=True)

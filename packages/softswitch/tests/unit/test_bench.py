@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from softswitch.errors import SwitchEnded
+from softswitch.network import Network
 from switch_bench import plain, switches
 from switch_bench.baseline import C_LOOP
 from switch_bench.calls import install_program, ns_per_packet
@@ -21,6 +23,7 @@ from switch_bench.results import FROM_JSON, Result, at_least, at_most
 from switch_bench.scale import QUICK
 from switch_bench.sections import compiler as compiler_section
 from switch_bench.sections import load as load_section
+from switch_bench.sections import networks as networks_section
 from switch_bench.sections.forwarding import forwarding
 from switch_bench.stage import Stage
 from switch_bench.switches import BMV2, KERNEL, MAX_BURSTS, SOFTSWITCH
@@ -170,6 +173,16 @@ def test_starts_from_source_are_compared_with_starts_from_its_outputs(
     assert compiled.is_met(compiled.goals[0]) and compiled.unit == "CPU s"
     assert (ready.ratio(FROM_JSON), ready.is_met(ready.goals[0])) == (1.5, False)
     assert len(seen) == 4 and len(set(seen)) == 1 and seen[0][1]  # each twice, the first to fill the cache
+
+
+def test_all_frames_cross_the_switches_between_two_hosts_of_the_fat_tree() -> None:
+    with networks_section.small_l3() as program, Network() as net:
+        networks_section.build_fat_tree(net, program)
+        flows = [a.send(a.udp_frame(str(b.ip), 7, b"")) for a, b in permutations(net.hosts, 2)]
+        net.run()
+        assert [flow.received for flow in flows] == [1] * 16 * 15
+        # 1 to the host of the same edge switch, 3 within a pod, and 5 to other pods.
+        assert sum(switch.passes for switch in net.switches) == 16 * (1 * 1 + 2 * 3 + 12 * 5)
 
 
 def test_the_bench_runs_the_bmv2_of_the_environment_variable_or_of_the_path(

@@ -83,6 +83,12 @@ class NetworkSwitch:
     def _make_pipeline(self, program: ir.Program) -> CompiledPipeline:
         return self._net.programs.make_pipeline(program, self.priorities)
 
+    @property
+    def passes(self) -> int:
+        """Number of frames whose ingress has run."""
+        state = self._net.switch_state(self.number)
+        return 0 if state is None else int(state.passes)
+
     def close(self) -> None:
         self._server.pipelines.close()
 
