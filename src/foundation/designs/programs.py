@@ -56,7 +56,7 @@ def trees(root: Path = ROOT) -> Iterator[Path]:
     yield from sorted(root.glob("packages/*/p4src"))
     yield root / "tests" / "programs"
     yield from sorted(root.glob("packages/tofino/tests/programs"))
-    yield root / "tests" / "designs" / "tutorial"
+    yield root / "examples" / "tutorial"
 
 
 def programs_of(tree: Path) -> list[P4Program]:

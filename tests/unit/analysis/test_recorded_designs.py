@@ -17,9 +17,9 @@ from foundation.designs.registry import NAMES, DesignError, design
 from switch_harness.wording import says
 from tests.harness.cli import invoke
 
-DESIGN = "tests.designs.tutorial.once"
+DESIGN = "examples.tutorial.once"
 SETTINGS = """
-design = "tests.designs.tutorial.once"
+design = "examples.tutorial.once"
 workers = 2
 servers = 1
 rounds = 6

@@ -17,7 +17,7 @@ from switch_harness.wording import mentions
 from tests.harness.livenet import JOB, KEYS, LiveNet
 
 T = TypeVar("T")
-ONCE = "tests.designs.tutorial.once"
+ONCE = "examples.tutorial.once"
 SIZES = {"HotlineIngress.turns": 65_536, "HotlineIngress.bank_31.values_a": 4_096}
 TURNS = "register HotlineIngress.turns"
 CELLS = {ONCE: "HotlineIngress.turns", "hotset": "HotlineIngress.bank_31.values_a"}

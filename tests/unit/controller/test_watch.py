@@ -34,7 +34,7 @@ from tests.harness.watched import FIRST, SECOND, a_reading, a_run, operations, r
 from tests.unit.controller.test_live import ended, read_line, start_hotline
 
 NOWHERE = "127.0.0.1:1"
-ONCE = "tests.designs.tutorial.once"
+ONCE = "examples.tutorial.once"
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from softswitch.load import load_program
 from switch_harness.wording import says
 from tests.unit.repository.test_rooms import ROOT
 
-TUTORIAL = ROOT / "tests" / "designs" / "tutorial"
+TUTORIAL = ROOT / "examples" / "tutorial"
 PAGE = (ROOT / "docs" / "tutorial.md").read_text()
 FILES: dict[str, str] = dict(re.findall(r"^`([\w./]+)`:\n\n```\w+\n(.*?)^```$", PAGE, re.M | re.S))
 """Name, from the reader's package -> text."""

@@ -53,7 +53,6 @@ FOREIGN: dict[str, set[str]] = {
     "packages/dense/README.md": {"bucket_cap_mb"},  # of PyTorch
     "packages/machines/README.md": {"securityContext"},  # of Kubernetes
     "packages/tofino/README.md": {"--no-clot"},  # of p4c
-    "packages/softswitch/docs/bmv2.md": {"bw"},  # of Mininet
     "packages/softswitch/docs/commands.md": {  # of P4's tutorials, and of BMv2
         "MyIngress.ipv4_lpm", "runtime_CLI.py", "sswitch_CLI.py",
     },

@@ -69,7 +69,7 @@ def load(stage: Stage) -> list[Result]:
 
 
 def compiler(stage: Stage) -> list[Result]:
-    tutorial = _P4SRC.parent / "tests" / "designs" / "tutorial"
+    tutorial = _P4SRC.parent / "examples" / "tutorial"
     sources = [
         Source(_P4SRC / "hotset" / "hotset.p4", (_P4SRC,), max_cpu_s=1.5),
         Source(tutorial / "once.p4", (_P4SRC,)),

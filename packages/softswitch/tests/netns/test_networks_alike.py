@@ -66,7 +66,7 @@ def host_socket(stack: ExitStack, interface: str) -> socket.socket:
 
 
 @pytest.mark.parametrize("datapath", [Datapath.SOCKETS, Datapath.KERNEL])
-def test_three_switches_on_veths_deliver_the_frames_of_the_simulated_ones(
+def test_three_switches_on_veths_deliver_the_frames_of_three_simulated_switches(
     stack: ExitStack, datapath: Datapath
 ) -> None:
     names = ["host-a", *(f"{switch}-{port}" for switch in SWITCHES for port in (1, 2)), "host-b"]

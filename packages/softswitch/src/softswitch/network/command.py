@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from nativekit.files import replace_file
 from softswitch.errors import SwitchError
 from softswitch.network.files import read_network
 from softswitch.network.flow import FlowHandle
@@ -84,7 +85,7 @@ def simulate(
         traffic = _begin_traffic(net, flows, seconds)
         _run(net, seconds)
         if picture is not None:
-            picture.write_text(draw(net))
+            replace_file(picture, draw(net).encode(), 0o644)
         if is_json:
             print(json.dumps(as_json(net, traffic), indent=1))
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from ipaddress import AddressValueError, IPv4Address, IPv4Interface, NetmaskValueError
@@ -25,7 +26,7 @@ from softswitch.network.programs import Programs
 from softswitch.network.state import AT_CONTROLLER, AT_HOST, NOTICE, NetworkState, SwitchState
 from softswitch.network.switch import NetworkSwitch
 from softswitch.network.virtual_loop import NEVER, VirtualLoop
-from softswitch.pcap import MAX_FRAME_BYTES, file_header, record_header
+from softswitch.pcap import MAX_FRAME_BYTES, create_file, record_header
 from softswitch.queues.shape import UNLIMITED, Shape, packet_depth
 from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES, PORT_NUMBERS
 
@@ -399,10 +400,9 @@ class Network(contextlib.AbstractContextManager["Network"]):
 
     def capture(self, interface: int, path: Path) -> None:
         try:
-            file = path.open("wb")
+            file = os.fdopen(create_file(path), "ab")
         except OSError as error:
             raise SwitchError(f"{path}: {error.strerror}") from None
-        file.write(file_header())
         self._captures[interface] = file
         self._when_begun(lambda: self._begin_capture(interface))
 

@@ -122,7 +122,7 @@ def test_packet_ins_and_packet_outs_have_the_fields_of_their_headers(net: Networ
     assert received == [(7, frame)]
 
 
-def test_meters_let_pass_what_their_buckets_hold_in_virtual_time(net: Network) -> None:
+def test_meters_let_a_burst_pass_and_then_their_rate_in_virtual_time(net: Network) -> None:
     # 1,000 packets a second: after a burst of 5, each millisecond brings one more.
     net.switch("s1").run("meter_set_rates rates 1 0.001:5 0.001:5")
     frame = bytes.fromhex("020000000002 020000000001 0800") + bytes(46)

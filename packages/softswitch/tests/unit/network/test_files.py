@@ -250,7 +250,7 @@ def test_simulate_is_a_subcommand_of_softswitch() -> None:
     assert "topology.json" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_compiled_programs_of_an_exercise_are_run_where_it_has_no_source(exercise: Path) -> None:
+def test_compiled_programs_are_run_in_an_exercise_without_source(exercise: Path) -> None:
     (exercise / "l2.p4").unlink()
     (exercise / "build").mkdir()
     (exercise / "build" / "l2.json").write_bytes((PROGRAMS / "l2.json").read_bytes())

@@ -74,7 +74,7 @@ def test_a_corrupted_frame_has_one_changed_bit() -> None:
     assert len(set(changed)) > 100
 
 
-def test_an_outage_loses_the_frames_that_are_sent_in_it() -> None:
+def test_an_outage_loses_the_frames_of_its_duration() -> None:
     with Network() as net:
         a, b = net.add_host("a", "10.0.0.1/24"), net.add_host("b", "10.0.0.2/24")
         link = net.add_link(a, b)
@@ -98,7 +98,7 @@ def test_equal_seeds_give_equal_receipts_and_other_seeds_do_not() -> None:
     assert receipts(1) == receipts(1) != receipts(2)
 
 
-def test_random_numbers_are_those_of_every_machine() -> None:
+def test_random_numbers_are_equal_on_every_machine() -> None:
     # Pinned: the times follow from integers, products and comparisons only, so no library can change them.
     with Network(seed=42) as net:
         a, b = net.add_host("a", "10.0.0.1/24"), net.add_host("b", "10.0.0.2/24")
