@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Literal, TypeAlias, cast
 
 from softswitch import ir
 from softswitch.p4 import operands, tree, types
@@ -18,6 +18,7 @@ from softswitch.p4.scopes import CallTarget, Facts
 from softswitch.p4.storage import VariableStorage
 
 Body = Literal["control", "action", "parser", "deparser", "checksum"]
+Bindings: TypeAlias = "ChainMap[tree.Declaration, object]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Frame:
     nested: NestedLowering
     body: Body
     owner: CallableObject
-    bindings: ChainMap[tree.Declaration, object]
+    bindings: Bindings
     substitution: dict[types.Variable, types.Type]
     items: list[Item]
     return_label: Label
@@ -48,7 +49,7 @@ class Frame:
     copies_out: list[Callable[[Frame], None]] = field(default_factory=list)
     """Functions that copy results to arguments before an `exit`, the outermost call first."""
     depth: int = 0
-    outer: ChainMap[tree.Declaration, object] | None = None
+    outer: Bindings | None = None
     """The bindings of the control around, whose variables its actions see; None in a control itself."""
     direct_meters: dict[ExternObject, ir.FieldRef] = field(default_factory=dict)
     """Field of the colour of the direct meter of the table that runs this action."""
@@ -62,7 +63,7 @@ class Frame:
         return self.state.storage
 
     @property
-    def control_bindings(self) -> ChainMap[tree.Declaration, object]:
+    def control_bindings(self) -> Bindings:
         return self.bindings if self.outer is None else self.outer
 
     def emit(self, statement: ir.Statement | ir.Extract | ir.Advance | ir.Verify, position: Position) -> None:
@@ -82,11 +83,16 @@ class Frame:
         """Return the same frame that emits to other items, such as a branch."""
         return replace(self, items=items)
 
-    def called(self, part: Part, bindings: ChainMap[tree.Declaration, object], **changes: Any) -> Frame:
+    def called(
+        self, part: Part, bindings: Bindings, outer: Bindings | None, owner: CallableObject | None = None,
+        substitution: dict[types.Variable, types.Type] | None = None,
+    ) -> Frame:  # fmt: skip
         """Return the frame of a body that this one calls, which emits to a part of it."""
         return replace(
-            self, bindings=bindings, items=part.items, return_label=part.label, result=None, loops=[],
-            copies_out=list(self.copies_out), depth=self.depth + 1, **changes,
+            self, bindings=bindings, outer=outer, owner=owner or self.owner, items=part.items,
+            substitution=self.substitution if substitution is None else substitution,
+            return_label=part.label, result=None, loops=[], copies_out=list(self.copies_out),
+            depth=self.depth + 1,
         )  # fmt: skip
 
     def unit(self, position: Position) -> Frame:
@@ -102,8 +108,6 @@ class Frame:
         return {v: types.substitute(t, self.substitution) for v, t in target.substitution.items()}
 
 
-def frame_bindings(
-    found: CallableObject, own: dict[tree.Declaration, object] | None = None
-) -> ChainMap[tree.Declaration, object]:
+def frame_bindings(found: CallableObject, own: dict[tree.Declaration, object] | None = None) -> Bindings:
     """Return the bindings with which the body of an instance begins: its own before those of the instance."""
     return ChainMap({} if own is None else own, cast("dict[tree.Declaration, object]", found.bindings))

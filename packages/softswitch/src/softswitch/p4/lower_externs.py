@@ -29,10 +29,10 @@ from softswitch.v1model import Standard
 
 
 def lower_function(call: tree.Call, target: CallTarget, frame: Frame) -> Operand | None:
-    lower_it = _FUNCTIONS.get(target.name)
-    if lower_it is None:
+    function = _FUNCTIONS.get(target.name)
+    if function is None:
         raise SourceError(call, f"the function `{target.name}` is not supported by softswitch")
-    return lower_it(call, target, frame)
+    return function(call, target, frame)
 
 
 def lower_method(
@@ -42,10 +42,10 @@ def lower_method(
         return lower_packet_method(call, target, frame)
     if not isinstance(found, ExternObject):
         raise SourceError(call, "expected an instance of an extern")
-    lower_it = _METHODS.get((found.kind, target.name))
-    if lower_it is None:
+    method = _METHODS.get((found.kind, target.name))
+    if method is None:
         raise SourceError(call, f"`{target.name}` of the extern {found.kind} is not supported by softswitch")
-    return lower_it(call, target, found, frame)
+    return method(call, target, found, frame)
 
 
 # -- lists of fields
@@ -84,17 +84,12 @@ def _annotated(
 
 def _mark_to_drop(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     expression = argument_of(target, "standard_metadata")
-    spec, group = (
-        frame.state.standard_field(Standard.EGRESS_SPEC),
-        frame.state.standard_field(Standard.MCAST_GRP),
-    )
-    if expression is not None:
-        operand = lower(expression, frame)
-        if isinstance(operand, operands.Struct):
-            fields = operand.fields
-            parts = [fields[each.value] for each in (Standard.EGRESS_SPEC, Standard.MCAST_GRP)]
-            refs = [each.expression for each in parts if isinstance(each, Scalar)]
-            [spec, group] = [each for each in refs if isinstance(each, ir.FieldRef)]
+    names = [Standard.EGRESS_SPEC.value, Standard.MCAST_GRP.value]
+    refs: list[ir.Expression] = [frame.state.standard[name] for name in names]
+    if expression is not None and isinstance(operand := lower(expression, frame), operands.Struct):
+        parts = [operand.fields[name] for name in names]
+        refs = [each.expression for each in parts if isinstance(each, Scalar)]
+    [spec, group] = [each for each in refs if isinstance(each, ir.FieldRef)]
     frame.emit(ir.MarkToDrop(spec, group), call.position)
 
 

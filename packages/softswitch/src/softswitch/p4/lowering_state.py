@@ -11,7 +11,6 @@ from softswitch.p4.objects import CallableObject, Elaborator, ExternObject
 from softswitch.p4.operands import Operand
 from softswitch.p4.scopes import Facts
 from softswitch.p4.storage import VariableStorage
-from softswitch.v1model import Standard
 
 MAX_UNROLLED = 1 << 14
 """Repetitions of all loops of a program that are written out."""
@@ -102,6 +101,3 @@ class LoweringState:
         number = next(i for i in range(1, len(used) + 2) if i not in used)
         self.field_lists.append(ir.FieldList(number, f"fl{number}", tuple(values)))
         return len(self.field_lists) - 1
-
-    def standard_field(self, name: Standard) -> ir.FieldRef:
-        return self.standard[name.value]
