@@ -5,6 +5,7 @@ from __future__ import annotations
 from softswitch import ir
 from softswitch.explain.record import Recorder
 from softswitch.interpreter.packet import Packet
+from softswitch.ir.names import source_name
 from softswitch.pipeline import EntryKey
 
 Place = tuple[str, str]
@@ -39,17 +40,19 @@ class Coverage:
 
 
 def _list_places(program: ir.Program) -> list[Place]:
-    places = [(PARSER_STATE, state.name) for state in program.parser]
+    states = dict.fromkeys(source_name(state.name) for state in program.parser)
+    places = [(PARSER_STATE, name) for name in states]
     tables = program.tables.values()
     places += [
         (TABLE, f"{table.name} {result}") for table in tables if table.key for result in ("hit", "miss")
     ]
-    return places + [
-        (ACTION, _describe_action(program, table, index)) for table in tables for index in table.actions
-    ]
+    actions = (_describe_action(program, table, index) for table in tables for index in table.actions)
+    return places + [(ACTION, name) for name in dict.fromkeys(actions)]
 
 
 def _describe_action(program: ir.Program, table: ir.Table, action: int) -> str:
+    if not source_name(table.name):  # which the compiler has made
+        return f"statements at {table.location}"
     return f"{program.actions[action].name} of {table.name}"
 
 
@@ -59,7 +62,7 @@ class CoverageRecorder(Recorder):
         self.coverage = Coverage(program)
 
     def reached(self, packet: Packet, state: int) -> None:
-        self.coverage.reached.add((PARSER_STATE, self._program.parser[state].name))
+        self.coverage.reached.add((PARSER_STATE, source_name(self._program.parser[state].name)))
         super().reached(packet, state)
 
     def looked_up(

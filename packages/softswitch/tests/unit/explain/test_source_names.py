@@ -17,6 +17,7 @@ from softswitch.ir.names import source_field_name, source_name, unique_name
 from softswitch.load import load_program
 from softswitch.p4.bmv2_json import bmv2_json_text
 from softswitch.p4.compiler import compile_file
+from softswitch.testing.coverage import Coverage
 
 SOURCE = """#include <core.p4>
 #include <v1model.p4>
@@ -119,6 +120,14 @@ def test_a_divided_state_is_explained_as_one(program: Program) -> None:
     assert [line.split("state ")[1] for line in lines if "state " in line] == [
         "start → by 0x2 more", "more → accept",
     ]  # fmt: skip
+
+
+def test_coverage_lists_statements_by_their_lines(program: Program) -> None:
+    places = Coverage(program).places
+    assert ("parser state", "start") in places and ("action", "I.set of I.t") in places
+    assert ("action", "statements at named.p4:36") in places
+    assert len(places) == len(set(places))
+    assert not [name for _, name in places if "$" in name]
 
 
 def test_a_skipped_header_has_the_name_of_its_argument(program: Program) -> None:

@@ -13,10 +13,11 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 
+import softswitch.p4
 from switch_harness import p4_interpreter
 from switch_harness.effort import examples, seeds
 from switch_harness.p4_comparison import Counts, compare
-from switch_harness.p4_planted_bugs import BUGS, noticed_by
+from switch_harness.p4_planted_bugs import BUGS, PlantedBug, noticed_by
 from switch_harness.p4_programs import DrawnProgram, drawn_programs, program_of_seed
 
 _RECURSION_LIMIT = 20_000
@@ -55,6 +56,12 @@ def test_machine_code_of_programs_does_the_same_as_their_syntax_trees(
     for each in range(4 * seed, 4 * seed + 4):
         difference = compare(program_of_seed(each, size=10), tmp_path, counts, is_native=True)
         assert difference is None, f"seed {each}"
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=range(len(BUGS)))
+def test_a_planted_bug_has_one_place(bug: PlantedBug) -> None:
+    text = Path(softswitch.p4.__file__).with_name(f"{bug.module}.py").read_text()
+    assert text.count(bug.original) == 1
 
 
 @pytest.mark.no_cover
