@@ -12,7 +12,7 @@ from typing import NamedTuple
 from foundation.checkout import ROOT
 from foundation.logs.parts import write_text
 from foundation.protocol.header import LANES
-from hosts.udp import BURST
+from hotline_agents.udp import BURST
 from simulator.costs import HostCosts
 from tools.evidence.result import EvidenceError, Result, Table, read_result, result_path
 

@@ -19,9 +19,9 @@ from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, re
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.registry import design
 from foundation.text import pluralize
+from hosts import ledger, replay
 from hosts.keys import KeySpace
 from hosts.unreplayed import preserve_agent_files
-from hosts.worker import ledger, replay
 from topologies.agents import CommandTarget, call_all
 from topologies.session import RealSession
 from topologies.testbed import UpdateCounter

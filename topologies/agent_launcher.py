@@ -18,7 +18,7 @@ from experiment.errors import AgentFailed
 from experiment.processes import ProcessLimit
 from foundation.checkout import environment_with_checkout
 from foundation.limits import wait_within
-from hosts.fork_server import MAX_REQUEST_BYTES, StartRequest
+from hotline_agents.fork_server import MAX_REQUEST_BYTES, StartRequest
 from softswitch.progress import Activity, last_line, read_activity
 
 AGENTS_LOG = "agents.log"
@@ -246,7 +246,8 @@ async def agent_launcher(design: str, log: Path, prefix: Sequence[str] = ()) -> 
     connection, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with server_end, log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
-            *prefix, sys.executable, "-m", "hosts.fork_server", str(server_end.fileno()), design, _PADDING,
+            *prefix, sys.executable, "-m", "hotline_agents.fork_server", str(server_end.fileno()), design,
+            _PADDING,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,

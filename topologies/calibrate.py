@@ -9,8 +9,8 @@ from experiment.phases.measure import record_capacity
 from experiment.session import START_AHEAD_NS, PlannedBlock, Session
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
-from hosts.rpc_cost import RpcCost, measure_rpc_cost
-from hosts.warm import warm
+from hotline_agents.rpc_cost import RpcCost, measure_rpc_cost
+from hotline_agents.warm import warm
 from nativekit.installed import HAS_NUMBA
 
 log = logging.getLogger(__name__)

@@ -20,8 +20,8 @@ from foundation.designs.recorded import RecordedDesign
 from foundation.designs.registry import DEFAULT, design
 from foundation.logs.merge import merge_logs
 from hosts.model.hyperparameters import Hyperparameters
-from hosts.warm import warm
 from hosts.workload.trace import Trace
+from hotline_agents.warm import warm
 from nativekit.installed import HAS_NUMBA
 from topologies.accounting import account, preserve_unaccounted_updates
 from topologies.agents import CommandTarget, supervise

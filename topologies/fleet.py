@@ -91,7 +91,7 @@ async def fleet(
         for number, host in enumerate(context.network.workers, start=1):
             settings = _worker_config(number, context.config, context.run, context.placement, training)
             is_scapy = is_scapy_worker(context.config.codec, number)
-            module = "hosts.scapy.worker_process" if is_scapy else "hosts.worker"
+            module = "hosts.scapy.worker_process" if is_scapy else "hotline_agents.worker"
             agent = host.make_agent(f"worker-{number}", module, settings, logs, liveness=context.liveness)
             workers.append(await agent.start())
         for agent in (*servers, *workers):
@@ -112,7 +112,7 @@ async def start_servers(
             number, config, run, context.placement, space, config.every_arm, tables, COLLECTOR
         )
         is_scapy = is_scapy_server(config.codec, number)
-        module = "hosts.scapy.server_process" if is_scapy else "hosts.ps"
+        module = "hosts.scapy.server_process" if is_scapy else "hotline_agents.ps"
         agent = host.make_agent(
             f"ps-{number - 1}", module, settings, run / "logs", restarts_after_death=is_durable,
             liveness=context.liveness,

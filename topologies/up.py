@@ -33,7 +33,7 @@ from foundation.limits import WaitLimit
 from foundation.logs.columns import UPDATES
 from foundation.logs.merge import last_updates
 from foundation.logs.parts import atomic_path
-from hosts.warm import warm
+from hotline_agents.warm import warm
 from softswitch.progress import Activity
 from topologies.agents import Agent, supervise
 from topologies.embedding_tables import EmbeddingTables
@@ -163,7 +163,11 @@ class UpBackend:
                 tables.optimisers,
             )  # fmt: skip
             agent = host.make_agent(
-                f"ps-{number - 1}", "hosts.ps", settings, self._folder / "logs", liveness=self._liveness
+                f"ps-{number - 1}",
+                "hotline_agents.ps",
+                settings,
+                self._folder / "logs",
+                liveness=self._liveness,
             )
             self._servers.append(await agent.start())
         await gather_or_cancel(each.ready() for each in self._servers)

@@ -11,6 +11,6 @@ DESIGN = Design(
     program=Path(__file__).with_name("count.p4"),
     arms=(Arm("count", 50, __name__, Forwarding(), "#2c9a57", about="in which the switch counts"),),
     module=__name__,
-    agents="hosts.none:AGENTS",
+    agents="hotline_agents.none:AGENTS",
     control="controller.forwarding:CONTROL",
 )

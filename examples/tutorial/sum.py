@@ -26,7 +26,7 @@ DESIGN = Design(
     program=Path(__file__).with_name("sum.p4"),
     arms=(OFF, ON),
     module=__name__,
-    agents="hosts.none:AGENTS",
+    agents="hotline_agents.none:AGENTS",
     control="controller.forwarding:CONTROL",
     switch_state=f"{__package__}.switch_state:SWITCH_STATE_OPS",
 )

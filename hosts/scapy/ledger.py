@@ -1,4 +1,4 @@
-"""A worker's ledger: what it has pushed, in a file that survives the worker (`hosts.worker.ledger`).
+"""A worker's ledger: what it has pushed, in a file that survives the worker (`hosts.ledger`).
 
 The file has a head, the sums of all pushes by place in the value space (`hosts.keys`), and an undo log of the
 current push: the first places of its rows, their dims, deltas, sums before it, and which of its keys are

@@ -1,6 +1,6 @@
 """`python -m hosts.scapy.server_process --config FILE`: a parameter server of Scapy, commanded by JSON lines.
 
-It has the commands, files and logs of `python -m hosts.ps`. `ScapyServerSockets` has the loop.
+It has the commands, files and logs of `python -m hotline_agents.ps`. `ScapyServerSockets` has the loop.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from hosts.agent import (
     write_when_there_is_room,
 )
 from hosts.config import AgentConfigError, ServerCost
-from hosts.ps.config import PsConfig
+from hosts.ps_config import PsConfig
 from hosts.scapy import refusal
 from hosts.scapy.logs import ServerLog
 from hosts.scapy.packets import (

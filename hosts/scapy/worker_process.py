@@ -1,6 +1,6 @@
 """`python -m hosts.scapy.worker_process --config FILE`: a worker of Scapy, commanded by JSON lines.
 
-It has the commands, files and logs of `python -m hosts.worker`. `ScapyJobSocket` has the loop.
+It has the commands, files and logs of `python -m hotline_agents.worker`. `ScapyJobSocket` has the loop.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from hosts.scapy.rows import split_rows
 from hosts.scapy.training import LogisticModel, RandomGradient, StepModel
 from hosts.scapy.worker import ScapyWorker
 from hosts.sockets import Receiver, clock_offset, common_port, open_udp, send
-from hosts.worker.config import WorkerConfig, WorkerJobConfig
+from hosts.worker_config import WorkerConfig, WorkerJobConfig
 from hosts.workload.trace import Trace
 
 _REPORT_NS = 500_000_000  # interval of reports on progress

@@ -15,7 +15,7 @@ from foundation.designs.registry import HOW_TO_COMPILE, DesignError, known_names
 from foundation.designs.registry import design as find_design
 from foundation.errors import HotlineError
 from foundation.protocol.addressing import WORKER_UDP_PORT_BASE
-from hosts.designs import check_agents
+from hotline_agents.designs import check_agents
 
 _MAX_JOB = 0xFFFF - WORKER_UDP_PORT_BASE  # each job of a worker has a UDP port
 

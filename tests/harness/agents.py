@@ -22,7 +22,10 @@ from foundation.protocol.header import HOTLINE_PORT, VERSION
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.warm_processes import WarmProcess, warm_process
 
-_MAIN = {"hosts.ps": "hosts.ps.__main__", "hosts.worker": "hosts.worker.__main__"}
+_MAIN = {
+    "hotline_agents.ps": "hotline_agents.ps.__main__",
+    "hotline_agents.worker": "hotline_agents.worker.__main__",
+}
 
 
 def ps_config(

@@ -10,15 +10,15 @@ import numpy as np
 from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command, Control, build
 from foundation.protocol.header import unpack
-from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
-from hosts.ps.config import PsConfig
-from hosts.ps.durable import DurableFile
-from hosts.ps.journal import JOURNAL_BYTES
+from hosts.ledger import Ledger
+from hosts.ps_config import PsConfig
+from hosts.replay import ReplayLog, file_name
 from hosts.unreplayed import UNREPLAYED_FOLDER
-from hosts.worker.ledger import Ledger
-from hosts.worker.replay import ReplayLog, file_name
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.ps.durable import DurableFile
+from hotline_agents.ps.journal import JOURNAL_BYTES
 from tests.harness.agents import ps_config, worker_config
 from tests.harness.wire import reply
 

@@ -12,13 +12,13 @@ import numpy as np
 from foundation.protocol.codec import Caller, Values
 from foundation.protocol.header import Op, offset_of, unpack
 from foundation.protocol.rows import RowRanges
-from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import HotsetClient
+from hosts import ledger, replay
 from hosts.keys import KeySpace
-from hosts.worker import ledger, replay
-from hosts.worker.ledger import Ledger, count_mismatches
-from hosts.worker.machine import Machine
-from hosts.worker.replay import ReplayLog, read_unacked
+from hosts.ledger import Ledger, count_mismatches
+from hosts.replay import ReplayLog, read_unacked
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.worker.machine import Machine
 from tests.harness import wire
 from tests.harness.single_step import Contents
 

@@ -22,15 +22,15 @@ from foundation.designs.registry import design
 from foundation.logs.access.block import read_options
 from foundation.logs.access.steps import accesses_of, read_steps, updates_of
 from foundation.protocol.codec import Caller
-from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.model import LogisticRegression
-from hosts.ps.server import RpcServer
 from hosts.scapy.packets import Address, datagram_of, packet_of
 from hosts.scapy.server import ScapyServer
 from hosts.scapy.worker import ScapyWorker
-from hosts.worker.client import NO_ITERATION
 from hosts.workload.trace import MiniBatch
+from hotline_agents.designs import agents_of
+from hotline_agents.ps.server import RpcServer
+from hotline_agents.worker.client import NO_ITERATION
 
 FOLDERS = (
     "src/foundation",

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import hosts.ps.__main__ as ps
-import hosts.worker.__main__ as worker
-from hosts.hotset.ps.rpc import handle
-from hosts.hotset.worker.answers import receive
-from hosts.hotset.worker.state import Calls
-from hosts.ps.loop import ServerSockets
-from hosts.ps.serve import serve
-from hosts.worker.operate import operate
-from hosts.worker.trainer import spin_until
+import hotline_agents.ps.__main__ as ps
+import hotline_agents.worker.__main__ as worker
+from hotline_agents.hotset.ps.rpc import handle
+from hotline_agents.hotset.worker.answers import receive
+from hotline_agents.hotset.worker.state import Calls
+from hotline_agents.ps.loop import ServerSockets
+from hotline_agents.ps.serve import serve
+from hotline_agents.worker.operate import operate
+from hotline_agents.worker.trainer import spin_until
 from nativekit.plain import plain
 
 SLOW, QUICK = 2, 6

@@ -27,12 +27,12 @@ from foundation.protocol.control import Command
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import COLLECTOR_BASE, HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
 from foundation.protocol.rows import ONE_VALUE, RowRanges
-from hosts.collect import CollectingServer
-from hosts.designs import agents_of
-from hosts.hotset.ps.core import OffloadingServer, ParameterServer
-from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
-from hosts.warm import warm_worker
+from hotline_agents.collect import CollectingServer
+from hotline_agents.designs import agents_of
+from hotline_agents.hotset.ps.core import OffloadingServer, ParameterServer
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.warm import warm_worker
 from softswitch.compiled import CompiledPipeline
 from softswitch.ir import Program
 from softswitch.jit import MachineCode

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from foundation.designs.registry import design
 from foundation.limits import WaitLimit, WallClockLimit
 from foundation.protocol import addressing
-from hosts.designs import agents_of
-from hosts.ps.store import ShareContents
 from hotline.kv import process_exit
+from hotline_agents.designs import agents_of
+from hotline_agents.ps.store import ShareContents
 from switch_harness.waiting import PATIENCE_S
 from topologies.embedding_tables import EmbeddingTables
 from topologies.joined_worker import JoinedWorker

@@ -1,4 +1,4 @@
-"""The model of `hosts.hotset.worker.client`: the same state machine in classes, queues and numpy."""
+"""The model of `hotline_agents.hotset.worker.client`: the same state machine in classes, queues and numpy."""
 
 from __future__ import annotations
 

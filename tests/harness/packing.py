@@ -1,4 +1,4 @@
-"""The model of `hosts.hotset.worker.packing`, with lists and exhaustive search."""
+"""The model of `hotline_agents.hotset.worker.packing`, with lists and exhaustive search."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.hashing import lane_of, ps_of
 from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Header
-from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
-from hosts.worker.ledger import Ledger, Sums
+from hosts.ledger import Ledger, Sums
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.worker.client import HotsetClient
 from tests.harness.faulty_loop import MS, FaultyLoop
 from tests.harness.switches import Attached, PipelineSwitch
 from tests.harness.testnet import new_switch

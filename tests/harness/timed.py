@@ -16,9 +16,13 @@ from foundation.compiled import entry_point
 from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Keys, Message
 from foundation.protocol.header import KEYS, VALUES, Header, Op
-from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import HotsetClient
-from hosts.hotset.worker.packing import (
+from hosts.keys import KeySpace
+from hosts.ledger import Ledger
+from hosts.model import SyntheticGradient
+from hosts.workload.trace import Trace
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.hotset.worker.packing import (
     bucket_cold_key,
     clear_buckets,
     clear_chains,
@@ -27,13 +31,9 @@ from hosts.hotset.worker.packing import (
     place_in_hash_lane,
     queue_chains,
 )
-from hosts.hotset.worker.state import Calls, is_hinted
-from hosts.keys import KeySpace
-from hosts.model import SyntheticGradient
-from hosts.worker.ledger import Ledger
-from hosts.worker.machine import COMPILED, Machine
-from hosts.worker.trainer import StepSchedule, Trainer
-from hosts.workload.trace import Trace
+from hotline_agents.hotset.worker.state import Calls, is_hinted
+from hotline_agents.worker.machine import COMPILED, Machine
+from hotline_agents.worker.trainer import StepSchedule, Trainer
 from nativekit.plain import plain
 from nativekit.reference import as_ref
 from tests.harness.wire import reply

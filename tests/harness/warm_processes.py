@@ -1,8 +1,9 @@
 """`python -m MODULE` without its start: each process is a fork of one that has imported agents and runs.
 
 `python -m tests.harness.warm_processes FD PADDING` is that process: a fork server as that of a run's agents
-(`hosts.fork_server`), which also has the modules of the runner. It is started when it is needed for the first
-time, and ends with the tests. A process has the environment and the folder of that time, and given variables.
+(`hotline_agents.fork_server`), which also has the modules of the runner. It is started when it is needed for
+the first time, and ends with the tests. A process has the environment and the folder of that time, and given
+variables.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from typing import IO, TypeAlias, TypeVar
 
 from foundation.checkout import ROOT
 from foundation.designs.registry import DEFAULT, design
-from hosts import fork_server
-from hosts.fork_server import MAX_REQUEST_BYTES, StartRequest
+from hotline_agents import fork_server
+from hotline_agents.fork_server import MAX_REQUEST_BYTES, StartRequest
 from topologies.agent_launcher import _PADDING, _WITHOUT_THREADS
 
 T = TypeVar("T")

@@ -27,8 +27,8 @@ from experiment.progress import Reporter
 from foundation.designs.hotset import OFFLOAD
 from foundation.protocol.addressing import switch_interfaces
 from hosts.keys import KeySpace
-from hosts.warm import warm
 from hosts.workload.trace import Trace
+from hotline_agents.warm import warm
 from tests.mininet.test_following_scapy import BLOCKS, HOT, KEYS_A_STEP, STEPS
 from topologies import accounting
 from topologies.agents import CommandTarget

@@ -72,12 +72,12 @@ class Run:
     def kill_restarted(self, module: str) -> None:
         """Kill a PS or the switch of a run with two PSs, and wait until it is started again."""
         os.kill(self.agents(module)[0], signal.SIGKILL)
-        self.wait_for(lambda: len(self.agents(module)) == (2 if module == "hosts.ps" else 1))
+        self.wait_for(lambda: len(self.agents(module)) == (2 if module == "hotline_agents.ps" else 1))
 
 
 def command_line(pid: int) -> str:
     with contextlib.suppress(OSError):
-        # Forked agents have more zeros at the end (`hosts.fork_server`).
+        # Forked agents have more zeros at the end (`hotline_agents.fork_server`).
         return Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0") + "\0"
     return ""
 

@@ -27,7 +27,7 @@ def test_adagrad_with_the_hot_set_in_the_switch(tmp_path: Path, tables: str) -> 
     assert accounting["sent"] == accounting["applied"] > 10_000
 
 
-@pytest.mark.parametrize("module", ["hosts.ps", "softswitch"])
+@pytest.mark.parametrize("module", ["hotline_agents.ps", "softswitch"])
 def test_a_killed_server_or_switch_loses_no_gradient(tmp_path: Path, module: str) -> None:
     with run_topo(tmp_path, "OPTIMISER=adagrad", "ROUNDS=10", tables=RECOVERY, arms=ARMS) as run:
         run.wait_for_parts("operations-worker-1-8.parquet")

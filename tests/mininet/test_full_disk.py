@@ -45,8 +45,8 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
         reported = tmp_path / "reported"
         with reported.open("w") as errors:
             configs = [ps_config(logs, ps, durable={"file": str(disk / f"{ps}.db")}) for ps in range(2)]
-            servers = [Agent("hosts.ps", config, logs, errors) for config in configs]
-            worker = Agent("hosts.worker", worker_config(logs), logs)
+            servers = [Agent("hotline_agents.ps", config, logs, errors) for config in configs]
+            worker = Agent("hotline_agents.worker", worker_config(logs), logs)
             try:
                 worker.send(cmd="run", job=JOB, first_step=0, steps=60, start_ns=0, period_ns=0)
                 wait_for(lambda: PAUSED in reported.read_text())
@@ -104,9 +104,9 @@ def test_agents_whose_logs_fill_the_disk_wait_until_there_is_room(tmp_path: Path
     with small_disk(tmp_path / "disk", "8m") as disk:
         stderr = {name: tmp_path / f"{name}.err" for name in ("ps", "worker")}
         with stderr["ps"].open("w") as ps_errors, stderr["worker"].open("w") as worker_errors:
-            servers = [Agent("hosts.ps", ps_config(disk, ps), disk, ps_errors) for ps in range(2)]
+            servers = [Agent("hotline_agents.ps", ps_config(disk, ps), disk, ps_errors) for ps in range(2)]
             config = worker_config(disk) | {"trace": str(tmp_path / "trace")}
-            worker = Agent("hosts.worker", config, disk, worker_errors)
+            worker = Agent("hotline_agents.worker", config, disk, worker_errors)
             try:
                 with (disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
                     while filler.write(bytes(1 << 12)):

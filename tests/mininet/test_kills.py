@@ -54,7 +54,7 @@ previous one restarts."""
 def process_of(run: Run, name: str) -> int | None:
     if name == SWITCH_NAME:
         return next(iter(run.agents("softswitch")), None)
-    agents = run.agents("hosts.worker" if name.startswith("worker") else "hosts.ps")
+    agents = run.agents("hotline_agents.worker" if name.startswith("worker") else "hotline_agents.ps")
     return next((pid for pid in agents if command_line(pid).endswith(f"/{name}.json\0")), None)
 
 

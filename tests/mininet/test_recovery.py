@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.mininet, pytest.mark.soak]
 RECOVERY = '[recovery]\njournal_sync = "never"\nreplay_log = true\n'
 
 
-@pytest.mark.parametrize("module", ["hosts.ps", "softswitch"])
+@pytest.mark.parametrize("module", ["hotline_agents.ps", "softswitch"])
 @pytest.mark.parametrize(
     ("datapath", "kills"),
     [

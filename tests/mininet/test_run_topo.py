@@ -84,7 +84,7 @@ def test_a_full_disk_is_reported(tmp_path: Path) -> None:
 def test_a_killed_worker_ends_the_run_and_its_unanswered_pushes_are_unknown(tmp_path: Path) -> None:
     with run_topo(tmp_path, "ROUNDS=200") as run:
         run.wait_for_parts("operations-worker-1-1?.parquet")
-        os.kill(run.agents("hosts.worker")[0], signal.SIGKILL)
+        os.kill(run.agents("hotline_agents.worker")[0], signal.SIGKILL)
         assert run.wait() == 1
     assert says(run.errors, "worker-1", "-9")
     accounting = record_of(run.folder)["accounting"]
@@ -93,7 +93,7 @@ def test_a_killed_worker_ends_the_run_and_its_unanswered_pushes_are_unknown(tmp_
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("module", ["hosts.ps", "softswitch"])
+@pytest.mark.parametrize("module", ["hotline_agents.ps", "softswitch"])
 def test_a_killed_server_or_switch_ends_the_run(tmp_path: Path, module: str) -> None:
     with run_topo(tmp_path, "ROUNDS=200") as run:
         run.wait_for_parts("operations-worker-1-*.parquet")
@@ -144,7 +144,7 @@ def test_mininets_command_line_opens_after_the_report_and_gets_ctrl_c(tmp_path: 
     with run_topo(tmp_path, "CLI=1", "ROUNDS=1", stdin=subprocess.PIPE) as run:
         assert run.process.stdin is not None
         run.wait_for(lambda: (run.runs / "latest" / "report.html").exists())
-        assert len(run.agents("hosts.worker")) == 2
+        assert len(run.agents("hotline_agents.worker")) == 2
         run.process.stdin.write("w1 ping -c 1 p1\nw1 sleep 1000\n")
         run.process.stdin.flush()
         run.wait_for(sleeping)

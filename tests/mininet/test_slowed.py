@@ -12,7 +12,7 @@ from tests.mininet import run_topo as harness
 from tests.mininet.run_topo import FEWER_KEYS, record_of, run_topo
 
 pytestmark = [pytest.mark.mininet, pytest.mark.soak]
-OURS = ("softswitch", "hosts.fork_server", "hosts.ps", "hosts.worker")
+OURS = ("softswitch", "hotline_agents.fork_server", "hotline_agents.ps", "hotline_agents.worker")
 """Modules of the processes that are slowed: not Mininet's shells, which fail."""
 WORKERS = int(str(FEWER_KEYS["workers"]))
 
@@ -26,7 +26,7 @@ def test_a_run_whose_start_is_slowed_fiftyfold_finishes_and_loses_nothing(
         tmp_path, "ROUNDS=2", small=FEWER_KEYS, arms=["baseline", "offload"], simulate_dedicated_switch=False
     ) as run:
         with slowed(lambda: chain.from_iterable(map(run.agents, OURS)), factor=50):
-            run.wait_for(lambda: len(run.agents("hosts.worker")) == WORKERS)
+            run.wait_for(lambda: len(run.agents("hotline_agents.worker")) == WORKERS)
         assert run.wait() == 0, run.errors
     accounting = record_of(run.folder)["accounting"]
     assert (accounting["lost"], accounting["mismatched_keys"], accounting["unknown"]) == (0, 0, 0)

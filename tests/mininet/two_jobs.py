@@ -29,8 +29,8 @@ from foundation.designs.interface import Arm
 from foundation.protocol.addressing import switch_interfaces
 from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
-from hosts.warm import warm
 from hosts.workload.trace import Trace
+from hotline_agents.warm import warm
 from tests.mininet.test_quotas import KEYS_A_STEP, QUOTA, SLOTS, STEPS
 from topologies.agents import CommandTarget
 from topologies.experiment import new_record

@@ -1,6 +1,6 @@
 """Which files of a checkout a test uses, by the text of the files.
 
-A Python file uses the modules that it imports, those that it names in quotes (`"hosts.designs:AGENTS"`,
+A Python file uses the modules that it imports, those that it names in quotes (`"hosts.keys:KeySpace"`,
 `"-m", "hotline.cli"`), and data files that it names in quotes: by their name, by a folder that they are in,
 or by their suffix. What a used module or script uses is used, too. Two ways lead to nearly everything, and
 count in part:

@@ -9,8 +9,8 @@ from foundation.compiled import entry_point
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.sockets import Address
-from hosts.udp import BURST, Udp, flush, make_udp, queue, take
-from hosts.worker.operate import Wire, make_wire, wait
+from hotline_agents.udp import BURST, Udp, flush, make_udp, queue, take
+from hotline_agents.worker.operate import Wire, make_wire, wait
 from nativekit.bits import swap16, swap32
 from nativekit.clocks import MONOTONIC, read_clock
 from nativekit.compile import int64

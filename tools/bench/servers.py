@@ -8,7 +8,7 @@ from pathlib import Path
 from foundation.protocol.header import VERSION
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.config import ServiceConfig
-from hosts.ps.config import PsConfig, PsJobConfig
+from hosts.ps_config import PsConfig, PsJobConfig
 from hosts.sockets import Address
 from switch_bench.errors import BenchError
 from tests.harness.agents import Agent
@@ -34,7 +34,7 @@ def parameter_server(
             parameters=parameters,
             row_ranges=ranges,
         )
-        ps = Agent("hosts.ps", config.model_dump(mode="json"), Path(folder), is_fresh=True)
+        ps = Agent("hotline_agents.ps", config.model_dump(mode="json"), Path(folder), is_fresh=True)
         try:
             if not ps.first.get("ready"):
                 raise BenchError(f"the PS did not start: {ps.first.get('error', 'no reply')}")

@@ -14,16 +14,16 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.header import KEY_BYTES, WINDOW, Op, lanes_of_dim
 from foundation.protocol.rows import RowRange
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
-from hosts.hotset.ps.rpc import handle
-from hosts.hotset.ps.state import HotsetServer, make_server
-from hosts.hotset.worker.answers import end_call
-from hosts.hotset.worker.requests import start, transmit
-from hosts.hotset.worker.state import Calls, make_calls
 from hosts.keys import KeySpace
-from hosts.ps.serve import prefetch_next_datagrams
-from hosts.ps.share import cells_of_row, table_bits
-from hosts.ps.values import CELL
-from hosts.udp import BURST, Udp, make_udp
+from hotline_agents.hotset.ps.rpc import handle
+from hotline_agents.hotset.ps.state import HotsetServer, make_server
+from hotline_agents.hotset.worker.answers import end_call
+from hotline_agents.hotset.worker.requests import start, transmit
+from hotline_agents.hotset.worker.state import Calls, make_calls
+from hotline_agents.ps.serve import prefetch_next_datagrams
+from hotline_agents.ps.share import cells_of_row, table_bits
+from hotline_agents.ps.values import CELL
+from hotline_agents.udp import BURST, Udp, make_udp
 from nativekit.bits import swap32
 from nativekit.clocks import THREAD_CPU, read_clock
 from nativekit.compile import int64

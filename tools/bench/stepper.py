@@ -12,13 +12,13 @@ import numpy as np
 
 from foundation.protocol.codec import Caller
 from hosts.agent import Commands, SignalPipe
-from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.sockets import Address, clock_offset
-from hosts.udp import make_udp
-from hosts.worker.logs import Origin, RpcWriter, WorkerLogs
-from hosts.worker.loop import JobSocket, LoopContext
-from hosts.worker.operate import operate
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.udp import make_udp
+from hotline_agents.worker.logs import Origin, RpcWriter, WorkerLogs
+from hotline_agents.worker.loop import JobSocket, LoopContext
+from hotline_agents.worker.operate import operate
 from switch_bench.processes import cpu_seconds
 from tools.bench.requests import EPOCH, JOB
 from tools.bench.state_machines import batches_of

@@ -70,8 +70,8 @@ def modules_of(*designs: str) -> tuple[str, ...]:
 
 
 REAL_RUN = (
-    "topologies.session", "analysis.claims", "analysis.dedicated_switch", "hosts.ps.__main__",
-    "hosts.worker.__main__", *modules_of("hotset", "none"),
+    "topologies.session", "analysis.claims", "analysis.dedicated_switch", "hotline_agents.ps.__main__",
+    "hotline_agents.worker.__main__", *modules_of("hotset", "none"),
 )  # fmt: skip
 """Modules of a run in real processes."""
 

@@ -91,7 +91,7 @@ def _copy_tree(tree: Path) -> None:
 def _compile(tree: Path) -> None:
     """Compile ahead, because tests of a loop that waits for a compiler would time out."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(import_paths(tree))}
-    for module in ("softswitch.warm", "hosts.warm"):
+    for module in ("softswitch.warm", "hotline_agents.warm"):
         subprocess.run([sys.executable, "-m", module], cwd=tree, env=environment, check=True)
 
 

@@ -123,4 +123,4 @@ def _prepare_agents(agents: Agents) -> None:
     if agents is Agents.PLAIN:
         importlib.import_module("tools.mutants.interpreted").interpret()
     elif agents is Agents.COMPILED_AHEAD:
-        importlib.import_module("hosts.warm").warm()
+        importlib.import_module("hotline_agents.warm").warm()

@@ -46,8 +46,10 @@ PARTS = (
     Part("simulator", "from simulator.warm import warm; warm()", 27),
     Part("programs", _PROGRAMS, 18),
     Part("switch", "from softswitch.warm import warm_all; warm_all()", 16),
-    Part("workers", "from hosts.warm import warm_model, warm_worker; warm_worker(); warm_model()", 12),
-    Part("servers", "from hosts.warm import warm_ps; warm_ps()", 8),
+    Part(
+        "workers", "from hotline_agents.warm import warm_model, warm_worker; warm_worker(); warm_model()", 12
+    ),
+    Part("servers", "from hotline_agents.warm import warm_ps; warm_ps()", 8),
 )
 """The longest part first, which keeps two cores busy to the end."""
 
@@ -62,7 +64,7 @@ def parts_of_tests() -> list[Part]:
 
     faults = "; from simulator.faults.matrix import warm_faults; warm_faults({0!r})"
     simulated = "from simulator.warm import warm; warm({0!r})"
-    driven = "from hosts.warm import warm_driven_ps; warm_driven_ps({0!r})"
+    driven = "from hotline_agents.warm import warm_driven_ps; warm_driven_ps({0!r})"
     others = [name for name in NAMES if name != DEFAULT]
     return [
         Part(f"simulator {DEFAULT}", (simulated + faults).format(DEFAULT), 20),
@@ -70,7 +72,10 @@ def parts_of_tests() -> list[Part]:
             Part(f"simulator {name}", (simulated + faults * (name in DESIGNS)).format(name), 30)
             for name in others
         ),
-        *(Part(f"hosts {name}", f"from hosts.warm import warm; warm({name!r})", 12) for name in others),
+        *(
+            Part(f"hosts {name}", f"from hotline_agents.warm import warm; warm({name!r})", 12)
+            for name in others
+        ),
         *(Part(name, f"from {name}.warm import warm; warm()", 12) for name in packages_to_compile()),
         *(Part(f"driven PS {name}", driven.format(name), 8) for name in DESIGNS),
     ]

@@ -219,21 +219,22 @@ def _skip(*_arguments: object) -> None:
 
 
 class Agents(NamedTuple, Generic[Client_co, Server_co, Store_co, Core_co]):
-    """Constructors of a design's agents (`hosts.designs`); `space` is the `hosts.keys.KeySpace` of a job."""
+    """Constructors of a design's agents; `space` is the `hosts.keys.KeySpace` of a job."""
 
     client: Callable[..., Client_co]
     """(caller, n_ps, space, clock, window, *, max_keys, machine, log): return a worker's client for one job,
-    a `hosts.worker.client.BaseClient`; `log` is its `hosts.worker.replay.ReplayLog`, or None."""
+    a `hotline_agents.worker.client.BaseClient`; `log` is its `hosts.replay.ReplayLog`, or None."""
     server: Callable[..., Server_co]
     """(ps, n_ps, space, jobs, journal_bytes, tables): return the state of a server that holds its whole
     share, all values 0; `tables` are its `TableOptimiser`s, none unless the design `optimises`."""
     store: Callable[..., Store_co]
-    """(state, job, has_replay_logs): return the parameters of a job at a server, a `hosts.ps.store.Store`."""
+    """(state, job, has_replay_logs): return the parameters of a job at a server, a
+    `hotline_agents.ps.store.Store`."""
     core: Callable[..., Core_co]
     """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, has_replay_logs, state, tables): return
-    a server with its Python part, a `hosts.ps.core.Core`; `state` is an existing state, or None."""
+    a server with its Python part, a `hotline_agents.ps.core.Core`; `state` is an existing state, or None."""
     warm_server: Callable[[Any], None] = _skip
-    """(state of a server): compile what its Python part calls (`hosts.warm`)."""
+    """(state of a server): compile what its Python part calls (`hotline_agents.warm`)."""
     configure: Callable[[Any, Any], None] = _skip
     """(state of a server, `hosts.config.RunSettings`): apply the settings of the design's servers."""
 
@@ -379,7 +380,7 @@ class Design:
     module: str
     """Name of the module that describes the design."""
     agents: str
-    """Workers and servers: an `Agents` (`hosts.designs`)."""
+    """Workers and servers: an `Agents` (`hotline_agents.designs`)."""
     control: str
     """Table rows of the switch, and how its state is read: a `ControllerOps` (`controller.designs`)."""
     preparation: str | None = None

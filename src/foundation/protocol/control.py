@@ -48,7 +48,7 @@ class Command(IntEnum):
     RENEW = 5
     """Tell the PS the epoch of its own RPCs to the current switch, by the command's only key. If it differs
     from the PS's, the switch of the old epoch is lost, and the PS reclaims that switch's values
-    (`hosts.hotset.ps.store.HotsetStore.restore`)."""
+    (`hotline_agents.hotset.ps.store.HotsetStore.restore`)."""
     BUSIEST = 6
     """Return the most updated keys, most updates first, with their updates since the previous ranking.
 

@@ -1,4 +1,4 @@
-"""Assignment of keys to RPCs by hash lane, for register reads; workers use `hosts.hotset.worker.packing`."""
+"""Assignment of keys to RPCs by hash lane, for register reads; workers have packing of their own."""
 
 from __future__ import annotations
 

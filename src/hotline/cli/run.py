@@ -141,7 +141,7 @@ def recover(run: Path, apply: bool, as_json: bool) -> None:
     differ from what workers have pushed.
     """
     from experiment.requirements import RunKind, check_design
-    from hosts.offline_recovery import open_crashed_run
+    from hotline_agents.offline_recovery import open_crashed_run
 
     with one_line_errors(), open_crashed_run(run) as crashed_run:
         unreplayed_updates = crashed_run.unreplayed()

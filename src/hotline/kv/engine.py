@@ -18,18 +18,18 @@ from foundation.errors import HotlineError
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import SET, STATE
 from foundation.text import show
-from hosts.designs import agents_of
 from hosts.keys import KeySpace
 from hosts.sockets import Address
-from hosts.udp import make_udp
-from hosts.worker.client import BaseClient
-from hosts.worker.machine import COMPILED
-from hosts.worker.operate import LOG_FULL, make_wire, operate
-from hosts.worker.window import WindowState
 from hotline.kv.calls import Operation
 from hotline.kv.connection import ClusterLost, release
 from hotline.kv.failures import OperationFailed, WorkerFailed, combine, describe
 from hotline.kv.run_recorder import RunRecorder
+from hotline_agents.designs import agents_of
+from hotline_agents.udp import make_udp
+from hotline_agents.worker.client import BaseClient
+from hotline_agents.worker.machine import COMPILED
+from hotline_agents.worker.operate import LOG_FULL, make_wire, operate
+from hotline_agents.worker.window import WindowState
 
 MAX_CHUNK = 1 << 16
 """Largest operation of the state machine, in parameters; larger operations are split."""

@@ -17,8 +17,8 @@ from experiment.config import Config, load_config
 from foundation.checkout import environment_with_checkout
 from foundation.errors import HotlineError
 from foundation.text import pluralize
-from hosts.warm import warm
 from hotline.kv.connection import ClusterLost, Connection, NotConnected
+from hotline_agents.warm import warm
 from softswitch.progress import IdleLimit, describe_activity, read_activity
 from topologies import routes
 from topologies.rendezvous import socket_path

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from hosts.agent import run_queue_ns, write_when_there_is_room
 from hosts.keys import KeySpace
+from hosts.ledger import Ledger
 from hosts.sockets import clock_offset
-from hosts.worker.client import BaseClient
-from hosts.worker.ledger import Ledger
-from hosts.worker.logs import Origin, RpcWriter, WorkerLogs
-from hosts.worker.trainer import OperationRecord
 from hotline.kv.calls import Operation
+from hotline_agents.worker.client import BaseClient
+from hotline_agents.worker.logs import Origin, RpcWriter, WorkerLogs
+from hotline_agents.worker.trainer import OperationRecord
 
 _REPORT_NS = 20_000_000
 """Smallest interval between two reports of steps."""

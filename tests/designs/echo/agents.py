@@ -8,7 +8,7 @@ from typing import Any, cast
 from foundation.designs.interface import Agents
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
-from hosts.worker.client import BaseClient
+from hotline_agents.worker.client import BaseClient
 from tests.designs.echo.server import Mirror, make_mirror
 from tests.designs.echo.worker import make_numbers
 

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from foundation.designs import collect
 from foundation.optimisers import Adagrad, TableOptimiser
 from foundation.protocol.rows import RowRange
-from hosts.collect.store import CollectStore
 from hosts.config import CollectionSettings, RunSettings
 from hosts.keys import KeySpace
 from hosts.model import SyntheticGradient
-from hosts.worker.trainer import StepSchedule, Trainer
 from hosts.workload.trace import Trace
+from hotline_agents.collect.store import CollectStore
+from hotline_agents.worker.trainer import StepSchedule, Trainer
 from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive
 from simulator.ledger import SimulatedPushLedger

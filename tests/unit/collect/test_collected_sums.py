@@ -11,10 +11,10 @@ from foundation.protocol import codec
 from foundation.protocol.control import Command, Status
 from foundation.protocol.header import DIMS, KEYS, REPLAY, VALUES, Op
 from foundation.protocol.rows import RowRange
-from hosts.collect.schedule import place_of_cell, row_at
-from hosts.collect.state import make_server
 from hosts.keys import KeySpace
-from hosts.ps.share import make_share, rows_at
+from hotline_agents.collect.schedule import place_of_cell, row_at
+from hotline_agents.collect.state import make_server
+from hotline_agents.ps.share import make_share, rows_at
 from nativekit.plain import plain
 from switch_harness.effort import examples
 from tests.harness.wire import MODULUS

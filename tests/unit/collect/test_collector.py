@@ -10,11 +10,11 @@ from foundation.protocol import codec, control
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import COLLECTOR_BASE, KEYS, REPLAY, VALUES, Op
-from hosts.collect import CollectingServer, schedule
-from hosts.collect.state import AGES, IDLE, Collector
-from hosts.collect.store import CollectStore
 from hosts.keys import KeySpace
 from hosts.scapy.rows import split_rows
+from hotline_agents.collect import CollectingServer, schedule
+from hotline_agents.collect.state import AGES, IDLE, Collector
+from hotline_agents.collect.store import CollectStore
 from nativekit.plain import plain
 from nativekit.records import one_record
 from tests.harness.wire import MODULUS, rpc

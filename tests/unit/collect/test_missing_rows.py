@@ -12,8 +12,8 @@ import pytest
 from foundation.protocol.codec import parse
 from foundation.protocol.control import Command, Status
 from foundation.protocol.header import Op
-from hosts.collect import CollectingServer
-from hosts.hotset.ps.core import OffloadingServer, ParameterServer
+from hotline_agents.collect import CollectingServer
+from hotline_agents.hotset.ps.core import OffloadingServer, ParameterServer
 from tests.unit.collect.switch_model import Row, SwitchModel
 from tests.unit.collect.test_collected_sums import MIXED
 from tests.unit.collect.test_collector import JOB, MINE, Bench

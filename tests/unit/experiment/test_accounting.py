@@ -17,7 +17,7 @@ from experiment.errors import AccountingError
 from experiment.phases.accounting import Lanes, check_accounting, count_lanes_served_by_switch, reconcile
 from foundation.protocol.rows import RowRange
 from hosts.keys import KeySpace
-from hosts.worker.ledger import count_mismatches
+from hosts.ledger import count_mismatches
 from switch_harness.wording import says_in_one_line
 from topologies.accounting import values_at_servers
 

@@ -16,9 +16,9 @@ from experiment.phases.measure import steps_of_block
 from experiment.phases.workload import generate_trace, steps_to_profile
 from foundation.designs.registry import NAMES
 from foundation.protocol.header import LANES
-from hosts.ps.config import PsConfig
+from hosts.ps_config import PsConfig
 from hosts.scapy import DESIGNS
-from hosts.worker.config import WorkerConfig
+from hosts.worker_config import WorkerConfig
 from simulator.config import SimulationConfig
 
 RUN_TOML = Path(__file__).parents[3] / "run.toml"

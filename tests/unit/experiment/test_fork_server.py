@@ -19,7 +19,7 @@ import pytest
 
 from experiment.errors import AgentFailed
 from foundation.designs.registry import DEFAULT
-from hosts.fork_server import ForkServer, StartRequest
+from hotline_agents.fork_server import ForkServer, StartRequest
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import says
 from tests.harness.stopped import outlast_a_stop
@@ -45,7 +45,7 @@ print(json.dumps({
     "argv": sys.argv, "name": __name__, "pid": os.getpid(), "parent": os.getppid(),
     "session": os.getsid(0), "cpu_s": time.process_time(),
     "run_queue": open("/proc/self/schedstat").read(), "threads": len(os.listdir("/proc/self/task")),
-    "has_agents": "hosts.ps.__main__" in sys.modules, "inherited": pipes_of_others(),
+    "has_agents": "hotline_agents.ps.__main__" in sys.modules, "inherited": pipes_of_others(),
     "command": open("/proc/self/cmdline").read().rstrip("\\0").split("\\0")[1:],
     "int": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
 }), flush=True)
@@ -92,7 +92,7 @@ async def test_agents_are_separate_processes_and_die_with_the_fork_server(
             assert int(found["run_queue"].split()[0]) < 500_000_000
             assert found["command"] == ["-m", module, "--config", str(number)]
             shown = Path(f"/proc/{found['parent']}/cmdline").read_text().rstrip("\0").split("\0")
-            assert shown[1:3] == ["-m", "hosts.fork_server"] and shown[4:] == [DEFAULT]
+            assert shown[1:3] == ["-m", "hotline_agents.fork_server"] and shown[4:] == [DEFAULT]
         codes = {0: "0\n", 7: "7\n", 1: "raise\n"}
         for code, (process, _) in zip(codes, agents, strict=True):
             process.stdin.write(codes[code].encode())
@@ -174,13 +174,13 @@ async def test_agents_and_fork_server_end_with_the_runner(tmp_path: Path, module
 async def test_a_server_that_cannot_start_gives_the_reason(tmp_path: Path) -> None:
     async with agent_launcher("no-such-design", tmp_path / "agents.log") as launcher:
         with pytest.raises(AgentFailed, match=r"has ended: .*no-such-design.* \(.*agents.log\)$"):
-            await launcher.launch("hosts.ps", [])
+            await launcher.launch("hotline_agents.ps", [])
 
 
 def test_a_server_with_threads_does_not_fork() -> None:
     connection, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with connection, server_end:
-        message = json.dumps(StartRequest(7, "hosts.ps", [])._asdict()).encode()
+        message = json.dumps(StartRequest(7, "hotline_agents.ps", [])._asdict()).encode()
         assert ForkServer(server_end, threads_of_imports=0)._execute(message, []) is None
         names = [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
         assert says(json.loads(connection.recv(1_000))["error"], 0, len(names), *names)
@@ -188,12 +188,12 @@ def test_a_server_with_threads_does_not_fork() -> None:
 
 COMPILING = """
 import os, sys
-import hosts.warm
+import hotline_agents.warm
 
 def compile_all(design):
     import scipy.linalg
 
-hosts.warm.warm = compile_all
+hotline_agents.warm.warm = compile_all
 from tests.harness import warm_processes
 warm_processes._serve(int(sys.argv[1]))
 """

@@ -18,7 +18,7 @@ from foundation.designs import registry
 from foundation.designs.hotset import DESIGN as HOTSET
 from foundation.designs.interface import Agents, Arm, ControllerOps, Design, Forwarding, SwitchHosts
 from foundation.designs.registry import NAMES, DesignError
-from hosts.hotset import AGENTS as HOTSET_AGENTS
+from hotline_agents.hotset import AGENTS as HOTSET_AGENTS
 from simulator.faults import matrix, schedule
 from simulator.faults.kinds import play_schedule
 from simulator.faults.schedule import FaultSchedule
@@ -232,10 +232,10 @@ def test_faults_are_refused_before_a_process_begins(mine: Mine, monkeypatch: pyt
 def test_a_recovery_is_refused_and_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crashed_run = CrashedRunFolder(tmp_path / "run")
     before = {file: file.read_bytes() for file in sorted(crashed_run.files.iterdir())}
-    monkeypatch.setattr("hosts.hotset.AGENTS", AGENTS._replace(core=None))
+    monkeypatch.setattr("hotline_agents.hotset.AGENTS", AGENTS._replace(core=None))
     ended = invoke("recover", crashed_run.folder, "--apply")
     assert ended.exit_code == 1
-    assert says(ended.stderr, "hotset", "hosts.hotset:AGENTS")
+    assert says(ended.stderr, "hotset", "hotline_agents.hotset:AGENTS")
     assert {file: file.read_bytes() for file in sorted(crashed_run.files.iterdir())} == before
 
 
@@ -274,11 +274,11 @@ def _changed(arm_name: str, **fields: Any) -> tuple[Arm, ...]:
         ({"arms": _changed("my-proxy", job=104)},
          f"expected a job that no other arm has, got 104, which is that of arm my-proxy of {NAME}"),
         ({"agents": "hosts.nothing:AGENTS"}, "No module named 'hosts.nothing'"),
-        ({"agents": "hosts.hotset:NOTHING"}, "has no attribute 'NOTHING'"),
-        ({"agents": "hosts.hotset"}, "has no part 'hosts.hotset'"),
+        ({"agents": "hotline_agents.hotset:NOTHING"}, "has no attribute 'NOTHING'"),
+        ({"agents": "hotline_agents.hotset"}, "has no part 'hotline_agents.hotset'"),
         ({"agents": "controller.forwarding:CONTROL"}, "agents (controller.forwarding:CONTROL) lacks client"),
-        ({"control": "hosts.hotset:AGENTS"}, "part control (hosts.hotset:AGENTS) lacks rows"),
-        ({"preparation": "hosts.hotset:__name__"}, "part preparation (hosts.hotset:__name__): expected a "),
+        ({"control": "hosts.keys:KeySpace"}, "part control (hosts.keys:KeySpace) lacks rows"),
+        ({"preparation": "hosts.keys:__name__"}, "part preparation (hosts.keys:__name__): expected a "),
         ({"program": registry.design("none").program}, "rows returns ServerRow("),
         ({"arms": _changed("my-proxy", settings=Forwarding())},
          f"control ({NAME}:control): rows raises TypeError: arm my-proxy is of design {NAME}, not hotset"),
@@ -296,7 +296,7 @@ def test_a_design_that_does_not_fit_is_refused(mine: Mine, changes: dict[str, An
     ("changes", "message"),
     [
         ({"arms": _without("my-profile")}, "no arm with is_measured=False"),
-        ({"preparation": "hosts.hotset:__name__"}, "expected a coroutine function"),
+        ({"preparation": "hotline_agents.hotset:__name__"}, "expected a coroutine function"),
     ],
     ids=["arms", "preparation"],
 )

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from foundation.protocol import control
 from foundation.protocol.control import SLOTS, Command, Control, Status
 from foundation.protocol.header import HOTLINE_PORT
-from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from hosts.scapy.packets import Address, datagram_of, packet_of
 from hosts.scapy.server import ScapyServer
+from hotline_agents.hotset.ps.core import ParameterServer
 from switch_harness.effort import examples
 
 JOB, PS, SPACE = 4, 0, KeySpace(16)

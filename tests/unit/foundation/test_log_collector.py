@@ -18,9 +18,9 @@ from foundation.concurrency import in_thread
 from foundation.errors import DataError
 from foundation.logs.collector import COUNT, ROW, UpdateLogCollector, run_collector, send
 from foundation.logs.merge import merge_logs
-from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.logs import PsLogs
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.ps.logs import PsLogs
 from switch_harness.wording import mentions
 
 

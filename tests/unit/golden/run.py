@@ -23,9 +23,9 @@ from analysis.summary import Summary, summarise
 from foundation.logs.merge import merge_logs
 from foundation.protocol.hashing import lane_of, ps_of
 from foundation.protocol.header import Header, Op
-from hosts.ps.logs import PsLogs
-from hosts.worker.logs import Origin, WorkerLogs
-from hosts.worker.trainer import StepSchedule
+from hotline_agents.ps.logs import PsLogs
+from hotline_agents.worker.logs import Origin, WorkerLogs
+from hotline_agents.worker.trainer import StepSchedule
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.records import a_block, a_record
 from tests.harness.timed import US, ByClass, Timed, Times

@@ -11,7 +11,7 @@ import pytest
 from controller.hotset import choice as hotset
 from foundation.logs.columns import CONNECTIONS, OPERATIONS, ROW, RPC, UPDATES
 from foundation.protocol.header import Op
-from hosts.worker.logs import Origin, WorkerLogs
+from hotline_agents.worker.logs import Origin, WorkerLogs
 from tests.harness.timed import Timed
 from tests.unit.golden.run import BATCH, DENSE, HINTED, SERVED_IN_MIXED, START, GoldenRun
 

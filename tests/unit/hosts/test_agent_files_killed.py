@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from hosts import ledger
 from hosts.keys import KeySpace
-from hosts.ps.durable import DurableFile
-from hosts.worker import ledger
-from hosts.worker.ledger import Ledger
-from hosts.worker.replay import ReplayLog
+from hosts.ledger import Ledger
+from hosts.replay import ReplayLog
+from hotline_agents.ps.durable import DurableFile
 from tests.harness.single_step import folder_states
 
 JOB = 3

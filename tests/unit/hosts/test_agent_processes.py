@@ -19,14 +19,14 @@ from foundation.concurrency import in_thread
 from foundation.logs.collector import UpdateLogCollector, run_collector
 from foundation.protocol import codec
 from foundation.protocol.header import VERSION
+from hosts import ledger
 from hosts.agent import load_config
 from hosts.config import AgentConfigError
 from hosts.keys import KeySpace
-from hosts.ps.config import PsConfig
+from hosts.ps_config import PsConfig
 from hosts.sockets import open_udp
-from hosts.worker import ledger
-from hosts.worker.logs import ROWS
 from hosts.workload.generator import R1, generate
+from hotline_agents.worker.logs import ROWS
 from switch_harness.waiting import PATIENCE_S
 from switch_harness.wording import mentions, says
 from tests.harness import agents
@@ -49,7 +49,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def servers(log_dir: Path) -> Iterator[list[Agent]]:
-    agents = [Agent("hosts.ps", ps_config(log_dir, ps), log_dir) for ps in range(2)]
+    agents = [Agent("hotline_agents.ps", ps_config(log_dir, ps), log_dir) for ps in range(2)]
     try:
         yield agents
     finally:
@@ -69,7 +69,7 @@ def worker_config(log_dir: Path, **changes: object) -> dict[str, object]:
 
 @pytest.fixture
 def worker(log_dir: Path, servers: list[Agent]) -> Iterator[Agent]:
-    with closing(Agent("hosts.worker", worker_config(log_dir), log_dir)) as agent:
+    with closing(Agent("hotline_agents.worker", worker_config(log_dir), log_dir)) as agent:
         yield agent
 
 
@@ -155,13 +155,13 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
 def test_a_durable_server_that_is_killed_loses_nothing(log_dir: Path, job: int) -> None:
     def start(ps: int) -> Agent:
         durable = {"file": str(log_dir / f"ps-{ps}.db"), "checkpoint_mb": 0.05}
-        return Agent("hosts.ps", ps_config(log_dir, ps, durable=durable), log_dir)
+        return Agent("hotline_agents.ps", ps_config(log_dir, ps, durable=durable), log_dir)
 
     def answered(server: Agent) -> int:
         return int(server.call(cmd="stats")["jobs"][str(job)]["rpcs"])
 
     servers = [start(ps) for ps in range(2)]
-    worker = Agent("hosts.worker", worker_config(log_dir), log_dir)
+    worker = Agent("hotline_agents.worker", worker_config(log_dir), log_dir)
     recovered = []
     try:
         for victim in (0, 1, 0):
@@ -194,8 +194,8 @@ def test_every_ps_sends_its_statistics_to_the_log_collector(log_dir: Path) -> No
 
     def train() -> int:
         addressed = [ps_config(log_dir, ps, collector=str(log_dir / "collector")) for ps in range(2)]
-        servers = [Agent("hosts.ps", config, log_dir) for config in addressed]
-        worker = Agent("hosts.worker", worker_config(log_dir), log_dir)
+        servers = [Agent("hotline_agents.ps", config, log_dir) for config in addressed]
+        worker = Agent("hotline_agents.worker", worker_config(log_dir), log_dir)
         sent: int = worker.call(cmd="run", job=1, first_step=0, steps=10)["updates_sent"]
         assert servers[0].call(cmd="flush")["ok"]
         assert [agent.close() for agent in (worker, *servers)] == [0, 0, 0]
@@ -221,7 +221,7 @@ def test_full_logs_are_written_while_a_block_runs(worker: Agent, servers: list[A
 def test_a_worker_with_the_scapy_codec_sends_and_logs_all_updates(
     servers: list[Agent], log_dir: Path
 ) -> None:
-    with closing(Agent("hosts.worker", worker_config(log_dir, codec="scapy"), log_dir)) as agent:
+    with closing(Agent("hotline_agents.worker", worker_config(log_dir, codec="scapy"), log_dir)) as agent:
         answer = agent.call(cmd="run", job=1, first_step=0, steps=3)
         assert answer["ok"] and answer["malformed"] == 0
         assert_sent(agent, servers, log_dir, 1)
@@ -253,7 +253,7 @@ def test_a_worker_handles_the_loss_of_the_switch_before_its_blocks_end(log_dir: 
         services = [{"ps": 0, "address": address, "port": port}]
         config = worker_config(log_dir, n_ps=1, services=services)
         run: dict[str, object] = {"cmd": "run", "job": 1, "first_step": 0, "steps": 3}
-        with closing(Agent("hosts.worker", config, log_dir)) as worker:
+        with closing(Agent("hotline_agents.worker", config, log_dir)) as worker:
             worker.send_together(*[run] * blocks, {"cmd": "renew", "epochs": {"1": 7}, "switch": 1})
             assert codec.parse(server.recv(2048)).header.epoch == 7
 
@@ -312,11 +312,11 @@ def test_wrong_commands_are_answered_with_an_error(
 def test_a_worker_refuses_a_wrong_configuration(
     log_dir: Path, changes: dict[str, object], message: str
 ) -> None:
-    assert message in refusal("hosts.worker", worker_config(log_dir, **changes), log_dir)
+    assert message in refusal("hotline_agents.worker", worker_config(log_dir, **changes), log_dir)
 
 
 def test_a_server_with_a_wrong_configuration_reports_the_error(log_dir: Path) -> None:
-    agent = Agent("hosts.ps", ps_config(log_dir, 0, colour=1), log_dir)
+    agent = Agent("hotline_agents.ps", ps_config(log_dir, 0, colour=1), log_dir)
     assert agent.close() == 1
     assert says(agent.first["error"], "colour", "permitted")
 

@@ -13,15 +13,15 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from foundation.protocol.header import VERSION
-from hosts.hotset.ps.state import make_server
 from hosts.keys import KeySpace
-from hosts.ps.__main__ import PsProcess
-from hosts.ps.config import PsConfig
-from hosts.ps.durable import DurabilityError, DurableFile
-from hosts.ps.machine import COMPILED as COMPILED_PS
-from hosts.ps.server import RpcServer
+from hosts.ps_config import PsConfig
 from hosts.sockets import clock_offset
-from hosts.worker.config import WorkerConfig
+from hosts.worker_config import WorkerConfig
+from hotline_agents.hotset.ps.state import make_server
+from hotline_agents.ps.__main__ import PsProcess
+from hotline_agents.ps.durable import DurabilityError, DurableFile
+from hotline_agents.ps.machine import COMPILED as COMPILED_PS
+from hotline_agents.ps.server import RpcServer
 from switch_harness.wording import mentions
 from tests.harness.agents import ps_config, worker_config
 

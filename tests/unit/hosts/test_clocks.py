@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from hosts.sockets import Receiver, open_udp
-from hosts.worker.trainer import spin_until
+from hotline_agents.worker.trainer import spin_until
 from switch_harness.clocks import STEPS_NS, SteppedClock, readers_of_unix_time
 from switch_harness.waiting import wait_for
 

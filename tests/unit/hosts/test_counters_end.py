@@ -27,15 +27,15 @@ from foundation.protocol.header import (
     bits_of_fields,
     unpack,
 )
-from hosts.collect.collector import LAST_SEQ
-from hosts.collect.state import COLLECTIONS
-from hosts.hotset.worker import client as client_module
-from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import find_caller
-from hosts.ps.values import NOT_OWNED, UPDATE_COUNT_MASK
-from hosts.worker.client import NumbersUsedUp
-from hosts.worker.window import MAX_TURN
+from hotline_agents.collect.collector import LAST_SEQ
+from hotline_agents.collect.state import COLLECTIONS
+from hotline_agents.hotset.worker import client as client_module
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.ps.rpcs import find_caller
+from hotline_agents.ps.values import NOT_OWNED, UPDATE_COUNT_MASK
+from hotline_agents.worker.client import NumbersUsedUp
+from hotline_agents.worker.window import MAX_TURN
 from nativekit.plain import plain
 from switch_harness.effort import seeds
 from switch_harness.wording import mentions

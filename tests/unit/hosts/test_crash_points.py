@@ -17,10 +17,10 @@ from experiment.folder import finish_run_folder, point_to_latest
 from foundation.errors import HotlineError
 from foundation.logs.columns import LOGS, UPDATES
 from foundation.logs.parts import Parts, save_arrays, write_into_folder, write_text
-from hosts.offline_recovery import open_crashed_run
 from hosts.unreplayed import UNREPLAYED_FOLDER
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
+from hotline_agents.offline_recovery import open_crashed_run
 from switch_harness.file_layer import WritingCommand, judge
 from tests.harness.cli import invoke
 from tests.harness.crashed_run import CrashedRunFolder

@@ -13,10 +13,10 @@ from foundation.protocol import codec, control
 from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command, Control
 from foundation.protocol.header import RESPONSE, Header, Op, unpack
-from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
-from hosts.worker.machine import COMPILED, Machine, plain_machine
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
 from switch_harness.mutation import mutate
 from tests.harness.wire import answers, reply, sent
 

@@ -24,19 +24,19 @@ from foundation.compiled import pinned
 from foundation.logs.columns import METRICS
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import HOTLINE_PORT, LANES, unpack
-from hosts.hotset.ps.state import make_server
-from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
-from hosts.ps.machine import pinned as pinned_server
-from hosts.ps.serve import make_sources, serve
-from hosts.ps.service import make_service
 from hosts.sockets import Address, Received, Receiver, clock_offset, open_udp
-from hosts.udp import make_udp
-from hosts.warm import warm
-from hosts.worker.logs import Origin, WorkerLogs
-from hosts.worker.operate import SEND_BURST, make_wire, operate
-from hosts.worker.trainer import spin_until
 from hosts.workload.trace import Trace
+from hotline_agents.hotset.ps.state import make_server
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.ps.machine import pinned as pinned_server
+from hotline_agents.ps.serve import make_sources, serve
+from hotline_agents.ps.service import make_service
+from hotline_agents.udp import make_udp
+from hotline_agents.warm import warm
+from hotline_agents.worker.logs import Origin, WorkerLogs
+from hotline_agents.worker.operate import SEND_BURST, make_wire, operate
+from hotline_agents.worker.trainer import spin_until
 from switch_harness.clocks import STEPS_NS
 from switch_harness.waiting import wait_for
 from tests.harness import agents
@@ -75,7 +75,9 @@ def worker_config(folder: Path, services: list[str], keys: int = KEYS, window: i
 
 @contextmanager
 def agent(folder: Path, config: dict[str, object], module: str | None = None) -> Iterator[Agent]:
-    made = Agent(module or ("hosts.ps" if "ps" in config else "hosts.worker"), config, folder)
+    made = Agent(
+        module or ("hotline_agents.ps" if "ps" in config else "hotline_agents.worker"), config, folder
+    )
     try:
         assert made.first == {"ready": True}
         yield made

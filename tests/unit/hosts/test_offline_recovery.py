@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 
 from experiment.folder import finish_run_folder
 from hosts.keys import KeySpace
-from hosts.offline_recovery import CrashedRun, UnreplayedCount, open_crashed_run
+from hosts.replay import ReplayLog, file_name
 from hosts.unreplayed import UNREPLAYED_FOLDER
-from hosts.worker.replay import ReplayLog, file_name
 from hotline.cli.commands import hotline
+from hotline_agents.offline_recovery import CrashedRun, UnreplayedCount, open_crashed_run
 from switch_harness.wording import says
 from tests.harness.crashed_run import JOB, SIZE, CrashedRunFolder
 

@@ -16,11 +16,11 @@ from foundation.errors import HotlineError
 from foundation.optimisers import OptimiserError, TableOptimiser, parse
 from foundation.protocol import codec
 from foundation.protocol.header import FIRST, KEYS, LANES, SECOND, SET, VALUES, Op, unpack
-from hosts.hotset.ps.state import make_server
 from hosts.keys import KeySpace
-from hosts.none.ps import make_values_server
-from hosts.ps.server import RpcServer
-from hosts.ps.store import Store
+from hotline_agents.hotset.ps.state import make_server
+from hotline_agents.none.ps import make_values_server
+from hotline_agents.ps.server import RpcServer
+from hotline_agents.ps.store import Store
 from switch_harness.effort import examples
 from tests.harness import torch_optimisers
 from tests.harness.model_optimisers import ModelParameter, table

@@ -12,10 +12,10 @@ from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Keys
 from foundation.protocol.hashing import lane_of, lanes_of, ps_ids_of
 from foundation.protocol.header import LANES, Header
-from hosts.hotset.worker.client import HotsetClient
-from hosts.hotset.worker.counting import RpcCounts, count_rpcs
 from hosts.keys import KeySpace
-from hosts.worker.machine import COMPILED, Machine, plain_machine
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.hotset.worker.counting import RpcCounts, count_rpcs
+from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
 from switch_harness.effort import examples
 from tests.harness.packing import COST_AT_PS, pack, share_out
 from tests.harness.wire import reply

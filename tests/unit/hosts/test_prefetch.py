@@ -13,16 +13,16 @@ from foundation.optimisers import TableOptimiser, parse
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES, Op
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
-from hosts.hotset.ps.state import make_server
-from hosts.hotset.worker import prefetch as of_worker
-from hosts.hotset.worker.requests import start, transmit
-from hosts.hotset.worker.state import make_calls
 from hosts.keys import KeySpace
-from hosts.ps import prefetch as of_server
-from hosts.ps.rpcs import find_caller
-from hosts.ps.serve import prefetch_next_datagrams
-from hosts.ps.share import places_of
-from hosts.worker.window import SLOT
+from hotline_agents.hotset.ps.state import make_server
+from hotline_agents.hotset.worker import prefetch as of_worker
+from hotline_agents.hotset.worker.requests import start, transmit
+from hotline_agents.hotset.worker.state import make_calls
+from hotline_agents.ps import prefetch as of_server
+from hotline_agents.ps.rpcs import find_caller
+from hotline_agents.ps.serve import prefetch_next_datagrams
+from hotline_agents.ps.share import places_of
+from hotline_agents.worker.window import SLOT
 from nativekit.plain import plain
 from nativekit.prefetch import prefetch
 from nativekit.records import CACHE_LINE_BYTES

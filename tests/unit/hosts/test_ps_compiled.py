@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from foundation.errors import MalformedDatagram
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import MAX_EPOCHS, NO_KEY, Op, unpack
-from hosts.hotset.ps.state import make_server
-from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import CONNECTION_RECORDS, JOB_COUNTERS, row_of
-from hosts.ps.server import RpcServer
-from hosts.ps.share import keys_at, make_share, places_and_keys, places_of
+from hotline_agents.hotset.ps.state import make_server
+from hotline_agents.hotset.ps.store import HotsetStore
+from hotline_agents.ps.rpcs import CONNECTION_RECORDS, JOB_COUNTERS, row_of
+from hotline_agents.ps.server import RpcServer
+from hotline_agents.ps.share import keys_at, make_share, places_and_keys, places_of
 from nativekit.plain import plain
 from switch_harness.mutation import mutate
 from tests.harness.model_server import ModelServer, ModelStore

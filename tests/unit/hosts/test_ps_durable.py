@@ -21,10 +21,17 @@ from foundation.protocol.control import Command, Control
 from foundation.protocol.hashing import ps_ids_of, ps_of
 from foundation.protocol.header import LAYOUT, SLOT_MASK, WINDOW_BITS, Header, Op, unpack
 from hosts.config import Fsync
-from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.durable import DurabilityError, DurabilityPaused, DurableFile
-from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, JOURNAL_BYTES, add_note, read_note
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.ps.durable import DurabilityError, DurabilityPaused, DurableFile
+from hotline_agents.ps.journal import (
+    FROM_CONTROLLER,
+    FROM_SWITCH,
+    FROM_WORKER,
+    JOURNAL_BYTES,
+    add_note,
+    read_note,
+)
 from switch_harness.effort import examples
 from switch_harness.wording import mentions
 from tests.harness.model_optimisers import table

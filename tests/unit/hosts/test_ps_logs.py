@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from foundation.errors import HotlineError
-from hosts.ps.logs import PsLogs
-from hosts.ps.rpcs import CONNECTION_RECORD
+from hotline_agents.ps.logs import PsLogs
+from hotline_agents.ps.rpcs import CONNECTION_RECORD
 
 OFFSET = 1_000_000
 

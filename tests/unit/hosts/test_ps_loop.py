@@ -20,14 +20,14 @@ from foundation.protocol.codec import Message
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.header import HOTLINE_PORT, MAX_EPOCHS, PS_RPC_PORT, VERSION, Op
 from hosts.agent import Commands
-from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps import service as service_time
-from hosts.ps.loop import ServerSockets
-from hosts.ps.serve import answer_burst, make_sources, serve
-from hosts.ps.service import make_service
 from hosts.sockets import Address
-from hosts.udp import make_udp
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.ps import service as service_time
+from hotline_agents.ps.loop import ServerSockets
+from hotline_agents.ps.serve import answer_burst, make_sources, serve
+from hotline_agents.ps.service import make_service
+from hotline_agents.udp import make_udp
 from nativekit.plain import plain
 from switch_harness.waiting import PATIENCE_S
 from switch_harness.wording import says

@@ -12,9 +12,9 @@ from foundation.protocol.codec import Message
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import NO_KEY, RESPONSE, Op, unpack
-from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.store import ShareContents
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.ps.store import ShareContents
 from tests.harness.wire import reply, rpc
 
 SPACE = KeySpace(64)

@@ -12,12 +12,12 @@ import pytest
 from experiment.config import Config
 from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, NAMES, design
-from hosts import rpc_cost
-from hosts.rpc_cost import RpcCost, measure_rpc_cost
 from hosts.scapy import cost
 from hosts.scapy.cost import measure_scapy_cost
-from hosts.warm import warm
-from hosts.worker.operate import operate
+from hotline_agents import rpc_cost
+from hotline_agents.rpc_cost import RpcCost, measure_rpc_cost
+from hotline_agents.warm import warm
+from hotline_agents.worker.operate import operate
 from topologies import calibrate as room
 from topologies.calibrate import measure_agent_costs
 

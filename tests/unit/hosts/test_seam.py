@@ -21,13 +21,13 @@ from foundation.designs.arms import baseline_and_lead
 from foundation.designs.interface import NEVER
 from foundation.designs.registry import NAMES, DesignError, design, known_names
 from foundation.errors import HotlineError
-from hosts.designs import agents_of
 from hosts.keys import KeySpace
-from hosts.ps.serve import make_sources, serve
-from hosts.ps.service import make_service
 from hosts.sockets import open_udp
-from hosts.udp import make_udp
-from hosts.worker.operate import ENDED, make_wire, operate
+from hotline_agents.designs import agents_of
+from hotline_agents.ps.serve import make_sources, serve
+from hotline_agents.ps.service import make_service
+from hotline_agents.udp import make_udp
+from hotline_agents.worker.operate import ENDED, make_wire, operate
 from nativekit.plain import plain
 from simulator.config import SimulationConfig
 from simulator.costs import Network
@@ -162,4 +162,4 @@ def test_a_design_without_a_part_is_an_error_that_names_the_part() -> None:
     broken = replace(design("none"), name="broken", agents="hosts.nowhere:AGENTS")
     with pytest.raises(DesignError, match=mentions("hosts.nowhere:AGENTS", "design")):
         agents_of(broken)
-    assert agents_of(replace(broken, agents="hosts.none:AGENTS")) is agents_of(design("none"))
+    assert agents_of(replace(broken, agents="hotline_agents.none:AGENTS")) is agents_of(design("none"))

@@ -17,22 +17,22 @@ from foundation.compiled import Loop, pinned
 from foundation.protocol import control
 from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command, Control
-from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import HotsetClient
+from hosts import ledger
 from hosts.keys import KeySpace
-from hosts.ps import share
-from hosts.ps.loop import ServerSockets
-from hosts.ps.rpcs import CONNECTION_RECORDS
-from hosts.ps.serve import make_sources, serve
-from hosts.ps.service import make_service
+from hosts.ledger import Ledger
 from hosts.sockets import open_udp
-from hosts.udp import make_udp
-from hosts.warm import warm_ps, warm_worker
-from hosts.worker import ledger
-from hosts.worker.ledger import Ledger
-from hosts.worker.logs import RpcWriter
-from hosts.worker.machine import COMPILED
-from hosts.worker.operate import make_wire, operate
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.ps import share
+from hotline_agents.ps.loop import ServerSockets
+from hotline_agents.ps.rpcs import CONNECTION_RECORDS
+from hotline_agents.ps.serve import make_sources, serve
+from hotline_agents.ps.service import make_service
+from hotline_agents.udp import make_udp
+from hotline_agents.warm import warm_ps, warm_worker
+from hotline_agents.worker.logs import RpcWriter
+from hotline_agents.worker.machine import COMPILED
+from hotline_agents.worker.operate import make_wire, operate
 
 CALLED = [each for each in COMPILED if isinstance(each, Loop)]
 WORKERS: list[Any] = [*CALLED, operate, ledger._open_log, ledger._close_log]

@@ -9,9 +9,9 @@ from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Message
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import HEADER_BYTES, KEYS, Header, Op
-from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
-from hosts.worker.machine import COMPILED, Machine, plain_machine
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
 from switch_harness.wording import mentions
 from tests.harness import wire
 

@@ -19,13 +19,14 @@ import pytest
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import unpack
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges
-from hosts.hotset.worker import client as client_module
+from hosts import ledger, replay
 from hosts.keys import KeySpace
-from hosts.none import AGENTS as NONE
-from hosts.worker import ledger, machine, replay
-from hosts.worker.ledger import Ledger
-from hosts.worker.machine import COMPILED, plain_machine
-from hosts.worker.replay import UNDO_WORDS
+from hosts.ledger import Ledger
+from hosts.replay import UNDO_WORDS
+from hotline_agents.hotset.worker import client as client_module
+from hotline_agents.none import AGENTS as NONE
+from hotline_agents.worker import machine
+from hotline_agents.worker.machine import COMPILED, plain_machine
 from nativekit.plain import plain
 from switch_harness.effort import seeds
 from tests.harness import wire
@@ -294,7 +295,7 @@ def test_every_function_that_writes_a_mapped_file_is_tested_by_kills() -> None:
         for source in (ROOT / "hosts").rglob("*.py")
         if 'mode="r+"' in source.read_text() or "ACCESS_WRITE" in source.read_text()
     }
-    assert mapped == {"hosts/worker/ledger.py", "hosts/worker/replay.py"}
+    assert mapped == {"hosts/ledger.py", "hosts/replay.py"}
     # Agents of Scapy have no recovery. Their ledger has one writer, plain Python, which stores in order.
     writers = {
         f"{source.relative_to(ROOT).as_posix()}: {name}"
@@ -303,21 +304,21 @@ def test_every_function_that_writes_a_mapped_file_is_tested_by_kills() -> None:
         for name in writers_of(ast.parse(source.read_text()), is_file=source.name in FILE_MODULES)
     }
     assert writers == {
-        "hosts/worker/ledger.py: open",  # what does not count yet
-        "hosts/worker/ledger.py: _open_log",
-        "hosts/worker/ledger.py: _close_log",
-        "hosts/worker/replay.py: in_memory",  # no file
-        "hosts/worker/replay.py: reset_head",  # of a log in memory
-        "hosts/worker/replay.py: note",  # what does not count yet
-        "hosts/worker/replay.py: _commit",
-        "hosts/worker/replay.py: _restore",
-        "hosts/worker/replay.py: acknowledge",
-        "hosts/worker/replay.py: acknowledge_row",
-        "hosts/worker/replay.py: undo_marked_row",
-        "hosts/worker/replay.py: set_unreplayed",
-        "hosts/worker/replay.py: make_unreplayed",
-        "hosts/hotset/worker/recovery.py: mark_answered",
-        "hosts/none/worker.py: receive",
+        "hosts/ledger.py: open",  # what does not count yet
+        "hosts/ledger.py: _open_log",
+        "hosts/ledger.py: _close_log",
+        "hosts/replay.py: in_memory",  # no file
+        "hosts/replay.py: reset_head",  # of a log in memory
+        "hosts/replay.py: note",  # what does not count yet
+        "hosts/replay.py: _commit",
+        "hosts/replay.py: _restore",
+        "hosts/replay.py: acknowledge",
+        "hosts/replay.py: acknowledge_row",
+        "hosts/replay.py: undo_marked_row",
+        "hosts/replay.py: set_unreplayed",
+        "hosts/replay.py: make_unreplayed",
+        "packages/agents/src/hotline_agents/hotset/worker/recovery.py: mark_answered",
+        "packages/agents/src/hotline_agents/none/worker.py: receive",
     }
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import unpack
 from foundation.protocol.rpc import BUFFER_BYTES
-from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
-from hosts.worker.machine import plain_machine
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.worker.machine import plain_machine
 from switch_harness.effort import examples
 from switch_harness.mutation import mutate
 from tests.harness.model_client import ModelClient

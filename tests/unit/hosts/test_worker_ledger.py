@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hosts import ledger
 from hosts.keys import KeySpace
-from hosts.worker import ledger
-from hosts.worker.ledger import Ledger, LedgerError
+from hosts.ledger import Ledger, LedgerError
 from switch_harness.disk import files_of_at_most
 from switch_harness.wording import mentions
 

@@ -21,12 +21,12 @@ from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Message
 from foundation.protocol.header import HEADER_BYTES, Op
 from hosts.agent import Commands, SignalPipe
-from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
-from hosts.udp import BURST, make_udp
-from hosts.worker.loop import JobSocket, LoopContext, Operate
-from hosts.worker.operate import ENDED, INTERRUPTED, LOG_FULL, TIMED_OUT, make_wire, operate, wait
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.udp import BURST, make_udp
+from hotline_agents.worker.loop import JobSocket, LoopContext, Operate
+from hotline_agents.worker.operate import ENDED, INTERRUPTED, LOG_FULL, TIMED_OUT, make_wire, operate, wait
 from nativekit.libc import ppoll
 from nativekit.plain import plain
 from nativekit.records import records

@@ -13,13 +13,13 @@ from foundation.protocol import control
 from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.header import Header, Op, unpack
-from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import HotsetClient
+from hosts import replay
 from hosts.keys import KeySpace
-from hosts.worker import replay
-from hosts.worker.ledger import LedgerError
-from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.worker.replay import UNDO_WORDS, ReplayLog, read_unacked
+from hosts.ledger import LedgerError
+from hosts.replay import UNDO_WORDS, ReplayLog, read_unacked
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
 from switch_harness.wording import mentions
 from tests.harness import wire
 

@@ -9,14 +9,14 @@ import pytest
 
 from foundation.protocol.codec import Caller
 from hosts.config import WorkerCost
-from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
+from hosts.ledger import Ledger
 from hosts.model import LogisticRegression, Model, SyntheticGradient
-from hosts.worker.ledger import Ledger
-from hosts.worker.trainer import EmptyCalls, StepSchedule, Trainer
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import MiniBatch
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.worker.trainer import EmptyCalls, StepSchedule, Trainer
 from tests.harness.wire import sent
 
 TRACE = generate(replace(R1, parameters=3000, hot=100, keys_per_step=100), workers=2, steps=40, seed=3)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from foundation.errors import DataError
 from foundation.logs.backlog import LIMIT
 from foundation.protocol.codec import Caller
-from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
-from hosts.worker.logs import Origin, RpcWriter
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.worker.logs import Origin, RpcWriter
 from switch_harness.waiting import PATIENCE_S
 
 ORIGIN = Origin(1, 2, "baseline", 0, 0.5, 0)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import hotline
 from foundation.logs.columns import AFTER_ALL_STEPS
 from foundation.protocol.header import padded_dim
-from hosts.worker import ledger
+from hosts import ledger
 from hotline.kv import worker
 from hotline.kv.connection import ClusterLost
 from hotline.kv.engine import InvalidCall

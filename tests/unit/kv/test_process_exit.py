@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import hotline
-from hosts.worker import ledger
+from hosts import ledger
 from hotline.kv import launch
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import says

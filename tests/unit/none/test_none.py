@@ -14,10 +14,10 @@ from foundation.designs.registry import design
 from foundation.protocol.codec import Caller
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import LANES
-from hosts.designs import agents_of
 from hosts.keys import KeySpace
-from hosts.none import RequestClient
-from hosts.worker.machine import COMPILED, Machine, plain_machine
+from hotline_agents.designs import agents_of
+from hotline_agents.none import RequestClient
+from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
 from tests.harness.faulty_loop import FaultyLoop
 
 JOB, N_PS = 7, 3

@@ -36,8 +36,8 @@ from foundation.protocol.header import (
     Op,
     unpack,
 )
-from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
+from hotline_agents.hotset.ps.core import ParameterServer
 from softswitch.compiled import CompiledPipeline
 from softswitch.memory.layout import COUNTER_WORDS
 from softswitch.memory.rows import Words

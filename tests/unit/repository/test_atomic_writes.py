@@ -24,7 +24,7 @@ EXCEPTIONS = {
     "src/foundation/folders.py": "copies into a folder that is renamed when it is complete",
     "src/foundation/logs/access/steps.py": "temporary files, which only this process reads",
     "hosts/scapy/ledger.py": "a file of zeros, valid from its magic number on",
-    "hosts/worker/ledger.py": "a file of zeros, valid from its magic number on",
+    "hosts/ledger.py": "a file of zeros, valid from its magic number on",
     "hosts/workload/trace.py": "columns, valid from the file of metadata on",
     "packages/softswitch/src/nativekit/files.py": "the function itself",
     "packages/softswitch/src/softswitch/cache.py": "a lock file",

@@ -15,9 +15,9 @@ from foundation.optimisers import TableOptimiser, parse
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import DIMS, Op, lanes_of_dim, unpack
 from foundation.protocol.rows import RowRange, RowRanges
-from hosts.designs import agents_of
 from hosts.keys import KeySpace
-from hosts.worker.machine import COMPILED, plain_machine
+from hotline_agents.designs import agents_of
+from hotline_agents.worker.machine import COMPILED, plain_machine
 from tests.harness import fbgemm_adagrad, wire
 
 JOB, N_PS, SIZE, BATCH = 3, 2, 120, 60

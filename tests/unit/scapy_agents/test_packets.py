@@ -190,11 +190,15 @@ COMPILED = (
     "nativekit",
     "foundation.compiled",
     "foundation.protocol.rpc",
-    "hosts.hotset",
-    "hosts.none",
+    "hotline_agents.hotset",
+    "hotline_agents.none",
 )
-OF_COMPILED_AGENTS = ("hosts.ps", "hosts.worker")
-ALLOWED = {"hosts.ps.config", "hosts.worker.config", "hosts.rpc_cost"}  # settings, and the type of a cost
+OF_COMPILED_AGENTS = ("hotline_agents.ps", "hotline_agents.worker")
+ALLOWED = {
+    "hosts.ps_config",
+    "hosts.worker_config",
+    "hotline_agents.rpc_cost",
+}  # settings, and the type of a cost
 
 
 def imported(file: Path) -> set[str]:

@@ -14,7 +14,7 @@ import pytest
 from foundation.logs.columns import METRICS
 from foundation.protocol.rows import RowRange, RowRanges
 from hosts.keys import KeySpace
-from hosts.worker.ledger import read as read_ledger
+from hosts.ledger import read as read_ledger
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
 from tests.harness import agents
@@ -25,7 +25,7 @@ SIZE = 3000
 JOBS = {1: "baseline", 2: "proxy"}
 NET = f"127.{os.getpid() % 250 + 1}"
 MS = 1_000_000
-COMPILED_WORKER, COMPILED_SERVER = "hosts.worker", "hosts.ps"
+COMPILED_WORKER, COMPILED_SERVER = "hotline_agents.worker", "hotline_agents.ps"
 TABLE = {"first": 0, "scale": 1.0, "optimiser": None}
 WORKER, SERVER = "hosts.scapy.worker_process", "hosts.scapy.server_process"
 

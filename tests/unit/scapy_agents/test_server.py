@@ -16,9 +16,7 @@ from foundation.protocol.control import MAX_VALUES_KEYS, Command, Control, max_v
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT
 from foundation.protocol.rows import RowRange
-from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import JOB_COUNTERS
 from hosts.scapy.packets import (
     Address,
     Hotline,
@@ -31,6 +29,8 @@ from hosts.scapy.packets import (
 )
 from hosts.scapy.rows import split_rows
 from hosts.scapy.server import ScapyServer
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.ps.rpcs import JOB_COUNTERS
 from switch_harness.effort import examples
 from switch_harness.mutation import mutate
 from tests.harness.requests import random_request, requests_of_many_epochs

@@ -18,7 +18,7 @@ from foundation.designs.hotset import OFFLOAD_PROXY
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.codec import Values
 from foundation.protocol.rpc import PULL, PUSH
-from hosts.hotset.ps.store import HotsetStore
+from hotline_agents.hotset.ps.store import HotsetStore
 from nativekit.plain import plain
 from simulator.faults import matrix
 from simulator.faults.kinds import play_schedule

@@ -11,14 +11,14 @@ import pytest
 from controller.controller import Controller
 from experiment import recovery
 from experiment.liveness import Liveness
-from hosts.hotset.ps import checkpoint, core
-from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.ps.store import HotsetStore
-from hosts.hotset.worker.client import HotsetClient
-from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_note
-from hosts.ps.server import RpcServer
-from hosts.worker import replay
-from hosts.worker.replay import ReplayLog, UnackedUpdates, acknowledged_sums
+from hosts import replay
+from hosts.replay import ReplayLog, UnackedUpdates, acknowledged_sums
+from hotline_agents.hotset.ps import checkpoint, core
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.store import HotsetStore
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_note
+from hotline_agents.ps.server import RpcServer
 from simulator.faults import cluster as virtual
 from simulator.faults import player
 from simulator.faults.cluster import SimulatedCluster

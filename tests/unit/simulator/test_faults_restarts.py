@@ -7,10 +7,10 @@ import pytest
 
 import simulator.faults.testbed
 from foundation.designs.registry import design
-from hosts.collect.state import COLLECTIONS
-from hosts.ps.journal import NOTE_BYTES, WAIT_ENDED
-from hosts.ps.server import RpcServer
-from hosts.udp import BURST
+from hotline_agents.collect.state import COLLECTIONS
+from hotline_agents.ps.journal import NOTE_BYTES, WAIT_ENDED
+from hotline_agents.ps.server import RpcServer
+from hotline_agents.udp import BURST
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import play_schedule
 from simulator.faults.matrix import cached_testbed

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from foundation.protocol.header import LANES
-from hosts.udp import BURST
+from hotline_agents.udp import BURST
 from simulator import measured_costs
 from simulator.costs import HostCosts
 from switch_harness.wording import mentions

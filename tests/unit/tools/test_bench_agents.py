@@ -14,9 +14,9 @@ import pytest
 
 from foundation.protocol import codec
 from foundation.protocol.header import HEADER_BYTES, HOTLINE_PORT, LANES, Op
-from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
+from hotline_agents.hotset.ps.store import HotsetStore
 from switch_bench.errors import BenchError
 from switch_bench.report import as_json, as_tables
 from switch_bench.results import SWITCHES, Result

@@ -46,7 +46,7 @@ def test_agents_can_run_uncompiled() -> None:
 import numba
 from tools.mutants.interpreted import interpret
 interpret()
-from hosts import warm
+from hotline_agents import warm
 warm.warm_worker()
 assert not isinstance(warm.operate, numba.core.dispatcher.Dispatcher)
 print(warm.operate.__name__)

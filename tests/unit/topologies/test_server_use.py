@@ -12,7 +12,7 @@ import pytest
 
 from analysis.record import ProgramUse, ServerUse
 from experiment.config import Config
-from hosts.ps.rpcs import JOB_COUNTERS
+from hotline_agents.ps.rpcs import JOB_COUNTERS
 from tests.harness.arms import JOBS
 from tests.harness.sessions import FakeNetwork, real_session
 from topologies.agents import Agent, Message

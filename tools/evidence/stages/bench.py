@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from foundation.checkout import ROOT
 from foundation.optimisers import TableOptimiser, parse
-from hosts.ps.optimise import make_rules
-from hosts.ps.share import cells_of_row
-from hosts.ps.values import CELL, words_of_value
+from hotline_agents.ps.optimise import make_rules
+from hotline_agents.ps.share import cells_of_row
+from hotline_agents.ps.values import CELL, words_of_value
 from tools.evidence.result import Column, EvidenceError, Row, Table, make_table
 from tools.evidence.stage import Stage, Step, json_output
 

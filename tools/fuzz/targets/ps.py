@@ -15,8 +15,8 @@ from foundation.protocol import codec, control
 from foundation.protocol.control import Command
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import NO_KEY, Op, unpack
-from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
+from hotline_agents.hotset.ps.core import ParameterServer
 from tests.harness.wire import reply
 from tools.fuzz.datagrams import EPOCH, JOB, answer, command, rpc
 from tools.fuzz.target import MARK, Target, parts
@@ -141,4 +141,14 @@ def seeds() -> list[bytes]:
     ]
 
 
-TARGET = Target("ps", run, ("hosts/ps", "hosts/worker", "hosts/hotset", "src/foundation/protocol"), seeds)
+TARGET = Target(
+    "ps",
+    run,
+    (
+        "packages/agents/src/hotline_agents/ps",
+        "packages/agents/src/hotline_agents/worker",
+        "packages/agents/src/hotline_agents/hotset",
+        "src/foundation/protocol",
+    ),
+    seeds,
+)

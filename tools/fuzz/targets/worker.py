@@ -14,10 +14,10 @@ import numpy as np
 from foundation.errors import MalformedDatagram
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import offset_of, unpack
-from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
-from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.worker.replay import UNDO_WORDS, ReplayLog
+from hosts.replay import UNDO_WORDS, ReplayLog
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
 from tests.harness.wire import sent
 from tools.fuzz.datagrams import EPOCH, JOB, WORKER, answer
 from tools.fuzz.target import MARK, Target, parts
@@ -121,4 +121,13 @@ def seeds() -> list[bytes]:
     ]
 
 
-TARGET = Target("worker", run, ("hosts/worker", "hosts/hotset/worker", "src/foundation/protocol"), seeds)
+TARGET = Target(
+    "worker",
+    run,
+    (
+        "packages/agents/src/hotline_agents/worker",
+        "packages/agents/src/hotline_agents/hotset/worker",
+        "src/foundation/protocol",
+    ),
+    seeds,
+)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from foundation.designs.interface import NO_REPLY, NOTHING, Agents, Design
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
-from hosts.designs import agents_of
 from hosts.keys import KeySpace
-from hosts.worker.machine import Machine, plain_machine
+from hotline_agents.designs import agents_of
+from hotline_agents.worker.machine import Machine, plain_machine
 from hotline_allreduce.dense.client import DenseClient
 from hotline_allreduce.dense.packet import DensePacket, parse
 from nativekit.plain import plain

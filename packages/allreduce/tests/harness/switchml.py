@@ -14,7 +14,7 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
 from foundation.protocol.frames import parse as parse_frame
 from hosts.keys import KeySpace
-from hosts.worker.machine import COMPILED, Machine
+from hotline_agents.worker.machine import COMPILED, Machine
 from hotline_allreduce.switchml import design as switchml
 from hotline_allreduce.switchml.agents import AGENTS, WindowClient
 from hotline_allreduce.switchml.control import CONTROL

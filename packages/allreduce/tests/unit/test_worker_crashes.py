@@ -11,10 +11,10 @@ from typing import Any, cast
 import numpy as np
 
 from foundation.protocol.codec import Caller
+from hosts import ledger
 from hosts.keys import KeySpace
-from hosts.worker import ledger
-from hosts.worker.ledger import Ledger
-from hosts.worker.machine import COMPILED
+from hosts.ledger import Ledger
+from hotline_agents.worker.machine import COMPILED
 from hotline_allreduce.ring.agents import AGENTS as RING
 from tests.harness.crashing_worker import JOB
 from tests.harness.single_step import machine_states

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hosts.hotset.worker.counting import count_rpcs
 from hosts.keys import KeySpace
+from hotline_agents.hotset.worker.counting import count_rpcs
 
 
 def warm() -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from experiment.phases.workload import generate_trace
 from foundation.logs.access.block import ReadOptions
 from foundation.protocol.addressing import MAX_HOSTS
-from hosts.worker.logs import WorkerLogs
 from hosts.workload.files import deal, load
+from hotline_agents.worker.logs import WorkerLogs
 from hotline_answers.cluster_answer.ask import ClusterAnswer, answer, capacities, simulate_size
 from hotline_answers.cluster_answer.cluster import MAX_ERROR, Cluster, config_for, max_workers, part_of
 from hotline_answers.cluster_answer.hotset import workload_for

@@ -82,7 +82,8 @@ def soaked(*files: str) -> list[Any]:
 @pytest.mark.parametrize(
     "file",
     [
-        "hosts/hotset/ps/rpc.py", "packages/simulator/src/simulator/hotset.py", "p4src/compiled/hotset.json",
+        "packages/agents/src/hotline_agents/hotset/ps/rpc.py", "packages/simulator/src/simulator/hotset.py",
+        "p4src/compiled/hotset.json",
         *soaked(
             "src/foundation/protocol/header.py", "packages/simulator/src/simulator/switch.py",
             "src/experiment/hotset.py", "packages/answers/src/hotline_answers/sweeps/point.py",

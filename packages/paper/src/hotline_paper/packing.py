@@ -19,9 +19,9 @@ from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import lanes_of_dim
 from foundation.protocol.rows import RowRange
-from hosts.hotset.worker.counting import count_rpcs
 from hosts.workload.generator import R1, Shape, generate
 from hosts.workload.trace import Trace
+from hotline_agents.hotset.worker.counting import count_rpcs
 
 PARAMETERS = R1.parameters
 TOP_SHARE = 0.02

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from foundation.protocol.hashing import lane_of, lanes_of, ps_ids_of
-from hosts.hotset.worker.counting import RpcCounts, count_rpcs
 from hosts.workload.generator import generate
+from hotline_agents.hotset.worker.counting import RpcCounts, count_rpcs
 from hotline_paper import packing
 from hotline_paper.packing import DIMS, STEPS, pack_shape, pack_trace, packing_ratios, shape_of, skew_of
 from tests.harness.traces import trace_of

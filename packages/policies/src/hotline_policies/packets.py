@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from foundation.protocol.rows import ONE_VALUE, RowRange
 from foundation.settings import Strict
-from hosts.hotset.worker.counting import RpcCounts, count_operations
 from hosts.keys import KeySpace
 from hosts.workload.files import space_by_dim
+from hotline_agents.hotset.worker.counting import RpcCounts, count_operations
 from hotline_policies.log import PULL, PolicyLog
 
 SAMPLE_SIZE = 40  # steps

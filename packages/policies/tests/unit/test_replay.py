@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hosts.hotset.worker.counting import count_rpcs
 from hosts.keys import KeySpace
+from hotline_agents.hotset.worker.counting import count_rpcs
 from hotline_policies.log import PULL, make_log
 from hotline_policies.packets import rpcs_with_policy, rpcs_without_offload, sample_steps
 from hotline_policies.policy import EVICTIONS, INSTALLS

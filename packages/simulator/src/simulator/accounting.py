@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from analysis.record import Accounting, Staleness
 from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, reconcile
-from hosts.worker.ledger import count_mismatches
+from hosts.ledger import count_mismatches
 from simulator.drive import pass_time
 from simulator.session import SimulatedSession
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiment.config import EPOCH
 from foundation.protocol.codec import Keys
-from hosts.collect.store import BY_COMMAND, CollectStore
+from hotline_agents.collect.store import BY_COMMAND, CollectStore
 from simulator.hotset import SWITCH_STATE_OPS as HOTSET
 from simulator.hotset import read_registers
 

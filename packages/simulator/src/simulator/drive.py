@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from foundation.designs.interface import NEVER
-from hosts.worker.loop import Driver
+from hotline_agents.worker.loop import Driver
 from simulator.config import SimulationError
 from simulator.costs import HostCosts
 from simulator.loop import (

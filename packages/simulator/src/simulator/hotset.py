@@ -12,8 +12,8 @@ from controller.tables import INGRESS, HotParam, KeyState, TableRow
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.header import LANES, QUAD
 from foundation.protocol.rows import RowRanges
-from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace, places_of_rows
+from hotline_agents.hotset.ps.store import HotsetStore
 from simulator.switch_state import SwitchStateOps
 from softswitch.compiled import CompiledPipeline
 

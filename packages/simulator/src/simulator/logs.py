@@ -11,9 +11,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from foundation.logs.columns import OPERATIONS, ROW, RpcRow
-from hosts.ps.logs import PsLogs
-from hosts.worker.logs import Origin, WorkerLogs
-from hosts.worker.trainer import OperationRecord
+from hotline_agents.ps.logs import PsLogs
+from hotline_agents.worker.logs import Origin, WorkerLogs
+from hotline_agents.worker.trainer import OperationRecord
 from nativekit.records import Records
 from simulator.world import SimulatedNetwork
 

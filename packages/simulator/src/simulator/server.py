@@ -1,10 +1,10 @@
-"""A parameter server's loop in virtual time, as in `hosts.ps.serve`: answer a burst of frames."""
+"""A parameter server's loop in virtual time, as in `hotline_agents.ps.serve`: answer a burst of frames."""
 
 from __future__ import annotations
 
 from foundation.designs.interface import COMMAND, NOTHING, SERVER_OPS, ServerState
 from foundation.protocol.header import PS_RPC_PORT
-from hosts.udp import BURST
+from hotline_agents.udp import BURST
 from nativekit.compile import compiled, int64
 from nativekit.records import Octets
 from nativekit.reference import row

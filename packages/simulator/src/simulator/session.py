@@ -33,9 +33,9 @@ from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.model.hyperparameters import Hyperparameters
-from hosts.worker.logs import Origin
-from hosts.worker.trainer import StepSchedule, Trainer
 from hosts.workload.trace import Trace
+from hotline_agents.worker.logs import Origin
+from hotline_agents.worker.trainer import StepSchedule, Trainer
 from simulator.config import SimulationConfig
 from simulator.drive import WorkerClock, drive, pass_time
 from simulator.ledger import NoLedger, SimulatedPushLedger

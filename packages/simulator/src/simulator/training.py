@@ -17,8 +17,8 @@ from foundation.settings import Strict
 from hosts.config import RunSettings, WorkerCost
 from hosts.keys import KeySpace
 from hosts.model import Model
-from hosts.worker.trainer import StepSchedule, Trainer
 from hosts.workload.trace import Samples, Trace
+from hotline_agents.worker.trainer import StepSchedule, Trainer
 from simulator.costs import HostCosts, Network
 from simulator.drive import WorkerClock, drive
 from simulator.ledger import NoLedger

@@ -1,11 +1,11 @@
-"""A worker's loop in virtual time, as in `hosts.worker.operate`: send a burst, then receive one."""
+"""A worker's loop in virtual time, as in `hotline_agents.worker.operate`: send a burst, then receive one."""
 
 from __future__ import annotations
 
 from foundation.designs.interface import NOTHING, WORKER_OPS, WorkerState
 from foundation.protocol.rpc import BUFFER_BYTES
-from hosts.udp import BURST
-from hosts.worker.operate import SEND_BURST
+from hotline_agents.udp import BURST
+from hotline_agents.worker.operate import SEND_BURST
 from nativekit.compile import compiled, int64
 from nativekit.reference import row
 from simulator.agents import build_frame, draw_duration, send_burst, take_frame

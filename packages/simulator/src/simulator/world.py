@@ -17,11 +17,11 @@ from foundation.protocol.codec import Caller, Keys, Values
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import PUSH
-from hosts.designs import agents_of
 from hosts.keys import KeySpace
-from hosts.udp import BURST
-from hosts.worker.client import BaseClient, ClientState
-from hosts.worker.replay import UNDO_WORDS, ReplayLog
+from hosts.replay import UNDO_WORDS, ReplayLog
+from hotline_agents.designs import agents_of
+from hotline_agents.udp import BURST
+from hotline_agents.worker.client import BaseClient, ClientState
 from nativekit.llvm import Compiled
 from nativekit.plain import plain
 from nativekit.records import Records, as_records, one_record, records

@@ -17,9 +17,17 @@ from foundation.designs.interface import NEVER, NO_REPLY, NOTHING, ServerOps, re
 from foundation.optimisers import TableOptimiser
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import ConnectionRecord, Job, PsHeader, find_job, make_jobs, needs_no_room, share_cpu
-from hosts.ps.share import Share, make_share
-from hosts.ps.values import Cell, make_cells
+from hotline_agents.ps.rpcs import (
+    ConnectionRecord,
+    Job,
+    PsHeader,
+    find_job,
+    make_jobs,
+    needs_no_room,
+    share_cpu,
+)
+from hotline_agents.ps.share import Share, make_share
+from hotline_agents.ps.values import Cell, make_cells
 from hotline_allreduce.atp.design import settings_of_job
 from hotline_allreduce.atp.packet import (
     ACK,

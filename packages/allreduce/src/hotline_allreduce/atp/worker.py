@@ -30,9 +30,9 @@ from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc
-from hosts.datagram_view import as_signed
 from hosts.keys import KeySpace
-from hosts.worker.window import Slot, next_resend, octets, queue_resend
+from hotline_agents.datagram_view import as_signed
+from hotline_agents.worker.window import Slot, next_resend, octets, queue_resend
 from hotline_allreduce.atp.design import settings_of_job
 from hotline_allreduce.atp.packet import (
     ACK,

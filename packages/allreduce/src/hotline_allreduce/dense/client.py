@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from foundation.errors import HotlineError
 from foundation.protocol.codec import Values
-from hosts.worker.client import NO_ITERATION, DesignClient
+from hotline_agents.worker.client import NO_ITERATION, DesignClient
 from hotline_allreduce.dense.packet import MAX_SIZE, MAX_WORKERS, MIN_SIZE
 from hotline_allreduce.dense.vector import FLOATS, INTEGERS, VectorHeader, VectorState
 

@@ -25,7 +25,7 @@ from llvmlite import ir
 from numba import types
 
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
-from hosts.datagram_view import view_as
+from hotline_agents.datagram_view import view_as
 from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64, llvm_intrinsic
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values

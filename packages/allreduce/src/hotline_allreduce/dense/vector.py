@@ -10,7 +10,7 @@ from foundation.designs.interface import NEVER, NOTHING
 from foundation.logs.columns import ROW
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc
-from hosts.worker.window import (
+from hotline_agents.worker.window import (
     CallArrays,
     OperandState,
     Slot,

@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.ps.core import make_agents
-from hosts.ps.idle_server import SERVER, make_idle_server
-from hosts.worker.client import NO_ITERATION
+from hotline_agents.ps.core import make_agents
+from hotline_agents.ps.idle_server import SERVER, make_idle_server
+from hotline_agents.worker.client import NO_ITERATION
 from hotline_allreduce.dense.client import Vector
 from hotline_allreduce.dense.vector import FLOATS
 from hotline_allreduce.exact.arithmetic import MAX_ADDENDS

@@ -13,9 +13,9 @@ from foundation.protocol.codec import Caller
 from hosts.agent import Commands, SignalPipe
 from hosts.keys import KeySpace
 from hosts.sockets import Address, open_udp
-from hosts.udp import make_udp
-from hosts.worker.loop import JobSocket, LoopContext
-from hosts.worker.operate import operate
+from hotline_agents.udp import make_udp
+from hotline_agents.worker.loop import JobSocket, LoopContext
+from hotline_agents.worker.operate import operate
 from hotline_allreduce.dense.client import StalledError
 from hotline_allreduce.exact.agents import ExactClient
 from hotline_allreduce.exact.design import EXACT

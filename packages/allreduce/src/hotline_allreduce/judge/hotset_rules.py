@@ -1,9 +1,9 @@
 """Plain models of the hot set's rules: exactly once at switch and server, moves of keys, and recovery.
 
 The rules are those of `p4src/hotset` (`exactly_once.p4`, `lane_lookup.p4`, `identify.p4`), of the server's
-`hosts.hotset.ps` (`rpc`, `store`, `moves`), and of the worker's `hosts.hotset.worker.recovery`. Switch and
-server keep the turn of the last RPC of each slot of a caller's window, and which keys it has added. A caller
-reuses a slot once its RPC was answered.
+`hotline_agents.hotset.ps` (`rpc`, `store`, `moves`), and of the worker's
+`hotline_agents.hotset.worker.recovery`. Switch and server keep the turn of the last RPC of each slot of a
+caller's window, and which keys it has added. A caller reuses a slot once its RPC was answered.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from foundation.designs.interface import NEVER, NO_REPLY, NOTHING, ServerOps, re
 from foundation.optimisers import TableOptimiser
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import (
+from hotline_agents.ps.rpcs import (
     ConnectionRecord,
     Job,
     PsHeader,
@@ -31,9 +31,9 @@ from hosts.ps.rpcs import (
     needs_no_room,
     share_cpu,
 )
-from hosts.ps.share import Share, make_share
-from hosts.ps.values import Cell, make_cells
-from hosts.udp import BURST
+from hotline_agents.ps.share import Share, make_share
+from hotline_agents.ps.values import Cell, make_cells
+from hotline_agents.udp import BURST
 from hotline_allreduce.dense.packet import (
     ADDEND,
     MAX_SIZE,

@@ -17,7 +17,7 @@ from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
-from hosts.worker.window import Slot, next_resend, octets
+from hotline_agents.worker.window import Slot, next_resend, octets
 from hotline_allreduce.dense.packet import RESULT, as_packet, read_words, value_count
 from hotline_allreduce.dense.vector import (
     VectorHeader,

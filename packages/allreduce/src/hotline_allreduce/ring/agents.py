@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hosts.ps.core import make_agents
-from hosts.ps.idle_server import SERVER, make_idle_server
+from hotline_agents.ps.core import make_agents
+from hotline_agents.ps.idle_server import SERVER, make_idle_server
 from hotline_allreduce.dense.client import DenseClient
 from hotline_allreduce.ring.worker import WORKER, make_member
 

@@ -24,7 +24,7 @@ from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
 from hosts.keys import KeySpace
-from hosts.worker.window import Slot, next_resend
+from hotline_agents.worker.window import Slot, next_resend
 from hotline_allreduce.dense.packet import (
     ACK,
     ADDEND,

@@ -23,7 +23,7 @@ import struct
 from typing import NamedTuple
 
 from foundation.protocol.rpc import Rpc
-from hosts.datagram_view import as_halfwords, as_signed, word_at, write_word
+from hotline_agents.datagram_view import as_halfwords, as_signed, word_at, write_word
 from nativekit.bits import swap16
 from nativekit.compile import compiled, int64
 

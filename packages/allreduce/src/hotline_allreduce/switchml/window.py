@@ -18,7 +18,7 @@ from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_wor
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import EMPTY, Rpc
-from hosts.worker.window import Slot, back_off, octets, time_round_trip
+from hotline_agents.worker.window import Slot, back_off, octets, time_round_trip
 from hotline_allreduce.dense.vector import (
     VectorArrays,
     VectorHeader,
@@ -274,7 +274,7 @@ def wake(state: ReducerState, now: int) -> None:
             header.retransmissions += 1
             if not slot.queued:
                 _queue_slot(state, s)
-    # In a second loop, as in `hosts.worker.window.retransmit`.
+    # In a second loop, as in `hotline_agents.worker.window.retransmit`.
     for s in range(int64(header.batch_size)):
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:

@@ -19,7 +19,7 @@ from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
-from hosts.worker.window import Slot
+from hotline_agents.worker.window import Slot
 from hotline_allreduce.switchml.packet import (
     MAX_OCTETS,
     MAX_VALUES,

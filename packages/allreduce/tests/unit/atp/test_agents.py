@@ -17,7 +17,7 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.header import HOTLINE_PORT
 from foundation.protocol.rpc import rpcs
 from hosts.keys import KeySpace
-from hosts.worker.machine import COMPILED, Machine, plain_machine
+from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
 from hotline_allreduce.atp import design as atp
 from hotline_allreduce.atp import server
 from hotline_allreduce.atp.agents import AGENTS, MAX_SUM, AtpClient

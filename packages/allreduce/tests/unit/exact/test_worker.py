@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hosts.worker.machine import COMPILED, plain_machine
+from hotline_agents.worker.machine import COMPILED, plain_machine
 from hotline_allreduce.exact.agents import AGENTS, ExactClient
 from hotline_allreduce.exact.arithmetic import INFINITY, NAN, NEGATIVE_ZERO, SIGN
 from hotline_allreduce.exact.reference import correctly_rounded_sums

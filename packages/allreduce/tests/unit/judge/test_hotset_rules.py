@@ -9,10 +9,10 @@ import numpy as np
 
 from foundation.protocol import codec, frames
 from foundation.protocol.header import PS_CALLER_BASE, WINDOW_BITS, Op
-from hosts.hotset.ps.state import make_server
-from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
-from hosts.ps.server import RpcServer
+from hotline_agents.hotset.ps.state import make_server
+from hotline_agents.hotset.ps.store import HotsetStore
+from hotline_agents.ps.server import RpcServer
 from hotline_allreduce.judge.hotset_rules import (
     COLD_KEY,
     HOT_KEY,

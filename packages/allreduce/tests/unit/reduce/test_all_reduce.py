@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from foundation.designs.interface import Design
-from hosts.worker.machine import COMPILED, plain_machine
+from hotline_agents.worker.machine import COMPILED, plain_machine
 from hotline_allreduce.dense.client import StalledError, addend_limit, error_bound
 from hotline_allreduce.dense.packet import HEADER, MAX_SIZE, VALUE_BYTES
 from hotline_allreduce.dense.vector import STALL_TIMEOUT_NS

@@ -15,10 +15,10 @@ from foundation.logs.columns import ROW
 from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
-from hosts.udp import make_udp
-from hosts.worker.loop import JobSocket, LoopContext
-from hosts.worker.machine import plain_machine
-from hosts.worker.operate import operate
+from hotline_agents.udp import make_udp
+from hotline_agents.worker.loop import JobSocket, LoopContext
+from hotline_agents.worker.machine import plain_machine
+from hotline_agents.worker.operate import operate
 from hotline_allreduce.dense.client import DenseClient
 from hotline_allreduce.dense.packet import ACK, HEADER, DensePacket, parse
 from hotline_allreduce.psdense import design as psdense

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from foundation.designs.interface import NEVER
 from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
-from hosts.worker.machine import COMPILED, plain_machine
+from hotline_agents.worker.machine import COMPILED, plain_machine
 from hotline_allreduce.dense.client import StalledError
 from hotline_allreduce.dense.vector import STALL_TIMEOUT_NS
 from hotline_allreduce.switchml.agents import SwitchMLClient

@@ -18,8 +18,8 @@ from foundation.logs.columns import TRANSFERS
 from foundation.protocol.header import LANES
 from foundation.protocol.memory import NO_MEMORY, MemoryOfRows, memory_of_rows
 from foundation.settings import Strict
-from hosts.hotset.worker.counting import count_rpcs
 from hosts.workload.trace import Trace
+from hotline_agents.hotset.worker.counting import count_rpcs
 from hotline_answers.cluster_answer.arm_results import ArmCapacity, cores_of
 from hotline_answers.cluster_answer.hotset import ScoredWorkload
 from simulator.config import SimulationConfig

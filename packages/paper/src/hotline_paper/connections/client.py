@@ -13,7 +13,7 @@ from foundation.protocol.header import HEADER_BYTES, LAYOUT, WINDOW, Header, Op
 from foundation.protocol.rpc import Rpc, rpcs
 from hosts.agent import Commands
 from hosts.sockets import open_udp
-from hosts.udp import Udp, flush, make_udp, name_of, queue, socket_name, take
+from hotline_agents.udp import Udp, flush, make_udp, name_of, queue, socket_name, take
 from hotline_paper.connections.process import Handlers, ProcessConfig, make_command
 from hotline_paper.connections.waiting import PollFd, make_poll_fds
 from nativekit.bits import swap16, swap32

@@ -9,12 +9,12 @@ import time
 
 from foundation.errors import HotlineError
 from hosts.agent import Commands
-from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.serve import make_sources
-from hosts.ps.service import make_service
 from hosts.sockets import Address, open_udp
-from hosts.udp import BURST, make_udp
+from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.ps.serve import make_sources
+from hotline_agents.ps.service import make_service
+from hotline_agents.udp import BURST, make_udp
 from hotline_paper.connections.process import Handlers, ProcessConfig, make_command
 from hotline_paper.connections.waiting import COMMAND, LOOPS, WAYS, WaitSet, make_poll_fds
 

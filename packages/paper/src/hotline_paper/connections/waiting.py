@@ -13,10 +13,10 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from foundation.compiled import entry_point
-from hosts.hotset.ps.state import HotsetServer, needs_room
-from hosts.ps.serve import Sources, answer_burst
-from hosts.ps.service import Service
-from hosts.udp import BURST, Udp
+from hotline_agents.hotset.ps.state import HotsetServer, needs_room
+from hotline_agents.ps.serve import Sources, answer_burst
+from hotline_agents.ps.service import Service
+from hotline_agents.udp import BURST, Udp
 from nativekit.compile import compiled, int64
 from nativekit.libc import epoll_wait, ppoll
 from nativekit.records import Int32, Records, check_field_names, dtype_of, records

@@ -17,7 +17,7 @@ from experiment.config import EPOCH
 from experiment.faults import WORKER_KILLED
 from experiment.liveness import Liveness
 from foundation.protocol.header import PS_CALLER_BASE
-from hosts.worker.replay import renew
+from hosts.replay import renew
 from simulator.faults.operations import REPLAYING
 from simulator.faults.schedule import WORKERS, FaultSchedule
 from simulator.faults.switch import ControllerSession

@@ -17,7 +17,7 @@ from experiment.faults import (
     FrameFault,
 )
 from foundation.designs.interface import NEVER, Design
-from hosts.worker.replay import acknowledged_sums
+from hosts.replay import acknowledged_sums
 from simulator.faults.operations import KEYS
 from simulator.faults.player import MS, Player, ScheduleOutcome
 from simulator.faults.schedule import SERVERS, WORKERS, FaultInjection, FaultSchedule

@@ -20,7 +20,7 @@ from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import Op
 from foundation.protocol.rpc import PULL, PUSH
 from hosts.keys import KeySpace
-from hosts.worker.client import ClientState
+from hotline_agents.worker.client import ClientState
 from nativekit.compile import compiled, int64
 from nativekit.plain import plain
 from nativekit.records import Ints, Records, RecordTable, Words, one_record, records

@@ -14,9 +14,9 @@ from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT
-from hosts.designs import agents_of
 from hosts.keys import KeySpace
-from hosts.ps.core import ServerCore
+from hotline_agents.designs import agents_of
+from hotline_agents.ps.core import ServerCore
 from simulator.switch_state import SwitchStateOps
 from simulator.world import SimulatedNetwork
 

@@ -18,7 +18,7 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
-from hosts.worker.replay import ReplayLog
+from hosts.replay import ReplayLog
 from nativekit.reference import as_ref, pinned_ref
 from simulator.config import SimulationConfig
 from simulator.cores import make_ready

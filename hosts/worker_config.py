@@ -1,0 +1,35 @@
+"""A worker's configuration: the JSON file that `python -m hotline_agents.worker --config` reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from foundation.protocol.header import DIMS, PS_CALLER_BASE
+from hosts.config import AgentConfig, JobConfig, ServiceConfig
+from hosts.model.logistic import LEARNING_RATE, SCALE
+
+
+class WorkerJobConfig(JobConfig):
+    arm: str
+    udp_port: int = Field(gt=0, lt=2**16)
+
+
+class PsServiceConfig(ServiceConfig):
+    ps: int = Field(ge=0, lt=2**15)
+
+
+class WorkerConfig(AgentConfig):
+    number: int = Field(ge=1, lt=PS_CALLER_BASE)
+    trace: Path  # directory of the trace to replay
+    jobs: list[WorkerJobConfig] = Field(min_length=1)
+    services: list[PsServiceConfig] = Field(min_length=1)
+    dim: int = Field(default=1, ge=1, le=DIMS[-1])
+    """Values of each row that the model uses; further ones are padding."""
+    seed: int = 1  # of synthetic deltas, for a trace without samples
+    scale: float = Field(default=SCALE, gt=0, allow_inf_nan=False)  # fixed-point units in 1.0
+    learning_rate: float | None = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
+    """Factor of gradients; None if servers have an optimiser, and workers push gradients."""
+    switch: int = 0
+    """Incarnation number of the switch: how often it has restarted."""

@@ -1,0 +1,1 @@
+"""The compiled agents: workers and parameter servers in machine code."""

@@ -1,0 +1,79 @@
+"""The design whose servers own all parameters, publish copies in the switch, and collect gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from foundation.designs.interface import Agents, ServerOps, register_server_ops
+from foundation.errors import HotlineError
+from hosts.config import RunSettings
+from hotline_agents.collect import collector
+from hotline_agents.collect.moves import CollectClient, CollectMover
+from hotline_agents.collect.rpc import handle
+from hotline_agents.collect.state import COLLECTIONS, CollectServer, make_server, needs_room
+from hotline_agents.collect.store import CollectStore, warm
+from hotline_agents.hotset import WORKER
+from hotline_agents.hotset.ps.core import OffloadingServer
+from hotline_agents.hotset.ps.moves import ReplyTo
+from hotline_agents.ps.prefetch import prefetch_index, prefetch_values
+from hotline_agents.ps.rpcs import charge, share_cpu, stamp, unserved_lanes
+from hotline_agents.worker.window import NS_PER_MS
+
+__all__ = ["AGENTS", "SERVER", "WORKER", "CollectingServer"]
+
+SERVER = register_server_ops(
+    CollectServer,
+    ServerOps(
+        handle, unserved_lanes, stamp, charge, share_cpu, needs_room,
+        transmit=collector.transmit, address=collector.address, octets=collector.octets, peer=collector.peer,
+        wake=collector.wake, prefetch_index=prefetch_index, prefetch_values=prefetch_values,
+    ),
+)  # fmt: skip
+
+
+class CollectingServer(OffloadingServer[ReplyTo]):
+    """A server that restores its collections, too."""
+
+    stores: Mapping[int, CollectStore]
+    persisted_arrays = (
+        "cells", "collected", "unsettled", "copies", "collectors", "collections", "requests",
+    )  # fmt: skip
+    make_state = staticmethod(make_server)
+    make_store = CollectStore
+    make_mover = CollectMover
+
+    def transmit(self) -> Iterator[memoryview]:
+        for job, store in self.stores.items():
+            # Not in a replay of the journal, which may have a later epoch.
+            is_used_up = store.collector.n_used_up == COLLECTIONS
+            if is_used_up and not self.server.state.header.is_restoring:
+                raise HotlineError(
+                    f"PS {self.ps}: the collector of job {job} has no sequence numbers of 32 bits left in "
+                    f"epoch {store.collector.epoch}: end this run or session, and start another"
+                )
+        yield from super().transmit()
+
+    def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
+        self.server.state.header.is_restoring = 1
+        n_notes = super().recover(parts, journal)
+        self.server.state.header.is_restoring = 0
+        for store in self.stores.values():
+            store.restore_queues()
+        return n_notes
+
+
+def configure(server: CollectServer, settings: RunSettings) -> None:
+    server.collectors.staleness = round(settings.collection.staleness_ms * NS_PER_MS)
+    server.collectors.share = settings.collection.share_of_server
+
+
+# The type parameter is the type of an address, which differs between sockets and simulation.
+AGENTS: Agents[CollectClient, CollectServer, CollectStore, CollectingServer[Any]] = Agents(
+    client=CollectClient,
+    server=make_server,
+    store=CollectStore,
+    core=CollectingServer,
+    warm_server=warm,
+    configure=configure,
+)

@@ -1,0 +1,202 @@
+"""The schedule of collections: a queue per dim and lane, intervals by how fast a value changes, and a budget.
+
+The cost of old copies is the sum of change · age over all keys. For a given number of collections the cost is
+least if each key's interval is proportional to 1 / √change. A job's `pace` is the factor: it grows while
+collections are late, and shrinks while they are not. All intervals are below the bound of staleness.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.designs.interface import NEVER
+from foundation.protocol.header import LANES
+from foundation.protocol.rpc import Key
+from hotline_agents.collect.state import AGES, QUEUED, Collection, Collector, CollectServer, QueueEntry
+from hotline_agents.ps.values import NOT_OWNED
+from nativekit.compile import compiled, int64
+from nativekit.records import Ints
+
+MIN_INTERVAL_NS = 1_000_000
+_PACE_INCREASE, _PACE_DECREASE, _MAX_PACE = 1.05, 0.98, 1e18
+_BURST_NS = 5_000_000  # length of the period whose budget may be spent in one burst
+_DEFAULT_RPC_NS = 2_000  # assumed cost of an RPC of a job that has not had any
+RPCS_PER_COLLECTION = 3
+"""RPCs of a collection. The server encodes each and reads its answer, which costs as much as two requests."""
+_KERNEL_NS_PER_RPC = 6_000
+"""Assumed kernel time of an RPC that a server sends: a datagram sent and one received (measured values are in
+`simulator.costs.HostCosts`). Waking up is excluded, because a busy server is awake."""
+_LOG2_BINS_PER_OCTAVE = 3
+_BINS_PER_OCTAVE = 1 << _LOG2_BINS_PER_OCTAVE
+
+
+@compiled
+def row_at(server: CollectServer, place: int) -> int:
+    """Return the first cell of the row at a place."""
+    ranges, k = server.share.ranges, int64(len(server.share.ranges)) - 1
+    while k > 0 and place < ranges[k].first_place:
+        k -= 1
+    return int64(ranges[k].first_cell) + (place - int64(ranges[k].first_place)) * int64(ranges[k].stride)
+
+
+@compiled
+def place_of_cell(server: CollectServer, cell: int) -> int:
+    """Return the place of the row that a cell is in."""
+    ranges, k = server.share.ranges, int64(len(server.share.ranges)) - 1
+    while k > 0 and cell < ranges[k].first_cell:
+        k -= 1
+    return int64(ranges[k].first_place) + (cell - int64(ranges[k].first_cell)) // int64(ranges[k].stride)
+
+
+@compiled
+def group_of(server: CollectServer, dim: int) -> int:
+    """Return the index of a dim in `server.dims`, or -1."""
+    for group in range(len(server.dims)):
+        if server.dims[group] == dim:
+            return group
+    return -1
+
+
+@compiled
+def first_queue(server: CollectServer, j: int, group: int) -> int:
+    """Return the index of the queue of lane 0 of a job's rows of one dim; those of other lanes follow."""
+    return (j * len(server.dims) + group) * LANES
+
+
+@compiled
+def push_entry(server: CollectServer, q: int, due: int, place: int, key: Key) -> None:
+    n = int64(server.queue_sizes[q])
+    server.queue_sizes[q] = n + 1
+    while n > 0:
+        parent = (n - 1) >> 1
+        entry = server.queues[q, parent]
+        if entry.due <= due:
+            break
+        copy_entry(server.queues[q, n], entry)
+        n = parent
+    entry = server.queues[q, n]
+    entry.due, entry.place, entry.key = due, place, key
+
+
+@compiled
+def copy_entry(target: QueueEntry, entry: QueueEntry) -> None:
+    target.due, target.place, target.key = entry.due, entry.place, entry.key
+
+
+@compiled
+def remove_first_entry(server: CollectServer, q: int) -> None:
+    """Remove the key that is due first from queue `q`, which must not be empty."""
+    n = int64(server.queue_sizes[q]) - 1
+    server.queue_sizes[q] = n
+    last, hole = server.queues[q, n], int64(0)  # the last entry of the heap sinks from the root
+    while True:
+        child = 2 * hole + 1
+        if child >= n:
+            break
+        if child + 1 < n and server.queues[q, child + 1].due < server.queues[q, child].due:
+            child += 1
+        entry = server.queues[q, child]
+        if last.due <= entry.due:
+            break
+        copy_entry(server.queues[q, hole], entry)
+        hole = child
+    copy_entry(server.queues[q, hole], last)
+
+
+@compiled
+def first_due_time(server: CollectServer, j: int) -> int:
+    due = int64(NEVER)
+    for group in range(len(server.dims)):
+        due = min(due, first_due_time_of(server, j, group))
+    return due
+
+
+@compiled
+def first_due_time_of(server: CollectServer, j: int, group: int) -> int:
+    """Return the first due time of a job's rows of one dim."""
+    due, first = int64(NEVER), first_queue(server, j, group)
+    for q in range(first, first + LANES):
+        if server.queue_sizes[q]:
+            due = min(due, int64(server.queues[q, 0].due))
+    return due
+
+
+@compiled
+def take_due_key(server: CollectServer, j: int, lane: int, now: int, collection: Collection) -> bool:
+    """Move a due, or nearly due, key of a lane from its queue to a collection; return False without one."""
+    q = first_queue(server, j, int64(collection.group)) + lane
+    while server.queue_sizes[q]:
+        entry = server.queues[q, 0]
+        copy = server.copies[j, entry.place]
+        # An RPC also collects keys of which at least four fifths of the interval have passed since the read.
+        if 4 * (int64(entry.due) - now) > now - int64(copy.read_time):
+            return False
+        place = int64(entry.place)
+        collection.places[lane], collection.keys[lane] = place, entry.key
+        remove_first_entry(server, q)
+        if server.cells[j, row_at(server, place)].word >= NOT_OWNED:
+            return True
+        copy.marks = int64(copy.marks) & ~QUEUED  # the key has left the switch
+    return False
+
+
+@compiled
+def interval(collector: Collector, change: float) -> int:
+    max_ns = max_interval(collector)
+    if not change > 0:
+        return max_ns
+    return int64(min(max(collector.pace / np.sqrt(change), float(MIN_INTERVAL_NS)), float(max_ns)))
+
+
+@compiled
+def max_interval(collector: Collector) -> int:
+    """Return 7/8 of the bound of a copy's age, in ns; 1/8 is left for the queue and the RPCs."""
+    return int64(collector.staleness) * 7 // 8
+
+
+@compiled
+def adapt_pace(collector: Collector, lateness: int, change: float) -> None:
+    """Adapt the pace to a collection that begins `lateness` ns late; `change` is the rate of one key."""
+    if lateness > MIN_INTERVAL_NS:
+        if interval(collector, change) < max_interval(collector):  # else a larger pace changes nothing
+            collector.pace = min(max(collector.pace, 1.0) * _PACE_INCREASE, _MAX_PACE)
+    else:
+        collector.pace *= _PACE_DECREASE
+
+
+@compiled
+def delay_next_collection(server: CollectServer, j: int, now: int) -> None:
+    """Delay the next collection by the time a collection takes, divided by the share of the server's time."""
+    collector, job = server.collectors[j], server.jobs[j]
+    rpc_ns = job.proc_cpu_ns / job.rpcs if job.rpcs and job.proc_cpu_ns else float(_DEFAULT_RPC_NS)
+    start = max(int64(collector.next_start), now - _BURST_NS)
+    cost_ns = RPCS_PER_COLLECTION * (2 * rpc_ns + _KERNEL_NS_PER_RPC)
+    collector.next_start = start + int64(cost_ns / collector.share)
+
+
+@compiled
+def count_age(server: CollectServer, j: int, age: int) -> None:
+    collector = server.collectors[j]
+    collector.oldest_ns = max(int64(collector.oldest_ns), age)
+    collector.n_late += age > collector.staleness
+    server.ages[j * AGES + bin_of(age)] += 1
+
+
+@compiled
+def bin_of(age: int) -> int:
+    """Return the histogram bin (0 to `AGES` - 1) of an age in ns."""
+    # Like a float with 3 bits of mantissa after its leading 1; ages below 8 ns count as 8 ns.
+    octave, mantissa = int64(_LOG2_BINS_PER_OCTAVE), max(age, _BINS_PER_OCTAVE)
+    while mantissa >= 2 * _BINS_PER_OCTAVE:
+        mantissa >>= 1
+        octave += 1
+    return min(_BINS_PER_OCTAVE * octave + mantissa - _BINS_PER_OCTAVE, AGES - 1)
+
+
+def upper_age_of(bins: Ints) -> NDArray[np.float64]:
+    """Return the upper limits of histogram bins of ages, in ns."""
+    octaves, mantissas = np.divmod(np.asarray(bins, np.int64), _BINS_PER_OCTAVE)
+    bin_widths = 2.0 ** (octaves - _LOG2_BINS_PER_OCTAVE)
+    limits: NDArray[np.float64] = (mantissas + _BINS_PER_OCTAVE + 1) * bin_widths
+    return limits

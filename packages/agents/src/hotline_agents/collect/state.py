@@ -1,0 +1,161 @@
+"""The state of a PS that owns all its parameters, and publishes copies of hot ones in the switch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.designs.interface import NEVER
+from foundation.optimisers import TableOptimiser
+from foundation.protocol.header import LANES, MAX_VALUES, WINDOW
+from foundation.protocol.rpc import Rpc, rpcs
+from hosts.keys import KeySpace
+from hotline_agents.hotset.ps.state import HotsetHeader
+from hotline_agents.hotset.ps.state import needs_room as hotset_needs_room
+from hotline_agents.ps.journal import NOTE_BYTES
+from hotline_agents.ps.optimise import Batch, OptimiserRule, make_rules, state_words_of
+from hotline_agents.ps.rpcs import CALLERS, CONNECTION_RECORDS, CallerRow, ConnectionRecord, Job, make_jobs
+from hotline_agents.ps.share import Share, make_share
+from hotline_agents.ps.values import Cell, make_cells, words_of_value
+from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Octets, Records, RecordTable, Words, one_record, records
+
+COLLECTIONS = 16
+"""Maximum number of collections of a job that a PS has in flight."""
+DEFAULT_STALENESS_NS, DEFAULT_SHARE = 50_000_000, 0.2
+"""Settings of states that `configure` has not set; `hosts.config.Collection` has the same defaults."""
+MAX_QUEUED = 4096
+"""Maximum number of hot keys of a lane (`controller.sizes.SLOTS`)."""
+AGES = 256
+"""Bins of a histogram of ages in ns: eight for each power of two."""
+IDLE, READING, SUBTRACTING, PUBLISHING = 0, 1, 2, 3
+"""Phases of a collection: idle; pulling the sums; pushing the negated sums; setting the new values."""
+QUEUED, CHANGED = 1, 2
+"""Bits of a copy's `marks`: it is in the queue or in a collection; its value has changed at the server."""
+
+
+class CollectHeader(HotsetHeader):
+    is_restoring: int  # whether the server is recovering from its journal
+
+
+class Collector:
+    """The state of one job's collections; times in ns."""
+
+    epoch: int
+    hold_reasons: int  # bitmap of the reasons to pause collections: `BY_COMMAND`, `BY_MOVE`
+    step: int  # largest iteration of a worker's push plus 1, for Adam
+    staleness: int  # bound of a copy's age
+    share: float
+    """Maximum fraction of the server's time for collections."""
+    pace: float
+    """The interval between collections of a key is pace / √(change of its value per second), clipped."""
+    next_start: int
+    wanted_before: int
+    """Updates before this time must be collected, regardless of `share`."""
+    n_wanted: int  # number of keys whose sums have not been read since `wanted_before`
+    n_in_flight: int  # number of collections in flight
+    n_used_up: int  # number of slots that have no turns left in this epoch
+    rpcs: int  # number of answered RPCs
+    n_collected: int  # number of read sums other than 0
+    n_empty: int  # number of lanes whose sum was 0 or missing
+    n_late: int
+    """Number of copies older than `staleness` when they were replaced."""
+    oldest_ns: int  # largest age of a copy when it was replaced
+
+
+class Collection:
+    """A slot of the collector's window: up to 32 rows, which three RPCs read, subtract and publish."""
+
+    job: int
+    seq: int
+    phase: int
+    sent_time: int  # when the current RPC was sent, in ns; 0 before
+    timeout: int  # in ns
+    length: int  # of the current RPC, in bytes
+    count: int  # number of lanes of the RPCs
+    live: int  # bitmap of the lanes with keys
+    group: int  # index of the rows' dim in `CollectServer.dims`
+    read_time: int  # when the sums were read, in ns
+    keys: Annotated[NDArray[np.uint64], LANES]
+    places: Annotated[Ints, LANES]
+    sums: Annotated[Words, MAX_VALUES]  # of the lanes' rows, one after the other
+    previous_values: Annotated[NDArray[np.float32], MAX_VALUES]  # before the optimiser was applied
+
+
+class QueueEntry:
+    due: int  # time of the next collection of the key, in ns
+    place: int
+    key: np.uint64
+
+
+class Copy:
+    read_time: int  # when the sum included in the copy was read, in ns
+    change: np.float32  # mean change of the row per second: the largest of its values
+    marks: int  # bitmap: `QUEUED`, `CHANGED`
+    n_collections: int  # number of collections whose gradients were applied
+
+
+class CollectServer(NamedTuple):
+    header: CollectHeader
+    jobs: Records[Job]
+    callers: Records[CallerRow]
+    cells: RecordTable[Cell]
+    collected: Words
+    """uint32[jobs, cells]: sum of the gradients of each value's cell, collected from the current switch."""
+    unsettled: Words
+    """uint32[jobs, cells]: sum of updates replayed for lost switches, minus collected gradients."""
+    dims: Ints  # int64[D]: the dims of rows, ascending
+    collectors: Records[Collector]  # [jobs]
+    collections: Records[Collection]  # [jobs * COLLECTIONS]
+    requests: Records[Rpc]  # [jobs * COLLECTIONS + 1]: current RPC of each collection, and a scratch RPC
+    queues: RecordTable[QueueEntry]  # [jobs * D * LANES, n]: heaps of the hot keys of each dim and lane
+    queue_sizes: Ints  # int64[jobs * D * LANES]: number of keys in each queue
+    copies: RecordTable[Copy]  # [jobs, places + 1]
+    ages: Ints  # int64[jobs * AGES]: number of copies by their age when they were replaced
+    connection_records: Records[ConnectionRecord]
+    journal: Octets
+    rules: Records[OptimiserRule]
+    batch: Batch
+    share: Share
+
+
+def make_server(
+    ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
+    tables: Sequence[TableOptimiser] = (),
+) -> CollectServer:  # fmt: skip
+    rules = make_rules(tables)
+    share = make_share(space, ps, n_ps, words_of_value(rules))
+    header = one_record(CollectHeader)
+    header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
+    cells = make_cells(len(jobs), share, rules)
+    header.state_words = state_words_of(rules)
+    n_jobs, n_places, n_queues = len(jobs), int(share.header.places) + 1, len(space.dims) * LANES
+    collectors = records(n_jobs, Collector)
+    collectors.staleness, collectors.share = DEFAULT_STALENESS_NS, DEFAULT_SHARE
+    collections = records(n_jobs * COLLECTIONS, Collection)
+    collections.job = np.arange(n_jobs).repeat(COLLECTIONS)
+    collections.seq = WINDOW + np.tile(np.arange(COLLECTIONS), n_jobs)  # turn 1 of each slot
+    return CollectServer(
+        header=header, jobs=make_jobs(jobs), callers=records(CALLERS, CallerRow), cells=cells,
+        collected=np.zeros(cells.shape, np.uint32), unsettled=np.zeros(cells.shape, np.uint32),
+        dims=np.array(space.dims, np.int64), collectors=collectors, collections=collections,
+        requests=rpcs(n_jobs * COLLECTIONS + 1),
+        queues=records((n_jobs * n_queues, min(n_places, MAX_QUEUED)), QueueEntry),
+        queue_sizes=np.zeros(n_jobs * n_queues, np.int64), copies=records((n_jobs, n_places), Copy),
+        ages=np.zeros(n_jobs * AGES, np.int64),
+        connection_records=records(CONNECTION_RECORDS, ConnectionRecord),
+        journal=np.zeros(journal_bytes, np.uint8), rules=rules, batch=one_record(Batch), share=share,
+    )  # fmt: skip
+
+
+@compiled
+def needs_room(server: CollectServer, datagrams: int) -> bool:
+    header = server.header
+    # Room for a note of each datagram, collection and job.
+    n_notes = datagrams + len(server.collections) + len(server.jobs)
+    if header.is_durable and int64(header.journal_length) + n_notes * NOTE_BYTES > len(server.journal):
+        return True
+    return hotset_needs_room(server, datagrams)

@@ -1,0 +1,180 @@
+"""A parameter server as one state machine: RPCs of workers, commands, RPCs to the switch's registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.errors import MalformedDatagram
+from foundation.optimisers import TableOptimiser
+from foundation.protocol import control
+from foundation.protocol.header import HEADER_BYTES, Op, offset_of, unpack
+from hosts.keys import KeySpace
+from hotline_agents.hotset.ps.checkpoint import restore_checkpoint, take_checkpoint
+from hotline_agents.hotset.ps.moves import BaseMover, Mover, ReplyTo
+from hotline_agents.hotset.ps.state import OffloadingState, make_server
+from hotline_agents.hotset.ps.store import HotsetStore, OffloadingStore
+from hotline_agents.ps.core import ServerCore
+from hotline_agents.ps.journal import FROM_CONTROLLER, FROM_SWITCH, WAIT_ENDED, read_note
+from hotline_agents.ps.rpcs import CALLER
+from hotline_agents.worker.machine import COMPILED, plain_machine
+
+_OP_AT = offset_of("op")
+
+
+class OffloadingServer(ServerCore[ReplyTo]):
+    """One PS of `n_ps`. `epochs` maps each job to the epoch of this PS as a caller of the switch.
+
+    With a journal it is durable. `has_replay_logs`: whether workers keep any; `tables` has the optimisers.
+    `state` is the state of a new PS; None makes one.
+    """
+
+    stores: Mapping[int, OffloadingStore]
+    persisted_arrays: ClassVar[Sequence[str]]
+    # A design's classes of state, store and mover fit together.
+    make_state: ClassVar[Callable[..., Any]]
+    make_store: ClassVar[Callable[..., Any]]
+    make_mover: ClassVar[Callable[..., Any]]
+
+    def __init__(
+        self,
+        ps: int,
+        n_ps: int,
+        space: KeySpace,
+        epochs: Mapping[int, int],
+        clock: Callable[[], int],
+        as_plain: bool = False,
+        *,
+        journal_bytes: int = 0,
+        has_replay_logs: bool = False,
+        state: OffloadingState | None = None,
+        tables: Sequence[TableOptimiser] = (),
+    ) -> None:
+        self._clock = clock
+        server_state = state or self.make_state(ps, n_ps, space, list(epochs), journal_bytes, tables)
+        stores = {job: self.make_store(server_state, job, has_replay_logs) for job in epochs}
+        super().__init__(server_state, stores, clock, as_plain)
+        machine = plain_machine() if as_plain else COMPILED
+        self._movers: dict[int, BaseMover[Any, ReplyTo]] = {
+            job: self.make_mover(job, ps, n_ps, epoch, space, self.stores[job], clock, machine)
+            for job, epoch in epochs.items()
+        }
+
+    def handle(
+        self, datagram: bytes | memoryview, arrival: int, read: int, source: ReplyTo
+    ) -> tuple[int, bytes] | None:
+        """Handle a datagram at the data port; return job and answer, or None. Commands are answered later."""
+        if len(datagram) < HEADER_BYTES or datagram[_OP_AT] != Op.CONTROL:
+            return self.server.handle(datagram, arrival, read)
+        self.command(datagram, source)
+        return None
+
+    def command(self, datagram: bytes | memoryview, source: ReplyTo | None) -> None:
+        try:
+            command = control.parse(datagram)
+        except MalformedDatagram:
+            self.server.count_malformed()
+            return
+        mover = self._movers.get(command.job)
+        if mover is None or command.ps != self.ps or command.is_answer:
+            self.server.count_misdirected()
+        else:
+            self.server.note(FROM_CONTROLLER, datagram)
+            mover.command(command, source)
+
+    def switch_epoch(self, job: int) -> int:
+        return self._movers[job].switch_epoch
+
+    def receive_rpc_answer(self, datagram: bytes | memoryview, read: int) -> None:
+        try:
+            job = unpack(datagram).job
+        except MalformedDatagram:
+            self.server.count_malformed()
+            return
+        mover = self._movers.get(job)
+        if mover is None:
+            self.server.count_misdirected()
+        else:
+            self.server.note(FROM_SWITCH, datagram)
+            mover.receive(datagram, read)
+
+    @property
+    def is_idle(self) -> bool:
+        return all(mover.is_idle for mover in self._movers.values())
+
+    def checkpoint(self) -> Iterator[tuple[str, bytes]]:
+        return take_checkpoint(self.server.state, self._movers, self.persisted_arrays)
+
+    def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
+        n_notes = 0
+        if parts:
+            self.server.make_room(len(parts["callers"]) // CALLER.itemsize)
+            restore_checkpoint(self.server.state, self._movers, parts, self.persisted_arrays)
+        self.server.state.header.is_durable = 0  # do not journal the replayed notes again
+        for part in journal:
+            n_notes += self._replay_journal(np.array(np.frombuffer(part, np.uint8)))
+        self.server.collect_connection_records()
+        self.server.state.header.is_durable = 1
+        if n_notes or parts:
+            for store in self.stores.values():
+                store.restart_counts()
+        return n_notes
+
+    def _replay_journal(self, notes: NDArray[np.uint8]) -> int:
+        offset, n_replayed = 0, 0
+        while offset < len(notes):
+            offset, n_handled = self.server.replay_journal(notes, offset)
+            n_replayed += n_handled
+            for _ in self.transmit():  # RPCs are not sent: the journal has their answers
+                pass
+            if offset < len(notes):
+                source, datagram, offset = read_note(notes, offset)
+                n_replayed += 1
+                self._replay_note(source, datagram)
+        for _ in self.transmit():
+            pass
+        return n_replayed
+
+    def _replay_note(self, source: int, datagram: bytes) -> None:
+        if source == FROM_CONTROLLER:
+            self.command(datagram, None)
+        elif source == WAIT_ENDED:
+            self._movers[int.from_bytes(datagram, "little")].resume()
+        else:
+            self.receive_rpc_answer(datagram, self._clock())
+
+    def transmit(self) -> Iterator[memoryview]:
+        for mover in self._movers.values():
+            yield from iter(mover.transmit, None)
+
+    def control_answers(self) -> Iterator[tuple[bytes, ReplyTo]]:
+        for mover in self._movers.values():
+            while mover.answers:
+                yield mover.answers.popleft()
+
+    def deadline(self) -> int | None:
+        deadlines = (mover.deadline() for mover in self._movers.values())
+        return min((due for due in deadlines if due is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        for job, mover in self._movers.items():
+            mover.wake(now)
+            if mover.can_resume:
+                # A push may be treated differently after this moment, so a replay must resume here, too.
+                self.server.note(WAIT_ENDED, job.to_bytes(8, "little"))
+                mover.resume()
+
+    @property
+    def malformed(self) -> int:
+        return self.server.malformed + sum(mover.malformed for mover in self._movers.values())
+
+
+class ParameterServer(OffloadingServer[ReplyTo]):
+    stores: Mapping[int, HotsetStore]
+    persisted_arrays = ("cells", "at_switch")
+    make_state = staticmethod(make_server)
+    make_store = HotsetStore
+    make_mover = Mover

@@ -1,0 +1,119 @@
+"""The parameters of one job at one PS, whose keys can be in the switch."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.protocol.codec import Keys, Values
+from foundation.protocol.header import NO_KEY
+from hotline_agents.hotset.ps.state import HotsetServer
+from hotline_agents.ps.share import Places, keys_at, rows_at
+from hotline_agents.ps.store import SharedState, Store
+from hotline_agents.ps.values import NOT_OWNED, UPDATE_COUNT_MASK
+
+_HISTOGRAM_LEVELS = 1 << 12  # one for each number of updates; the last has all larger ones, too
+
+
+class OffloadingStore(Store):
+    """Values of keys, and which of them this PS owns, by place in its share.
+
+    Lanes with other keys are refused: these keys are in the switch, or belong to another PS.
+    """
+
+    def __init__(self, server: SharedState, job: int) -> None:
+        super().__init__(server, job)
+        self._previous_counts = np.zeros(self._share.header.places, np.uint32)
+        """Update counts at the last call of `busiest`. The array takes no memory until it is written."""
+
+    def is_owned(self, places: Places) -> NDArray[np.bool_]:
+        is_owned: NDArray[np.bool_] = self._words[self._head_cells(places)] < NOT_OWNED
+        return is_owned
+
+    def values(self, places: Places) -> Values:
+        """Return the rows at places [n], one after the other; 0 where not owned."""
+        values: Values = self._words[self._value_cells(places)]
+        return values
+
+    def dims(self, places: Places) -> NDArray[np.int64]:
+        """Return the number of values of the row at each place [n]."""
+        return rows_at(self._share, places)[1]
+
+    def _updates(self) -> Values:
+        """Return the number of updates of the row at each place [places]."""
+        return np.concatenate(self._heads_by_range()) & np.uint32(UPDATE_COUNT_MASK)
+
+    def restart_counts(self) -> None:
+        """Make `busiest` count only updates after this call; called when a PS has restarted."""
+        self._previous_counts = self._updates()
+
+    def renew(self, epoch: int) -> None:
+        """Handle the current epoch of the PS as a caller of the switch; only `CollectStore` has to."""
+
+    def restore(self) -> None:
+        """Own all keys again, after the switch was lost with its values."""
+        for heads in self._heads_by_range():
+            heads &= UPDATE_COUNT_MASK
+
+    def busiest(self, limit: int) -> tuple[Keys, Values]:
+        """Return up to `limit` keys with most updates since the last call, and their counts.
+
+        Both are [n], in descending order, after a first element: NO_KEY with the total updates of all keys,
+        at most 2^32 - 1.
+        """
+        updates = self._updates()
+        counts = (updates - self._previous_counts) & np.uint32(UPDATE_COUNT_MASK)  # updates count mod 2^31
+        self._previous_counts = updates
+        busiest_places = _busiest_places(counts, limit)
+        n_updates = min(int(counts.sum(dtype=np.uint64)), 2**32 - 1)
+        keys = np.append(np.uint64(NO_KEY), keys_at(self._share, busiest_places))
+        return keys, np.append(np.uint32(n_updates), counts[busiest_places])
+
+
+class HotsetStore(OffloadingStore):
+    """A store that gives the switch values and takes them back; workers may keep replay logs."""
+
+    def __init__(self, server: HotsetServer, job: int, has_replay_logs: bool = False) -> None:
+        super().__init__(server, job)
+        self._has_replay_logs = has_replay_logs
+        self._at_switch = server.at_switch[self._job_index]
+
+    def release(self, places: Places) -> Values:
+        """Give up the ownership of these keys; return their rows, whose values become 0 here."""
+        cells = self._value_cells(places)
+        values: Values = self._words[cells]
+        self._words[self._head_cells(places)] |= NOT_OWNED
+        self._words[cells] = 0
+        self._at_switch[cells] += values
+        return values
+
+    def reclaim(self, places: Places, values: Values) -> None:
+        """Take back the ownership of these distinct keys, and add `values`, their rows, to their values."""
+        cells = self._value_cells(places)
+        self._words[cells] += values
+        self._words[self._head_cells(places)] &= UPDATE_COUNT_MASK
+        # With replay logs, `restore` needs the values that were given minus those that came back.
+        self._at_switch[cells] = self._at_switch[cells] - values if self._has_replay_logs else 0
+
+    def restore(self) -> None:
+        # Add back the values that the switch was given. Workers with replay logs push again all updates that
+        # the switch ever acknowledged, including those that it has returned with values: `reclaim` has
+        # subtracted these values. Without replay logs, the updates in the switch are lost.
+        cells = np.flatnonzero(self._at_switch)
+        self._words[cells] += self._at_switch[cells]
+        self._at_switch[cells] = 0
+        super().restore()
+
+
+def _busiest_places(counts: Values, limit: int) -> Places:
+    """Return the places of the `limit` largest counts above 0, in descending order."""
+    # Few of millions of keys are updated often: a histogram excludes most of them before the sort.
+    levels = np.minimum(counts, _HISTOGRAM_LEVELS - 1)
+    keys_from_level = np.bincount(levels, minlength=_HISTOGRAM_LEVELS)[::-1].cumsum()[::-1]
+    levels_with_enough = np.flatnonzero(keys_from_level >= limit)
+    min_level = max(1, levels_with_enough[-1] if len(levels_with_enough) else 0)
+    busiest_places = np.flatnonzero(levels >= min_level)
+    if limit < len(busiest_places):
+        order = np.argpartition(counts[busiest_places], -limit)
+        busiest_places = busiest_places[order[len(busiest_places) - limit :]]
+    return busiest_places[np.argsort(counts[busiest_places])[::-1]]

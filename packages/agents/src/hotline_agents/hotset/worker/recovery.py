@@ -1,0 +1,106 @@
+"""Recovery from a lost switch: a worker logs the deltas that the switch acknowledges, and pushes them again.
+
+A switch that restarts has neither values nor turns (`seq` div WINDOW of each slot). Its callers continue
+with another epoch, so that no late duplicate of an earlier RPC is accepted. An RPC without an answer may have
+been lost with the switch, or have reached its PS: the worker asks the PS which lanes of a push it has added
+(`hotline_agents.hotset.ps.rpc`), and pushes the other lanes again.
+
+All acknowledged deltas are pushed again, also those that a PS has collected from the switch: the PS subtracts
+all collected values (`hotline_agents.hotset.ps.store.HotsetStore.restore`). So the log needs only one sum
+for each key, and a collection need not be reported to the workers.
+
+The replay log is a file, and a worker may be killed between any two instructions: what these functions write
+to it are atomic stores, each of which leaves a log that says what is to be pushed again, of each row all
+values or none. An answered lane is logged before it is marked as answered: marked first, its update would be
+lost with the switch.
+"""
+
+from __future__ import annotations
+
+from foundation.protocol.header import WINDOW, Header
+from foundation.protocol.rpc import PUSH
+from hosts.keys import first_value_at, range_at
+from hosts.replay import acknowledge_row, make_unreplayed, set_unreplayed, unreplayed_at
+from hotline_agents.hotset.worker.requests import queue_refused_key
+from hotline_agents.hotset.worker.state import Call, Calls, queue_call
+from hotline_agents.worker.rpcs import dim_of, row_start
+from hotline_agents.worker.window import MAX_TURN, RESERVED_NUMBERS, push_free
+from nativekit.bits import popcount
+from nativekit.compile import compiled, int64
+from nativekit.memory import store_item_release
+
+
+@compiled
+def mark_answered(state: Calls, i: int, is_served: bool) -> None:
+    """Mark key `i` of a push as applied, by the switch if `is_served`; then the replay log has its delta."""
+    if is_served and state.header.has_replay_log:
+        first = first_value_at(state.ranges, int64(state.positions[i]))
+        acknowledge_row(state.replay_log, first, state.deltas, row_start(state, i), dim_of(state, i))
+    store_item_release(state.answered, i, True)
+
+
+@compiled
+def renew(state: Calls, epoch: int) -> None:
+    header = state.header
+    previous_epoch, header.epoch = int64(header.epoch), epoch
+    if header.has_replay_log:
+        make_unreplayed(state.replay_log)
+        header.unreplayed = 1  # 1 + position 0
+    header.first_resend = header.queued_resends = header.n_free = 0
+    for s in range(int64(header.window)):
+        slot = state.slots[s]
+        if slot.busy:
+            call = state.calls[slot.call]
+            if header.op == PUSH and not call.queried_seq:
+                call.queried_seq, call.queried_epoch = slot.seq, previous_epoch
+            queue_call(state, int64(slot.call))
+            slot.busy = 0
+        slot.queued = 0
+        # As in `open_window`: `seq` is slot + turn * WINDOW, in turn 1, with slot 0 on top of the stack.
+        push_free(state, WINDOW + int64(header.window) - 1 - s)
+    header.issue_limit = header.n_issued + header.window * MAX_TURN - RESERVED_NUMBERS
+
+
+@compiled
+def apply_push_status(state: Calls, call: Call, h: Header, now: int) -> None:
+    added_lanes = int64(call.live) & ~h.refused
+    for lane in range(int64(call.count)):
+        if int64(call.live) >> lane & 1:
+            i = int64(call.key_at[lane])
+            if added_lanes >> lane & 1:
+                mark_answered(state, i, False)
+                state.served[i] = False
+            else:
+                queue_refused_key(state, i, int64(call.refusals) + 1, now)
+    state.header.pending -= popcount(added_lanes)
+
+
+@compiled
+def next_unreplayed(state: Calls) -> int:
+    """Set positions and deltas to those of the next unreplayed updates; return their number."""
+    header, n, n_values, size = state.header, int64(0), int64(0), int64(state.header.n_rows)
+    position = int64(header.unreplayed) - 1  # `unreplayed` is 1 + the position, or 0
+    while position < size and n < len(state.keys):
+        rows = state.ranges[range_at(state.ranges, position)]
+        first, dim, bits = first_value_at(state.ranges, position), int64(rows.dim), int64(0)
+        for v in range(dim):
+            total = unreplayed_at(state.replay_log, first + v)
+            state.deltas[n_values + v] = total
+            bits |= total
+        if bits:
+            state.positions[n] = position
+            n += 1
+            n_values += dim
+        position += 1
+    header.unreplayed = position + 1 if position < size else 0
+    return n
+
+
+@compiled
+def take_unreplayed(state: Calls, n: int) -> None:
+    state.header.is_replay = n > 0
+    for i in range(n):
+        position = int64(state.positions[i])
+        first = first_value_at(state.ranges, position)
+        for v in range(int64(state.ranges[range_at(state.ranges, position)].dim)):
+            set_unreplayed(state.replay_log, first + v, 0)

@@ -1,0 +1,217 @@
+"""The state of a worker's calls for one job, as arrays of records.
+
+One operation runs at a time. Its keys, by index, travel in calls, one RPC each. A call is a record taken from
+`spare_calls`, and returned when the RPC is answered. Calls are queued until a slot of the window is free.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.designs.interface import NOTHING
+from foundation.logs.columns import RpcRow
+from foundation.protocol.codec import Caller
+from foundation.protocol.hashing import LANE_BITS
+from foundation.protocol.header import LANES, MAX_VALUES, QUAD, WINDOW
+from foundation.protocol.rpc import Rpc, lane_of
+from hosts.keys import KeyRange, KeySpace, key_ranges
+from hotline_agents.worker.rpcs import RpcCall, RpcsHeader, set_dims, space_of
+from hotline_agents.worker.window import Slot, open_calls
+from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Octets, Records, Words, dtype_of, one_record, records
+
+NOT_REFUSED = 0  # number of refusals of a key that is sent for the first time
+
+
+class CallsHeader(RpcsHeader):
+    uses_registers: int
+    """Whether the caller is a PS: all keys go in hash lanes, and no answer updates hints."""
+    first_unsent: int  # first call of the queue, or NOTHING
+    last_unsent: int  # last call of the queue, undefined while `first_unsent` is NOTHING
+    n_spare_calls: int  # number of unused calls in the array `spare_calls`
+    n_groups: int  # number of groups in use in the array `groups`
+    has_replay_log: int
+    """Whether there is a replay log; `unreplayed` is 1 + the position from which to search the log, or 0."""
+    servers_own_parameters: int
+    """Whether servers own all parameters: pushes are numbered for optimisers, and replays go to servers."""
+    n_rows: int  # number of rows in the key space
+    is_replay: int  # whether the next operation is a push of unreplayed updates
+    max_lane_bits: int  # log2 of the number of lanes for rows of one value, which is at most `LANES`
+    packed_dim: int  # dim of the rows that are packed now
+    lane_bits: int  # log2 of the number of lanes of an RPC with rows of `packed_dim` values
+
+
+class Call(RpcCall):
+    """One RPC, or after the loss of a switch a query to the PS about the outcome of a push."""
+
+    count: int  # number of lanes
+    live: int  # bitmap of the lanes with a key
+    hashed: int  # bitmap of the lanes whose keys are in their hash lanes, for the switch to serve
+    refusals: int
+    next: int  # the following call in a chain or in the queue
+    queried_seq: int  # `seq` of the push whose outcome the call queries, or 0
+    queried_epoch: int  # epoch of that push
+    key_at: Annotated[NDArray[np.int32], LANES]  # index of the key in each live lane
+
+
+class Bucket:
+    """Keys that wait for a lane, linked by `next_key`: hot keys of a lane, or cold keys of a PS."""
+
+    first: int
+    n_keys: int
+    n_calls: int  # number of RPCs for the PS
+    n_free_lanes: int  # number of lanes that the keys leave free in these RPCs
+
+
+class Chain:
+    head: int  # first call of a linked list of calls for one PS
+    last_calls: Annotated[Ints, LANES]  # last call that uses each lane
+
+
+class RefusalGroup:
+    """Keys of a dim with equally many refusals, linked by `next_key`, and when they are sent again (ns)."""
+
+    refusals: int  # 0 for keys that only a PS of another share has refused
+    dim: int
+    due: int
+    first: int
+    last: int
+
+
+CALL = dtype_of(Call)
+
+
+class Calls(NamedTuple):
+    """A worker's calls for one job (`WindowState`, `RpcsState`, `OperandState`), of up to B keys each."""
+
+    header: CallsHeader
+    slots: Records[Slot]
+    sent: Records[Rpc]
+    free: Ints
+    resends: Ints
+    calls: Records[Call]  # [B + 1]
+    spare_calls: Ints  # int64[B + 1]: indexes of the unused calls, a stack
+    buckets: Records[Bucket]  # [LANES + n_ps]: hot keys by lane, then cold keys by PS
+    order: Ints  # int64[LANES]: lanes in descending order of their buckets' sizes
+    chains: Records[Chain]  # [n_ps]
+    keys: NDArray[np.uint64]  # uint64[B]: keys of the operation
+    positions: Ints
+    ranges: Records[KeyRange]
+    row_starts: Ints
+    deltas: Words
+    values: Words
+    answered: NDArray[np.bool_]
+    served: NDArray[np.bool_]  # bool[B]: whether the switch served each key
+    replay_log: Ints
+    """The words of the replay log (`hosts.replay`), or [0]."""
+    hinted: Octets
+    """uint8[rows / 8 + 1]: a bit for each position, set if its key goes to its hash lane."""
+    space: NDArray[np.uint64]
+    groups: Records[RefusalGroup]  # [B], of which the first `header.n_groups` are in use, oldest first
+    next_key: NDArray[np.int32]  # int32[B]: next key of the same group or bucket
+    log: Records[RpcRow]
+
+
+def make_calls(
+    caller: Caller,
+    n_ps: int,
+    space: KeySpace,
+    max_keys: int,
+    window: int = WINDOW,
+    *,
+    uses_registers: bool = False,
+    replay_log: Ints | None = None,
+    servers_own_parameters: bool = False,
+) -> Calls:
+    header = one_record(CallsHeader)
+    header.n_ps, header.uses_registers, header.has_replay_log = n_ps, uses_registers, replay_log is not None
+    header.servers_own_parameters, header.max_lane_bits = servers_own_parameters, LANE_BITS
+    header.n_rows = space.size
+    set_dims(header, space)
+    header.first_unsent = header.last_unsent = NOTHING
+    header.n_spare_calls = max_keys + 1
+    return Calls(
+        header=header,
+        calls=records(max_keys + 1, Call),
+        spare_calls=np.arange(max_keys + 1)[::-1].copy(),
+        buckets=records(LANES + n_ps, Bucket),
+        order=np.zeros(LANES, np.int64),
+        chains=records(n_ps, Chain),
+        keys=np.zeros(max_keys, np.uint64),
+        served=np.zeros(max_keys, np.bool_),
+        replay_log=np.zeros(0, np.int64) if replay_log is None else replay_log,
+        hinted=np.zeros(1 if uses_registers else space.size // 8 + 1, np.uint8),
+        space=space_of(space.sparse),
+        groups=records(max_keys, RefusalGroup),
+        next_key=np.zeros(max_keys, np.int32),
+        ranges=key_ranges(space),
+        row_starts=np.zeros(max_keys + 1, np.int64),
+        **open_calls(header, caller, max_keys, window, dim=max(space.dims)),
+    )
+
+
+@compiled
+def pack_dim(state: Calls, dim: int) -> None:
+    """Pack rows of this dim from now on."""
+    header, lanes, bits = state.header, MAX_VALUES // max(dim, QUAD), int64(0)
+    while 2 << bits <= lanes:
+        bits += 1
+    # Fewer lanes than the program has are fewer for rows of every dim.
+    header.packed_dim, header.lane_bits = dim, max(bits - (LANE_BITS - int64(header.max_lane_bits)), 0)
+
+
+@compiled
+def hash_lane(state: Calls, i: int) -> int:
+    """Return the lane in which the switch serves key `i`, whose row has the dim that is packed now."""
+    return lane_of(state.keys[i]) >> LANE_BITS - int64(state.header.lane_bits)
+
+
+@compiled
+def is_hinted(state: Calls, position: int) -> bool:
+    return bool(int64(state.hinted[position >> 3]) >> (position & 7) & 1)
+
+
+@compiled
+def hint(state: Calls, position: int, is_hot: bool) -> None:
+    bit = 1 << (position & 7)
+    state.hinted[position >> 3] = int64(state.hinted[position >> 3]) & ~bit | (bit if is_hot else 0)
+
+
+@compiled
+def new_call(state: Calls, ps: int, refusals: int) -> int:
+    header = state.header
+    header.n_spare_calls -= 1
+    c = int64(state.spare_calls[header.n_spare_calls])
+    call = state.calls[c]
+    call.ps, call.count, call.live, call.hashed, call.refusals, call.next = ps, 0, 0, 0, refusals, NOTHING
+    call.dim, call.queried_seq = header.packed_dim, 0
+    return c
+
+
+@compiled
+def drop_call(state: Calls, c: int) -> None:
+    state.spare_calls[state.header.n_spare_calls] = c
+    state.header.n_spare_calls += 1
+
+
+@compiled
+def place_key(state: Calls, i: int, c: int, lane: int) -> None:
+    call = state.calls[c]
+    call.key_at[lane] = i
+    call.live |= 1 << lane
+    call.count = max(int64(call.count), lane + 1)
+
+
+@compiled
+def queue_call(state: Calls, c: int) -> None:
+    header = state.header
+    state.calls[c].next = NOTHING
+    if header.first_unsent == NOTHING:
+        header.first_unsent = c
+    else:
+        state.calls[header.last_unsent].next = c
+    header.last_unsent = c
+    header.n_calls += 1
