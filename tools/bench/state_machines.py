@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from foundation.compiled import entry_point
-from foundation.designs.interface import NOTHING
 from foundation.optimisers import TableOptimiser, parse
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import KEY_BYTES, WINDOW, Op, lanes_of_dim
@@ -20,6 +19,7 @@ from hotline_agents.hotset.ps.state import HotsetServer, make_server
 from hotline_agents.hotset.worker.answers import end_call
 from hotline_agents.hotset.worker.requests import start, transmit
 from hotline_agents.hotset.worker.state import Calls, make_calls
+from hotline_agents.interface import NOTHING
 from hotline_agents.ps.serve import prefetch_next_datagrams
 from hotline_agents.ps.share import cells_of_row, table_bits
 from hotline_agents.ps.values import CELL

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from foundation.designs.interface import Agents
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
+from hotline_agents.interface import Agents
 from hotline_agents.worker.client import BaseClient
 from tests.designs.echo.server import Mirror, make_mirror
 from tests.designs.echo.worker import make_numbers

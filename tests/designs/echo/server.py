@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from foundation.designs.interface import NEVER, NO_REPLY, NOTHING, ServerOps, register_server_ops
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
+from hotline_agents.interface import NEVER, NO_REPLY, NOTHING, ServerOps, register_server_ops
 from nativekit.compile import compiled, int64
 from nativekit.records import record, records
 from tests.designs.echo.worker import ANSWER, ASKED, EXTRA, OCTETS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
 from foundation.logs.columns import ROW
 from foundation.protocol.rpc import Rpc, rpcs
+from hotline_agents.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
 from nativekit.compile import compiled, int64
 from nativekit.records import record, records
 

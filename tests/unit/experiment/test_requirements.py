@@ -16,9 +16,10 @@ from experiment.hotset import prepare
 from experiment.requirements import NEEDS, RunKind, check_design
 from foundation.designs import registry
 from foundation.designs.hotset import DESIGN as HOTSET
-from foundation.designs.interface import Agents, Arm, ControllerOps, Design, Forwarding, SwitchHosts
+from foundation.designs.interface import Arm, ControllerOps, Design, Forwarding, SwitchHosts
 from foundation.designs.registry import NAMES, DesignError
 from hotline_agents.hotset import AGENTS as HOTSET_AGENTS
+from hotline_agents.interface import Agents
 from simulator.faults import matrix, schedule
 from simulator.faults.kinds import play_schedule
 from simulator.faults.schedule import FaultSchedule

@@ -18,12 +18,12 @@ from experiment.designs import initial_rows
 from foundation.checkout import ROOT
 from foundation.compiled import sources
 from foundation.designs.arms import baseline_and_lead
-from foundation.designs.interface import NEVER
 from foundation.designs.registry import NAMES, DesignError, design, known_names
 from foundation.errors import HotlineError
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
 from hotline_agents.designs import agents_of
+from hotline_agents.interface import NEVER
 from hotline_agents.ps.serve import make_sources, serve
 from hotline_agents.ps.service import make_service
 from hotline_agents.udp import make_udp

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from foundation.designs.interface import NEVER
 from foundation.errors import DataError
+from hotline_agents.interface import NEVER
 from simulator.config import SimulationConfig
 from simulator.costs import (
     HostCosts,

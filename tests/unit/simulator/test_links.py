@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foundation.designs.interface import NEVER
 from foundation.protocol import frames
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
+from hotline_agents.interface import NEVER
 from nativekit.plain import plain
 from nativekit.records import records
 from simulator.costs import Network, links_of

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from foundation.designs.interface import SERVER_OPS, WORKER_OPS, Agents, Design
+from foundation.designs.interface import Design
 from foundation.designs.registry import DesignError, load_part
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from hosts.keys import KeySpace
+from hotline_agents.interface import SERVER_OPS, WORKER_OPS, Agents
 from hotline_agents.ps.core import ServerCore
 from hotline_agents.ps.rpcs import JobsState
 from hotline_agents.ps.store import Store

@@ -10,11 +10,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NO_REPLY, NOTHING, Agents, Design
+from foundation.designs.interface import Design
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.keys import KeySpace
 from hotline_agents.designs import agents_of
+from hotline_agents.interface import NO_REPLY, NOTHING, Agents
 from hotline_agents.worker.machine import Machine, plain_machine
 from hotline_allreduce.dense.client import DenseClient
 from hotline_allreduce.dense.packet import DensePacket, parse

@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from foundation.designs.interface import Agents, Arm, Design, SwitchHosts
+from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.protocol import addressing
 from foundation.protocol.codec import Caller
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
 from foundation.protocol.frames import parse as parse_frame
 from hosts.keys import KeySpace
+from hotline_agents.interface import Agents
 from hotline_agents.worker.machine import COMPILED, Machine
 from hotline_allreduce.switchml import design as switchml
 from hotline_allreduce.switchml.agents import AGENTS, WindowClient

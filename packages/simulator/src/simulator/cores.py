@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foundation.designs.interface import NEVER
+from hotline_agents.interface import NEVER
 from nativekit.compile import compiled, int64
 from simulator.events import push_event
 from simulator.links import next_random

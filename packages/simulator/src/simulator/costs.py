@@ -16,9 +16,9 @@ from analysis.disturbance import BlockKey, blocks_without_costs, cost_sources, i
 from analysis.disturbed_blocks import CostSources
 from analysis.record import read_record
 from foundation.designs.arms import arm as arm_of
-from foundation.designs.interface import NEVER
 from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
+from hotline_agents.interface import NEVER
 from nativekit.records import Records, one_record, records
 from simulator import measured_costs
 from simulator.state import QUANTILES, AgentDurations, Link, Outage

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from foundation.designs.interface import NEVER
+from hotline_agents.interface import NEVER
 from hotline_agents.worker.loop import Driver
 from simulator.config import SimulationError
 from simulator.costs import HostCosts

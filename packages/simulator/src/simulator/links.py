@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
-from foundation.designs.interface import SERVER_OPS, WORKER_OPS
 from foundation.protocol.addressing import HOSTS_PER_BLOCK
+from hotline_agents.interface import SERVER_OPS, WORKER_OPS
 from nativekit.compile import compiled, int64
 from nativekit.libc import memcpy
 from nativekit.records import Octets

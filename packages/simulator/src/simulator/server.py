@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from foundation.designs.interface import COMMAND, NOTHING, SERVER_OPS, ServerState
 from foundation.protocol.header import PS_RPC_PORT
+from hotline_agents.interface import COMMAND, NOTHING, SERVER_OPS, ServerState
 from hotline_agents.udp import BURST
 from nativekit.compile import compiled, int64
 from nativekit.records import Octets

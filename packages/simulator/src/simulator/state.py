@@ -12,9 +12,9 @@ from typing import Annotated, Any, NamedTuple, cast
 import numpy as np
 
 from foundation.compiled import loop
-from foundation.designs.interface import SERVER_OPS, WORKER_OPS
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.rpc import BUFFER_BYTES, RPC, Rpc
+from hotline_agents.interface import SERVER_OPS, WORKER_OPS
 from nativekit.generic import Generic
 from nativekit.records import Int32, Ints, Octets, Records, check_field_names, dtype_of
 from nativekit.reference import write_words

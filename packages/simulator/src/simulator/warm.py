@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from foundation.designs.interface import NEVER
 from foundation.designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
+from hotline_agents.interface import NEVER
 from simulator.loop import resume, run, wake_agent
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.system import SimulatedSystem

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from foundation.designs.interface import NOTHING, WORKER_OPS, WorkerState
 from foundation.protocol.rpc import BUFFER_BYTES
+from hotline_agents.interface import NOTHING, WORKER_OPS, WorkerState
 from hotline_agents.udp import BURST
 from hotline_agents.worker.operate import SEND_BURST
 from nativekit.compile import compiled, int64

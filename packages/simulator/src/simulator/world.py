@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiment.config import EPOCH
-from foundation.designs.interface import NEVER, Arm, Design
+from foundation.designs.interface import Arm, Design
 from foundation.logs.columns import RpcRow
 from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Caller, Keys, Values
@@ -20,6 +20,7 @@ from foundation.protocol.rpc import PUSH
 from hosts.keys import KeySpace
 from hosts.replay import UNDO_WORDS, ReplayLog
 from hotline_agents.designs import agents_of
+from hotline_agents.interface import NEVER
 from hotline_agents.udp import BURST
 from hotline_agents.worker.client import BaseClient, ClientState
 from nativekit.llvm import Compiled

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from foundation.designs.interface import Agents, ServerOps, register_server_ops
 from foundation.errors import HotlineError
 from hosts.config import RunSettings
 from hotline_agents.collect import collector
@@ -16,6 +15,7 @@ from hotline_agents.collect.store import CollectStore, warm
 from hotline_agents.hotset import WORKER
 from hotline_agents.hotset.ps.core import OffloadingServer
 from hotline_agents.hotset.ps.moves import ReplyTo
+from hotline_agents.interface import Agents, ServerOps, register_server_ops
 from hotline_agents.ps.prefetch import prefetch_index, prefetch_values
 from hotline_agents.ps.rpcs import charge, share_cpu, stamp, unserved_lanes
 from hotline_agents.worker.window import NS_PER_MS

@@ -13,7 +13,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NEVER, NOTHING
 from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import (
     COLLECTOR_BASE,
@@ -66,6 +65,7 @@ from hotline_agents.collect.state import (
     Collector,
     CollectServer,
 )
+from hotline_agents.interface import NEVER, NOTHING
 from hotline_agents.ps.journal import append_note
 from hotline_agents.ps.rpcs import find_job
 from hotline_agents.ps.share import HEAD_CELLS, locate

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from foundation.designs.interface import NO_REPLY
 from foundation.protocol.header import COLLECTOR_BASE, HEADER_BYTES, REPLAY, SET, SLOT_MASK, VERSION, Header
 from foundation.protocol.rpc import PUSH, Rpc, decode
 from hotline_agents.collect.collector import receive
 from hotline_agents.collect.schedule import place_of_cell
 from hotline_agents.collect.state import CHANGED, CollectServer
 from hotline_agents.hotset.ps.rpc import handle as handle_request
+from hotline_agents.interface import NO_REPLY
 from hotline_agents.ps.journal import append_note
 from hotline_agents.ps.rpcs import NEW, STALE, admit, find_job, record_result, write_answer
 from hotline_agents.ps.share import HEAD_CELLS

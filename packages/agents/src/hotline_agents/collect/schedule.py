@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NEVER
 from foundation.protocol.header import LANES
 from foundation.protocol.rpc import Key
 from hotline_agents.collect.state import AGES, QUEUED, Collection, Collector, CollectServer, QueueEntry
+from hotline_agents.interface import NEVER
 from hotline_agents.ps.values import NOT_OWNED
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints

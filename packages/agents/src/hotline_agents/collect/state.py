@@ -8,13 +8,13 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NEVER
 from foundation.optimisers import TableOptimiser
 from foundation.protocol.header import LANES, MAX_VALUES, WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
 from hosts.keys import KeySpace
 from hotline_agents.hotset.ps.state import HotsetHeader
 from hotline_agents.hotset.ps.state import needs_room as hotset_needs_room
+from hotline_agents.interface import NEVER
 from hotline_agents.ps.journal import NOTE_BYTES
 from hotline_agents.ps.optimise import Batch, OptimiserRule, make_rules, state_words_of
 from hotline_agents.ps.rpcs import CALLERS, CONNECTION_RECORDS, CallerRow, ConnectionRecord, Job, make_jobs

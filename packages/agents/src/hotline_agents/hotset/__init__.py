@@ -4,13 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from foundation.designs.interface import (
-    Agents,
-    ServerOps,
-    WorkerOps,
-    register_server_ops,
-    register_worker_ops,
-)
 from hotline_agents.hotset.ps.core import ParameterServer
 from hotline_agents.hotset.ps.rpc import handle
 from hotline_agents.hotset.ps.state import HotsetServer, make_server, needs_room
@@ -21,6 +14,7 @@ from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.hotset.worker.recovery import next_unreplayed, take_unreplayed
 from hotline_agents.hotset.worker.requests import deadline, start, transmit, wake
 from hotline_agents.hotset.worker.state import Calls
+from hotline_agents.interface import Agents, ServerOps, WorkerOps, register_server_ops, register_worker_ops
 from hotline_agents.ps.prefetch import prefetch_index, prefetch_values
 from hotline_agents.ps.rpcs import charge, share_cpu, stamp, unserved_lanes
 from hotline_agents.worker.rpcs import peer

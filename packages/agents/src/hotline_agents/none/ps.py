@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from foundation.designs.interface import NEVER, NO_REPLY, ServerOps, register_server_ops
 from foundation.optimisers import TableOptimiser
 from foundation.protocol.header import SLOT_MASK
 from foundation.protocol.rpc import PULL, PUSH, Rpc, decode
 from hosts.keys import KeySpace
+from hotline_agents.interface import NEVER, NO_REPLY, ServerOps, register_server_ops
 from hotline_agents.ps.optimise import Batch, OptimiserRule, make_rules, state_words_of
 from hotline_agents.ps.rpcs import (
     CALLERS,

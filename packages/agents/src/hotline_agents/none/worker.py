@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NOTHING, WorkerOps, register_worker_ops
 from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import MAX_VALUES, QUAD, SLOT_MASK, lanes_of_dim
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc, decode, ps_of
 from hosts.keys import KeyRange, KeySpace, key_ranges
+from hotline_agents.interface import NOTHING, WorkerOps, register_worker_ops
 from hotline_agents.worker.rpcs import (
     RpcCall,
     RpcsHeader,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from foundation.designs.interface import Agents
 from foundation.optimisers import TableOptimiser
 from hosts.config import AgentConfigError
 from hosts.keys import KeySpace
+from hotline_agents.interface import Agents
 from hotline_agents.ps.rpcs import JobsState
 from hotline_agents.ps.server import RpcServer
 from hotline_agents.ps.store import SharedState, Store

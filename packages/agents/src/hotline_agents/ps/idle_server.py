@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from foundation.designs.interface import NEVER, NO_REPLY, ServerOps, register_server_ops
 from foundation.optimisers import TableOptimiser
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
+from hotline_agents.interface import NEVER, NO_REPLY, ServerOps, register_server_ops
 from hotline_agents.ps.rpcs import (
     ConnectionRecord,
     Job,

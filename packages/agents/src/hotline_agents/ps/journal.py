@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import ServerState
 from foundation.protocol.header import HEADER_BYTES
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
+from hotline_agents.interface import ServerState
 from nativekit.compile import compiled, int64
 from nativekit.libc import memcpy
 from nativekit.records import Octets, dtype_of, records

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 
 from foundation.compiled import pinned
-from foundation.designs.interface import NEVER
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT, VERSION
 from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address, Receiver, open_connected_udp, open_udp, send
+from hotline_agents.interface import NEVER
 from hotline_agents.ps import serve as serving
 from hotline_agents.ps.core import ServerCore
 from hotline_agents.ps.durable import DurabilityPaused, DurableFile

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from foundation.compiled import entry_points, loop, pinning
-from foundation.designs.interface import SERVER_OPS, ServerOps, ServerState
 from foundation.protocol.rpc import Rpc
+from hotline_agents.interface import SERVER_OPS, ServerOps, ServerState
 from hotline_agents.ps.journal import FROM_WORKER, NOTE_HEAD_BYTES, PADDING
 from nativekit.compile import int64
 from nativekit.generic import Generic

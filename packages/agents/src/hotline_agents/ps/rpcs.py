@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Protocol, TypeVar
 
-from foundation.designs.interface import FOREIGN, NO_REPLY, NOTHING, ServerState
 from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import (
     HEADER_BYTES,
@@ -20,6 +19,7 @@ from foundation.protocol.header import (
     Header,
 )
 from foundation.protocol.rpc import PULL, Rpc, echo, is_well_formed
+from hotline_agents.interface import FOREIGN, NO_REPLY, NOTHING, ServerState
 from nativekit.bits import popcount, swap16, swap32
 from nativekit.compile import compiled, int64
 from nativekit.plain import plain

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from foundation.compiled import loop
-from foundation.designs.interface import COMMAND as COMMAND_OUTCOME
-from foundation.designs.interface import FOREIGN as FOREIGN_OUTCOME
-from foundation.designs.interface import NEVER, NOTHING, SERVER_OPS, ServerState
 from foundation.protocol.codec import MAX_U32
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from hosts.sockets import Address
+from hotline_agents.interface import COMMAND as COMMAND_OUTCOME
+from hotline_agents.interface import FOREIGN as FOREIGN_OUTCOME
+from hotline_agents.interface import NEVER, NOTHING, SERVER_OPS, ServerState
 from hotline_agents.ps.machine import server_states
 from hotline_agents.ps.service import (
     Service,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import COMMAND
 from foundation.protocol.header import offset_of
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
+from hotline_agents.interface import COMMAND
 from hotline_agents.ps.journal import add_note
 from hotline_agents.ps.machine import COMPILED, pinned, plain_machine, replay_journal
 from hotline_agents.ps.rpcs import JobsState, grow_state

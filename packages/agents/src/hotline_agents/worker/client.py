@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NEVER, NOTHING, WorkerHeader, WorkerState
 from foundation.errors import HotlineError
 from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import MAX_U32, Caller, Keys, Values
@@ -16,6 +15,7 @@ from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
 from hosts.keys import KeySpace
 from hosts.replay import ReplayLog
+from hotline_agents.interface import NEVER, NOTHING, WorkerHeader, WorkerState
 from hotline_agents.worker.machine import COMPILED, Machine, pinned
 from hotline_agents.worker.rpcs import RpcsHeader
 from hotline_agents.worker.window import OperandState

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from foundation.compiled import pinned
-from foundation.designs.interface import WorkerState
 from foundation.logs.columns import RpcRow
 from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address
+from hotline_agents.interface import WorkerState
 from hotline_agents.udp import BURST, Udp
 from hotline_agents.worker.client import BaseClient
 from hotline_agents.worker.operate import INTERRUPTED, LOG_FULL, Wire, make_wire

@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any, TypeAlias, cast
 
 from foundation.compiled import entry_points, loop, pinning
-from foundation.designs.interface import WORKER_OPS, WorkerOps, WorkerState
 from foundation.protocol.rpc import Rpc
+from hotline_agents.interface import WORKER_OPS, WorkerOps, WorkerState
 from nativekit.generic import Generic
 from nativekit.plain import plain
 from nativekit.records import Records

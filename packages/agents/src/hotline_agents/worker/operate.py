@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import loop
-from foundation.designs.interface import NOTHING, WORKER_OPS, WorkerState
 from foundation.protocol.rpc import BUFFER_BYTES
+from hotline_agents.interface import NOTHING, WORKER_OPS, WorkerState
 from hotline_agents.udp import (
     BURST,
     NAME_BYTES,

@@ -14,11 +14,11 @@ from typing import Protocol, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NEVER, NOTHING
 from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, WINDOW_BITS, Header
 from foundation.protocol.rpc import Rpc, rpcs
+from hotline_agents.interface import NEVER, NOTHING
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 from nativekit.records import Int32, Ints, Records, Words, dtype_of, records

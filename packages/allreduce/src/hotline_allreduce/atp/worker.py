@@ -25,13 +25,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
 from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
 from hotline_agents.datagram_view import as_signed
+from hotline_agents.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
 from hotline_agents.worker.window import Slot, next_resend, octets, queue_resend
 from hotline_allreduce.atp.design import settings_of_job
 from hotline_allreduce.atp.packet import (

@@ -6,10 +6,10 @@ from typing import Protocol
 
 import numpy as np
 
-from foundation.designs.interface import NEVER, NOTHING
 from foundation.logs.columns import ROW
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc
+from hotline_agents.interface import NEVER, NOTHING
 from hotline_agents.worker.window import (
     CallArrays,
     OperandState,

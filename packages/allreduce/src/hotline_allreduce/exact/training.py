@@ -14,8 +14,9 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NEVER, SwitchHosts
+from foundation.designs.interface import SwitchHosts
 from hosts.keys import KeySpace
+from hotline_agents.interface import NEVER
 from hotline_allreduce.exact.agents import ExactClient
 from hotline_allreduce.exact.design import DESIGN, EXACT
 from hotline_allreduce.exact.worker import FLOATS_A_CHUNK

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from foundation.designs.interface import NEVER, NO_REPLY, NOTHING, ServerOps, register_server_ops
 from foundation.optimisers import TableOptimiser
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
 from hosts.keys import KeySpace
+from hotline_agents.interface import NEVER, NO_REPLY, NOTHING, ServerOps, register_server_ops
 from hotline_agents.ps.rpcs import (
     ConnectionRecord,
     Job,

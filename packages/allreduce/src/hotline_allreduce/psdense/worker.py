@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NOTHING, WorkerOps, register_worker_ops
 from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
+from hotline_agents.interface import NOTHING, WorkerOps, register_worker_ops
 from hotline_agents.worker.window import Slot, next_resend, octets
 from hotline_allreduce.dense.packet import RESULT, as_packet, read_words, value_count
 from hotline_allreduce.dense.vector import (

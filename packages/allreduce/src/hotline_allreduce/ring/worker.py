@@ -18,12 +18,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NOTHING, WorkerOps, register_worker_ops
 from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
 from hosts.keys import KeySpace
+from hotline_agents.interface import NOTHING, WorkerOps, register_worker_ops
 from hotline_agents.worker.window import Slot, next_resend
 from hotline_allreduce.dense.packet import (
     ACK,

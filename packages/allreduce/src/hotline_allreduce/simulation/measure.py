@@ -8,10 +8,11 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NEVER, SwitchHosts
+from foundation.designs.interface import SwitchHosts
 from foundation.protocol.header import WINDOW
 from foundation.settings import Strict
 from hosts.keys import KeySpace
+from hotline_agents.interface import NEVER
 from hotline_allreduce.dense.client import VectorClient
 from hotline_allreduce.dense.packet import HEADER, VALUE_BYTES
 from hotline_allreduce.simulation.subject import Subject

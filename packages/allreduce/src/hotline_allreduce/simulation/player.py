@@ -18,8 +18,9 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from foundation.designs.interface import NEVER, SwitchHosts
+from foundation.designs.interface import SwitchHosts
 from hosts.keys import KeySpace
+from hotline_agents.interface import NEVER
 from hotline_allreduce.dense.client import Vector, VectorClient
 from hotline_allreduce.simulation.schedule import (
     FAULTS,

@@ -14,10 +14,10 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from typing_extensions import NamedTuple
 
-from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import EMPTY, Rpc
+from hotline_agents.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
 from hotline_agents.worker.window import Slot, back_off, octets, time_round_trip
 from hotline_allreduce.dense.vector import (
     VectorArrays,

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NEVER, NO_REPLY
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import HOTLINE_PORT
 from foundation.protocol.rpc import rpcs
 from hosts.keys import KeySpace
+from hotline_agents.interface import NEVER, NO_REPLY
 from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
 from hotline_allreduce.atp import design as atp
 from hotline_allreduce.atp import server

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foundation.designs.interface import NO_REPLY, NOTHING
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.keys import KeySpace
+from hotline_agents.interface import NO_REPLY, NOTHING
 from hotline_allreduce.dense.packet import ACK, ADDEND, MAX_SIZE, MIN_SIZE, RESULT, DensePacket, parse
 from hotline_allreduce.psdense.design import PSDENSE
 from hotline_allreduce.psdense.server import SERVER, Adder, make_adder

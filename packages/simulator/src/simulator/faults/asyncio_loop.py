@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from foundation.designs.interface import NEVER
+from hotline_agents.interface import NEVER
 
 T = TypeVar("T")
 _NS_PER_S = 1_000_000_000

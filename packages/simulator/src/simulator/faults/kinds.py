@@ -16,8 +16,9 @@ from experiment.faults import (
     WORKER_KILLED,
     FrameFault,
 )
-from foundation.designs.interface import NEVER, Design
+from foundation.designs.interface import Design
 from hosts.replay import acknowledged_sums
+from hotline_agents.interface import NEVER
 from simulator.faults.operations import KEYS
 from simulator.faults.player import MS, Player, ScheduleOutcome
 from simulator.faults.schedule import SERVERS, WORKERS, FaultInjection, FaultSchedule

@@ -12,7 +12,7 @@ import numpy as np
 from scapy.packet import Packet
 
 from experiment.config import EPOCH
-from foundation.designs.interface import NEVER, Arm
+from foundation.designs.interface import Arm
 from foundation.protocol import addressing, frames
 from foundation.protocol.addressing import Endpoint
 from foundation.protocol.codec import Keys, Values
@@ -25,6 +25,7 @@ from hosts.scapy.packets import Address, datagram_of, destination_of, packet_of,
 from hosts.scapy.rows import split_rows, zeros
 from hosts.scapy.server import ScapyServer
 from hosts.scapy.worker import ScapyWorker
+from hotline_agents.interface import NEVER
 from simulator.faults.operations import (
     IDLE,
     KEYS,

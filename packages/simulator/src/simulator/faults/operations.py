@@ -15,11 +15,11 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from foundation.designs.interface import NEVER, WORKER_OPS
 from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import Op
 from foundation.protocol.rpc import PULL, PUSH
 from hosts.keys import KeySpace
+from hotline_agents.interface import NEVER, WORKER_OPS
 from hotline_agents.worker.client import ClientState
 from nativekit.compile import compiled, int64
 from nativekit.plain import plain

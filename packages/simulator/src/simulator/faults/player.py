@@ -16,7 +16,7 @@ from controller.controller import Controller
 from controller.errors import ControllerError
 from experiment.faults import FRAME_FAULTS
 from experiment.recovery import supervise_switch
-from foundation.designs.interface import NEVER
+from hotline_agents.interface import NEVER
 from simulator.faults.asyncio_loop import VirtualLoop
 from simulator.faults.cluster import SimulatedCluster
 from simulator.faults.model import Judgement, judge

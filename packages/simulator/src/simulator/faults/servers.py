@@ -8,7 +8,6 @@ from typing import Protocol
 import numpy as np
 
 from experiment.config import EPOCH
-from foundation.designs.interface import NEVER
 from foundation.designs.registry import design
 from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Keys, Values
@@ -16,6 +15,7 @@ from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT
 from hosts.keys import KeySpace
 from hotline_agents.designs import agents_of
+from hotline_agents.interface import NEVER
 from hotline_agents.ps.core import ServerCore
 from simulator.switch_state import SwitchStateOps
 from simulator.world import SimulatedNetwork

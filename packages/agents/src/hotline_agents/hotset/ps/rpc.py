@@ -11,10 +11,10 @@ lanes that were not added, and never will be.
 
 from __future__ import annotations
 
-from foundation.designs.interface import COMMAND, NO_REPLY, NOTHING
 from foundation.protocol.header import HEADER_BYTES, SLOT_MASK, WINDOW_BITS, Header
 from foundation.protocol.rpc import ALL_LANES, CONTROL, EMPTY, PULL, PUSH, Rpc, decode
 from hotline_agents.hotset.ps.state import OffloadingState
+from hotline_agents.interface import COMMAND, NO_REPLY, NOTHING
 from hotline_agents.ps.journal import append_note
 from hotline_agents.ps.rpcs import (
     NEW,

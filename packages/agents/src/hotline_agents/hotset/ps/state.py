@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from foundation.designs.interface import NEVER
 from foundation.optimisers import TableOptimiser
 from hosts.keys import KeySpace
+from hotline_agents.interface import NEVER
 from hotline_agents.ps.journal import NOTE_BYTES, JournalState
 from hotline_agents.ps.optimise import Batch, OptimiserRule, make_rules, state_words_of
 from hotline_agents.ps.rpcs import CALLERS, CONNECTION_RECORDS, CallerRow, ConnectionRecord, Job, make_jobs

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
-from foundation.designs.interface import NOTHING
 from foundation.protocol.codec import Caller, Keys
 from foundation.protocol.header import WINDOW, WINDOW_BITS
 from hosts.keys import KeySpace
 from hosts.replay import ReplayLog
 from hotline_agents.hotset.worker.recovery import renew
 from hotline_agents.hotset.worker.state import Calls, CallsHeader, make_calls
+from hotline_agents.interface import NOTHING
 from hotline_agents.worker.client import BaseClient
 from hotline_agents.worker.machine import COMPILED, Machine
 from hotline_agents.worker.window import MAX_TURN, RESERVED_NUMBERS

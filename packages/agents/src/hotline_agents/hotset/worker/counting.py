@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
-from foundation.designs.interface import NOTHING
 from foundation.protocol.codec import Caller, Keys
 from foundation.protocol.header import LANES
 from foundation.protocol.rpc import PULL
@@ -17,6 +16,7 @@ from hosts.keys import KeySpace
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.hotset.worker.requests import start
 from hotline_agents.hotset.worker.state import Calls, drop_call
+from hotline_agents.interface import NOTHING
 from hotline_agents.worker.client import NO_ITERATION
 from nativekit.compile import int64
 from nativekit.reference import as_ref

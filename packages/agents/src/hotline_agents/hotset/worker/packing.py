@@ -17,7 +17,6 @@ owner, and all keys that a PS reads or writes in the switch.
 
 from __future__ import annotations
 
-from foundation.designs.interface import NOTHING
 from foundation.protocol.header import LANES
 from foundation.protocol.rpc import ps_of
 from hotline_agents.hotset.worker.state import (
@@ -30,6 +29,7 @@ from hotline_agents.hotset.worker.state import (
     place_key,
     queue_call,
 )
+from hotline_agents.interface import NOTHING
 from hotline_agents.worker.rpcs import dim_of
 from nativekit.bits import popcount
 from nativekit.compile import compiled, inlined, int64

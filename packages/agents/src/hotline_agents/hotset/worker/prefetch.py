@@ -6,11 +6,11 @@ as the state of one operation fits into the cache.
 
 from __future__ import annotations
 
-from foundation.designs.interface import NOTHING
 from foundation.logs.columns import ROW
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, SLOT_MASK, VALUE_BYTES
 from foundation.protocol.rpc import BUFFER_BYTES, PUSH, Rpc
 from hotline_agents.hotset.worker.state import CALL, Calls
+from hotline_agents.interface import NOTHING
 from hotline_agents.worker.rpcs import row_start
 from hotline_agents.worker.window import SLOT
 from nativekit.bits import swap32

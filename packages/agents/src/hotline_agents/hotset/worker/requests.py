@@ -7,7 +7,6 @@ it: the key is sent to its own PS at once.
 
 from __future__ import annotations
 
-from foundation.designs.interface import NOTHING
 from foundation.protocol.header import REPLAY
 from foundation.protocol.rpc import EMPTY, NO_KEY_U64, PULL, PUSH, Rpc
 from hotline_agents.hotset.worker.packing import (
@@ -20,6 +19,7 @@ from hotline_agents.hotset.worker.packing import (
     queue_chains,
 )
 from hotline_agents.hotset.worker.state import NOT_REFUSED, Call, Calls, new_call, pack_dim, queue_call
+from hotline_agents.interface import NOTHING
 from hotline_agents.worker.rpcs import copy_row, dim_of, find_rows, key_of, row_start, write_head
 from hotline_agents.worker.window import earliest_deadline, next_resend, retransmit, take_slot
 from nativekit.bits import swap32, swap64

@@ -11,13 +11,13 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NOTHING
 from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.hashing import LANE_BITS
 from foundation.protocol.header import LANES, MAX_VALUES, QUAD, WINDOW
 from foundation.protocol.rpc import Rpc, lane_of
 from hosts.keys import KeyRange, KeySpace, key_ranges
+from hotline_agents.interface import NOTHING
 from hotline_agents.worker.rpcs import RpcCall, RpcsHeader, set_dims, space_of
 from hotline_agents.worker.window import Slot, open_calls
 from nativekit.compile import compiled, int64
