@@ -1,4 +1,4 @@
-"""A PS's configuration: the JSON file that `python -m hotline_agents.ps --config` reads."""
+"""A PS's configuration: the JSON file that its process reads."""
 
 from __future__ import annotations
 

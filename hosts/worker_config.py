@@ -1,4 +1,4 @@
-"""A worker's configuration: the JSON file that `python -m hotline_agents.worker --config` reads."""
+"""A worker's configuration: the JSON file that its process reads."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from experiment.errors import AgentFailed
 from experiment.processes import ProcessLimit
 from foundation.checkout import environment_with_checkout
 from foundation.limits import wait_within
-from hotline_agents.fork_server import MAX_REQUEST_BYTES, StartRequest
+from hosts.start_request import MAX_REQUEST_BYTES, StartRequest
 from softswitch.progress import Activity, last_line, read_activity
 
 AGENTS_LOG = "agents.log"
@@ -241,12 +241,17 @@ class AgentLauncher:
 
 
 @asynccontextmanager
-async def agent_launcher(design: str, log: Path, prefix: Sequence[str] = ()) -> AsyncIterator[AgentLauncher]:
-    """Start a fork server, which is not waited for, and end it; `prefix` is a program that executes it."""
+async def agent_launcher(
+    module: str, design: str, log: Path, prefix: Sequence[str] = ()
+) -> AsyncIterator[AgentLauncher]:
+    """Start a fork server, the module of the agents, which is not waited for, and end it.
+
+    `prefix` is a program that executes it.
+    """
     connection, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with server_end, log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
-            *prefix, sys.executable, "-m", "hotline_agents.fork_server", str(server_end.fileno()), design,
+            *prefix, sys.executable, "-m", module, str(server_end.fileno()), design,
             _PADDING,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,

@@ -9,9 +9,8 @@ from experiment.phases.measure import record_capacity
 from experiment.session import START_AHEAD_NS, PlannedBlock, Session
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
-from hotline_agents.rpc_cost import RpcCost, measure_rpc_cost
-from hotline_agents.warm import warm
-from nativekit.installed import HAS_NUMBA
+from hosts.compiled_agents import compiled_agents
+from hosts.rpc_cost import RpcCost
 
 log = logging.getLogger(__name__)
 
@@ -73,14 +72,14 @@ async def _measure_steps_per_s(session: Session, arm: Arm, first_step: int, step
 def measure_agent_costs(config: Config) -> dict[str, AgentCost]:
     """Return codec -> cost of an RPC, of compiled agents and those of Scapy; {} if it is not measured.
 
-    Without numba no agents are compiled, and those of Scapy alone are measured.
+    Without compiled agents those of Scapy alone are measured.
     """
     from hosts.scapy.cost import measure_scapy_cost  # here, since few runs need Scapy: 0.2 s
 
     costs: dict[str, RpcCost] = {}
-    if HAS_NUMBA:
-        warm(config.design)
-        compiled_cost = measure_rpc_cost(design(config.design), config.window, _COMPILED_STEPS)
+    if (agents := compiled_agents()) is not None:
+        agents.warm(config.design)
+        compiled_cost = agents.measure_rpc_cost(design(config.design), config.window, _COMPILED_STEPS)
         if compiled_cost is None:
             log.warning(
                 "agent costs are not measured: compiled agents of design %s got no answer", config.design

@@ -19,10 +19,9 @@ from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.recorded import RecordedDesign
 from foundation.designs.registry import DEFAULT, design
 from foundation.logs.merge import merge_logs
+from hosts.compiled_agents import compiled_agents
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
-from hotline_agents.warm import warm
-from nativekit.installed import HAS_NUMBA
 from topologies.accounting import account, preserve_unaccounted_updates
 from topologies.agents import CommandTarget, supervise
 from topologies.calibrate import measure_agent_costs
@@ -67,9 +66,10 @@ async def run_experiment(
     with _write_results_at_end(run, record, reporter) as write_results:
         workload = None if config.script else await _prepare_workload(config, data, run, record, reporter)
         # Set-up has compiled the default design; scripts would all compile at the same time.
-        if HAS_NUMBA and (config.design != DEFAULT or config.script):
+        agents = compiled_agents()
+        if agents is not None and (config.design != DEFAULT or config.script):
             with reporter.phase("compile"):
-                await in_thread(warm, config.design)
+                await in_thread(agents.warm, config.design)
         # In lockstep designs a single worker gets no answer, and cannot be measured.
         if config.codec != COMPILED_CODEC and not config.is_lockstep:
             with reporter.phase("slowness"):

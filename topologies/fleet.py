@@ -26,9 +26,10 @@ from foundation.optimisers import TableOptimiser
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, VERSION
 from foundation.protocol.rows import ONE_VALUE
+from hosts.compiled_agents import CompiledAgents, require_compiled_agents
 from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
-from hosts.scapy import is_scapy_server, is_scapy_worker
+from hosts.scapy import SCAPY_SERVER, SCAPY_WORKER, is_scapy_server, is_scapy_worker
 from hosts.workload.trace import Trace
 from topologies.agents import Agent, Message
 from topologies.embedding_tables import EmbeddingTables, TableError
@@ -45,6 +46,10 @@ class RunContext(NamedTuple):
     placement: Placement
     network: TestbedNetwork
     liveness: Liveness
+
+
+def _compiled_agents(config: Config) -> CompiledAgents:
+    return require_compiled_agents(f"CODEC={config.codec}")
 
 
 def own_controller(address: str, config: Config, processes: RunProcesses) -> Controller:
@@ -91,7 +96,7 @@ async def fleet(
         for number, host in enumerate(context.network.workers, start=1):
             settings = _worker_config(number, context.config, context.run, context.placement, training)
             is_scapy = is_scapy_worker(context.config.codec, number)
-            module = "hosts.scapy.worker_process" if is_scapy else "hotline_agents.worker"
+            module = SCAPY_WORKER if is_scapy else _compiled_agents(context.config).worker
             agent = host.make_agent(f"worker-{number}", module, settings, logs, liveness=context.liveness)
             workers.append(await agent.start())
         for agent in (*servers, *workers):
@@ -112,7 +117,7 @@ async def start_servers(
             number, config, run, context.placement, space, config.every_arm, tables, COLLECTOR
         )
         is_scapy = is_scapy_server(config.codec, number)
-        module = "hosts.scapy.server_process" if is_scapy else "hotline_agents.ps"
+        module = SCAPY_SERVER if is_scapy else _compiled_agents(config).server
         agent = host.make_agent(
             f"ps-{number - 1}", module, settings, run / "logs", restarts_after_death=is_durable,
             liveness=context.liveness,

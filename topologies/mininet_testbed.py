@@ -16,7 +16,7 @@ from experiment.requirements import RunKind
 from foundation.logs.collector import COLLECTOR, run_collector
 from foundation.protocol.addressing import switch_interfaces
 from foundation.text import pluralize
-from nativekit.installed import HAS_NUMBA
+from hosts.compiled_agents import compiled_agents, require_compiled_agents
 from topologies import preflight, routes
 from topologies.agent_launcher import AGENTS_LOG, agent_launcher
 from topologies.capture import capture
@@ -68,11 +68,10 @@ class MininetTestbed(TestbedKind):
             with reporter.phase("network"):
                 logs = run / "logs"
                 # A fork server compiles; without one, each agent imports its modules itself.
-                launcher = (
-                    await stack.enter_async_context(agent_launcher(config.design, logs / AGENTS_LOG))
-                    if HAS_NUMBA
-                    else None
-                )
+                launcher = None
+                if (agents := compiled_agents()) is not None:
+                    starting = agent_launcher(agents.fork_server, config.design, logs / AGENTS_LOG)
+                    launcher = await stack.enter_async_context(starting)
                 testbed_network = stack.enter_context(network(config, placement, logs, launcher=launcher))
                 if config.pcap:
                     stack.enter_context(capture(_interfaces(config), run / "pcap"))
@@ -95,7 +94,9 @@ class MininetTestbed(TestbedKind):
 
         placement, logs = _place(config), folder / "logs"
         async with AsyncExitStack() as stack:
-            launcher = await stack.enter_async_context(agent_launcher(config.design, logs / AGENTS_LOG))
+            fork_server = require_compiled_agents("`hotline up`").fork_server
+            starting = agent_launcher(fork_server, config.design, logs / AGENTS_LOG)
+            launcher = await stack.enter_async_context(starting)
             testbed_network = stack.enter_context(network(config, placement, logs, ScriptHost, launcher))
             yield UpTestbed(testbed_network, placement, {}, _wait_for_ever)
 

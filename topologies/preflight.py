@@ -19,7 +19,9 @@ from foundation.errors import DataError
 from foundation.logs.access.registry import open_log
 from foundation.logs.access.source import expand
 from foundation.protocol.addressing import switch_interfaces
-from nativekit.installed import HAS_NUMBA, NUMBA_ABSENCE, absence_message
+from hosts.compiled_agents import absence_message as agents_absence_message
+from hosts.compiled_agents import compiled_agents
+from nativekit.installed import HAS_NUMBA, absence_message
 from softswitch.errors import Bmv2NotFound
 from softswitch.processes import find_bmv2
 from topologies.run_lock import interface_exists
@@ -42,7 +44,7 @@ def check(config: Config, kind: RunKind | None = None) -> None:
     kind = kind or (RunKind.SCRIPT if config.script else RunKind.REAL)
     _check_codec(config)
     check_design(config.design, kind, hosts_of(config))
-    if kind is RunKind.REAL and config.simulate_dedicated_switch and HAS_NUMBA:
+    if kind is RunKind.REAL and config.simulate_dedicated_switch and compiled_agents():
         _report_missing_simulation(config)
     _check_privileges()
     _check_programs(config)
@@ -89,19 +91,17 @@ def _own_status() -> str:
 
 
 def _check_codec(config: Config) -> None:
-    """Raise `PreflightError` for compiled agents without numba; log what a run without it does not do."""
-    if HAS_NUMBA:
+    """Raise `PreflightError` if compiled agents are missing; log what a run without them does not do."""
+    if compiled_agents() is not None:
         return
     if config.codec != "scapy":
         raise PreflightError(
-            f"CODEC={config.codec}: {absence_message('a compiled agent')}; CODEC=scapy has agents in plain "
-            "Python"
+            f"{agents_absence_message(f'CODEC={config.codec}')}; CODEC=scapy has agents in plain Python"
         )
     log.info(
-        "numba and llvmlite, which make machine code, cannot be imported (%s): no compiled agents are "
-        "measured beside those of Scapy, no fork server starts the agents, and no dedicated switch is "
-        "simulated after the run",
-        NUMBA_ABSENCE,
+        "the package of compiled agents is not installed: the agents are those of Scapy, which no compiled "
+        "ones are measured beside, no fork server starts them, and no dedicated switch is simulated after "
+        "the run"
     )
 
 

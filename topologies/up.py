@@ -33,7 +33,7 @@ from foundation.limits import WaitLimit
 from foundation.logs.columns import UPDATES
 from foundation.logs.merge import last_updates
 from foundation.logs.parts import atomic_path
-from hotline_agents.warm import warm
+from hosts.compiled_agents import CompiledAgents, require_compiled_agents
 from softswitch.progress import Activity
 from topologies.agents import Agent, supervise
 from topologies.embedding_tables import EmbeddingTables
@@ -83,6 +83,10 @@ def check(config: Config, kind: TestbedKind) -> None:
             "use design `hotset` or `none`"
         )
     kind.check_up(config)
+
+
+def _compiled_agents() -> CompiledAgents:
+    return require_compiled_agents("`hotline up`")
 
 
 class UpBackend:
@@ -163,12 +167,9 @@ class UpBackend:
                 tables.optimisers,
             )  # fmt: skip
             agent = host.make_agent(
-                f"ps-{number - 1}",
-                "hotline_agents.ps",
-                settings,
-                self._folder / "logs",
+                f"ps-{number - 1}", _compiled_agents().server, settings, self._folder / "logs",
                 liveness=self._liveness,
-            )
+            )  # fmt: skip
             self._servers.append(await agent.start())
         await gather_or_cancel(each.ready() for each in self._servers)
         await set_ranges(self._network.address, self._config, self._processes, self._arm, tables.space)
@@ -218,7 +219,7 @@ async def serve(config: Config, kind: TestbedKind, socket: Path) -> None:
         network = testbed.network
         backend = UpBackend(config, testbed.placement, network)
         await backend.prepare()
-        await in_thread(warm, config.design)
+        await in_thread(_compiled_agents().warm, config.design)
         rendezvous = backend.rendezvous = Rendezvous(backend, backend.report)
         for signal_number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(signal_number, rendezvous.end_requested.set)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+SCAPY_WORKER, SCAPY_SERVER = "hosts.scapy.worker_process", "hosts.scapy.server_process"
+"""Modules of the processes, which have the commands, files and logs of compiled agents."""
 DESIGNS = ("hotset", "none")
 """Names of the designs whose protocol these agents speak."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
+from hosts.rpc_cost import RpcCost
 from hosts.scapy.packets import LANES, Address, datagram_of, packet_of
 from hosts.scapy.server import ScapyServer
 from hosts.scapy.worker import ScapyWorker
-from hotline_agents.rpc_cost import RpcCost
 
 _JOB, _EPOCH = 0, 0
 _WORKER, _SERVER = Address("10.0.1.1", 20_000), Address("10.0.2.1", 5001)

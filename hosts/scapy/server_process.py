@@ -1,6 +1,6 @@
 """`python -m hosts.scapy.server_process --config FILE`: a parameter server of Scapy, commanded by JSON lines.
 
-It has the commands, files and logs of `python -m hotline_agents.ps`. `ScapyServerSockets` has the loop.
+It has the commands, files and logs of a compiled server's process. `ScapyServerSockets` has the loop.
 """
 
 from __future__ import annotations

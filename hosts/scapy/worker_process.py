@@ -1,6 +1,6 @@
 """`python -m hosts.scapy.worker_process --config FILE`: a worker of Scapy, commanded by JSON lines.
 
-It has the commands, files and logs of `python -m hotline_agents.worker`. `ScapyJobSocket` has the loop.
+It has the commands, files and logs of a compiled worker's process. `ScapyJobSocket` has the loop.
 """
 
 from __future__ import annotations

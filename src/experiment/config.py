@@ -52,6 +52,7 @@ from foundation.protocol.header import LANES, padded_dim
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row, check_dim
 from foundation.settings import Strict
 from foundation.text import one_line
+from hosts.compiled_agents import compiled_agents
 from hosts.config import Recovery, RunSettings
 from hosts.scapy import refusal
 from hosts.workload import criteo
@@ -295,7 +296,7 @@ class Config(RunSettings):
     @model_validator(mode="before")
     @classmethod
     def _fill_in_defaults(cls, given: object) -> object:
-        """Fill in the default sizes, which depend on the codec, and the default design with an optimiser."""
+        """Fill in the default codec, sizes that depend on it, and the default design with an optimiser."""
         if not isinstance(given, dict):
             return given
         design = (
@@ -303,6 +304,9 @@ class Config(RunSettings):
             if given.get("optimiser") and not given.get("design")
             else {}
         )
+        # Scripts are compiled workers, whatever is installed.
+        if "codec" not in given and given.get("script") is None and compiled_agents() is None:
+            given = {**given, "codec": "scapy"}
         return with_defaults(given | design, cls.codec_for_defaults(given))
 
     @classmethod

@@ -11,11 +11,11 @@ from controller.tables import InitialRow
 from experiment.config import EPOCH
 from foundation.designs.arms import arms_of
 from foundation.designs.interface import Arm, Design, SwitchHosts
-from foundation.designs.registry import HOW_TO_COMPILE, DesignError, known_names, load_part
+from foundation.designs.registry import HOW_TO_COMPILE, DesignError, known_names, load_part, part_of
 from foundation.designs.registry import design as find_design
 from foundation.errors import HotlineError
 from foundation.protocol.addressing import WORKER_UDP_PORT_BASE
-from hotline_agents.designs import check_agents
+from hosts.compiled_agents import compiled_agents
 
 _MAX_JOB = 0xFFFF - WORKER_UDP_PORT_BASE  # each job of a worker has a UDP port
 
@@ -57,13 +57,17 @@ def _loads_hot_set(design: Design) -> bool:
 
 
 def _has_switch_state(design: Design) -> bool:
-    return design.switch_state is not None
+    return part_of(design, "switch_state") is not None
+
+
+def _has_compiled_agents(design: Design) -> bool:
+    return compiled_agents() is not None  # otherwise agents of Scapy run, which need nothing of a design
 
 
 _CHECKED_SUMS = "the switch adds in arm {arms}, and its values are part of the sums that are checked"
 NEEDS = (
     *(
-        Need("agents", operation, _ALL, "workers and servers are made of it")
+        Need("agents", operation, _ALL, "workers and servers are made of it", _has_compiled_agents)
         for operation in ("client", "server", "store", "core")
     ),
     Need("control", "rows", _WITH_SWITCH, "it fills the tables of the switch"),
@@ -122,7 +126,7 @@ def _problems(name: str, design: Design, kind: RunKind, hosts: SwitchHosts | Non
     for need in NEEDS:
         if kind in need.kinds and need.applies(design) and not _has(design, need):
             reason = need.reason.format(arms=" and ".join(_aggregating_arms(design)))
-            reference = getattr(design, need.part) or "None"
+            reference = part_of(design, need.part) or "None"
             yield f"part {need.part} ({reference}) lacks {need.operation}, which {kind.value} needs: {reason}"
     if design.preparation is not None and kind in _PREPARED:
         if not callable(load_part(design, design.preparation)):
@@ -130,7 +134,8 @@ def _problems(name: str, design: Design, kind: RunKind, hosts: SwitchHosts | Non
         if all(arm.is_measured for arm in design.arms):
             yield f"no arm with is_measured=False, in which its preparation, before {kind.value}, profiles"
     try:
-        check_agents(design)
+        if (agents := compiled_agents()) is not None:
+            agents.check(design)
         if hosts is not None and kind in _WITH_SWITCH:
             # A simulated arm has a switch of its own, and so has that of `hotline up`.
             shares_switch = kind in (RunKind.REAL, RunKind.SCRIPT)
@@ -178,7 +183,7 @@ def _problems_of_arms(name: str, design: Design) -> Iterator[str]:
 
 
 def _has(design: Design, need: Need) -> bool:
-    reference: str | None = getattr(design, need.part)
+    reference = part_of(design, need.part)
     if reference is None:
         return False
     part: Any = load_part(design, reference)  # of any class, as a mistyped name may be anything

@@ -28,8 +28,8 @@ from typing import IO, TypeAlias, TypeVar
 
 from foundation.checkout import ROOT
 from foundation.designs.registry import DEFAULT, design
+from hosts.start_request import MAX_REQUEST_BYTES, StartRequest
 from hotline_agents import fork_server
-from hotline_agents.fork_server import MAX_REQUEST_BYTES, StartRequest
 from topologies.agent_launcher import _PADDING, _WITHOUT_THREADS
 
 T = TypeVar("T")

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from foundation.checkout import ROOT
-from foundation.designs.registry import design
+from foundation.designs import registry
 from foundation.import_graph import files_needed_by
 from foundation.protocol.header import VERSION
+from hosts.compiled_agents import require_compiled_agents
 from tools.evidence.result import EvidenceError, Result, Table
 
 OUTPUT = "output"
@@ -66,12 +67,13 @@ def json_output(folder: Path, step: str) -> Any:  # JSON
 
 def modules_of(*designs: str) -> tuple[str, ...]:
     """Return the modules of designs, which name their parts by texts and not by imports."""
-    return tuple(dict.fromkeys(chain(*(design(name).modules for name in designs))))
+    return tuple(dict.fromkeys(chain(*(registry.modules_of(registry.design(name)) for name in designs))))
 
 
+_AGENTS = require_compiled_agents("a stage")
 REAL_RUN = (
-    "topologies.session", "analysis.claims", "analysis.dedicated_switch", "hotline_agents.ps.__main__",
-    "hotline_agents.worker.__main__", *modules_of("hotset", "none"),
+    "topologies.session", "analysis.claims", "analysis.dedicated_switch",
+    *(f"{each}.__main__" for each in (_AGENTS.server, _AGENTS.worker)), *modules_of("hotset", "none"),
 )  # fmt: skip
 """Modules of a run in real processes."""
 

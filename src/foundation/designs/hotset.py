@@ -60,11 +60,9 @@ DESIGN = Design(
     program=ROOT / "p4src" / "compiled" / "hotset.json",
     arms=ARMS,
     module=__name__,
-    agents="hotline_agents.hotset:AGENTS",
     control="controller.hotset.control:CONTROL",
     has_rows=True,
     preparation="experiment.hotset:prepare",
-    switch_state="simulator.hotset:SWITCH_STATE_OPS",
     has_services=True,
     is_durable=True,
 )

@@ -152,7 +152,8 @@ class Design:
     """The properties of a design that all packages use.
 
     Its parts are named as in entry points, `package.module:ATTRIBUTE`, and imported when they are asked for:
-    a process that only reads a run's arms needs no compiled agents.
+    a process that only reads a run's arms needs no compiled agents. Packages may have parts of a design that
+    does not name them itself.
     """
 
     name: str
@@ -165,15 +166,15 @@ class Design:
     arms: tuple[Arm, ...]
     module: str
     """Name of the module that describes the design."""
-    agents: str
-    """Workers and servers: an `Agents` (`hotline_agents.designs`)."""
     control: str
     """Table rows of the switch, and how its state is read: a `ControllerOps` (`controller.designs`)."""
+    agents: str | None = None
+    """Compiled workers and servers; None if a package has them (`foundation.designs.registry.part_of`)."""
     preparation: str | None = None
     """Preparation of a run's arms, a coroutine function (`experiment.designs`); None if there is none."""
     switch_state: str | None = None
-    """Operations on a simulated switch's state, a `SwitchStateOps` (`simulator.switch_state`); None if
-    controllers keep no state in the switch."""
+    """Operations on the state that controllers keep in a simulated switch; None if a package has them, or if
+    controllers keep no state there."""
     has_services: bool = False
     """Whether workers send to service addresses, which are the switch's, not to the servers' addresses."""
     controlled_as: str | None = None
@@ -192,12 +193,6 @@ class Design:
     def __post_init__(self) -> None:
         if self.program.suffix == SUFFIX:
             object.__setattr__(self, "program", output_of(self.program))
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """Names of the modules that describe the design and hold its parts."""
-        parts = (self.agents, self.control, self.preparation, self.switch_state)
-        return (self.module, *(part.partition(":")[0] for part in parts if part is not None))
 
     @property
     def server_udp_port(self) -> int:

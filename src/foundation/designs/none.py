@@ -26,7 +26,6 @@ DESIGN = Design(
     program=ROOT / "p4src" / "compiled" / "none.json",
     arms=(NONE, NONE_REPEAT),
     module=__name__,
-    agents="hotline_agents.none:AGENTS",
     control="controller.forwarding:CONTROL",
     has_rows=True,
     optimises=True,

@@ -95,6 +95,28 @@ def known_names() -> tuple[str, ...]:
     return (*NAMES, *_external_designs)
 
 
+@cache
+def _parts_of_packages() -> dict[str, dict[str, str]]:
+    """Return by part, and by the name of a design, where a package has the part."""
+    groups = {
+        "agents": entry_points(group="hotline.agents"),
+        "switch_state": entry_points(group="hotline.switch_states"),
+    }
+    return {part: {each.name: each.value for each in found} for part, found in groups.items()}
+
+
+def part_of(design: Design, part: str) -> str | None:
+    """Return where a part of a design is: as the design says, or else as a package says for its name."""
+    reference: str | None = getattr(design, part)
+    return reference or _parts_of_packages().get(part, {}).get(design.name)
+
+
+def modules_of(design: Design) -> tuple[str, ...]:
+    """Return the names of the modules that describe a design and hold its parts."""
+    parts = (part_of(design, part) for part in ("agents", "control", "preparation", "switch_state"))
+    return (design.module, *(part.partition(":")[0] for part in parts if part is not None))
+
+
 def load_part(design: Design, reference: str) -> object:
     """Import a part of a design, `package.module:ATTRIBUTE`; raises `DesignError`."""
     try:

@@ -47,8 +47,7 @@ class Command(IntEnum):
     """Check that the PS is running."""
     RENEW = 5
     """Tell the PS the epoch of its own RPCs to the current switch, by the command's only key. If it differs
-    from the PS's, the switch of the old epoch is lost, and the PS reclaims that switch's values
-    (`hotline_agents.hotset.ps.store.HotsetStore.restore`)."""
+    from the PS's, the switch of the old epoch is lost, and the PS reclaims that switch's values."""
     BUSIEST = 6
     """Return the most updated keys, most updates first, with their updates since the previous ranking.
 

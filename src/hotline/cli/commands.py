@@ -43,7 +43,6 @@ _CORE: Final[Mapping[str, str]] = {
     "compare": "hotline.cli.report:compare",
     "logs": "hotline.cli.report:logs",
     "watch": "hotline.cli.watch:watch",
-    "recover": "hotline.cli.run:recover",
     "hotset": "hotline.cli.hotset:hotset",
     "explain": "hotline.cli.explain:explain",
     "simulate": "hotline.cli.run:simulate",
@@ -60,7 +59,7 @@ _CORE: Final[Mapping[str, str]] = {
     "unload": "hotline.cli.switch:unload",
 }
 _PACKAGES = {each.name: each for each in entry_points(group="hotline.commands")}
-GROUPS = {
+_TITLES: Final[Mapping[str, tuple[str, ...]]] = {
     "Runs and their reports": ("run", "report", "figures", "compare", "logs", "watch", "recover"),
     "Logs and hot sets": ("hotset", "explain"),
     "Simulations": ("simulate", "faults"),
@@ -68,11 +67,13 @@ GROUPS = {
     "The switch of a run, while it is up": (
         "status", "load", "follow", "quota", "offload", "proxy", "registers", "unload",
     ),
-    "Packages": tuple(sorted(_PACKAGES)),
 }  # fmt: skip
+"""Verbs by the title under which help shows them. A package may have them, and they may not be installed."""
 _ENTRY_POINTS = {
     name: EntryPoint(name, place, group="hotline.commands") for name, place in _CORE.items()
 } | _PACKAGES
+GROUPS = {title: tuple(name for name in names if name in _ENTRY_POINTS) for title, names in _TITLES.items()}
+GROUPS["Packages"] = tuple(sorted(_ENTRY_POINTS.keys() - {*chain(*_TITLES.values())}))
 COMMANDS = VerbCommands({name: _ENTRY_POINTS[name] for name in chain(*GROUPS.values())})
 
 

@@ -19,7 +19,8 @@ import pytest
 
 from experiment.errors import AgentFailed
 from foundation.designs.registry import DEFAULT
-from hotline_agents.fork_server import ForkServer, StartRequest
+from hosts.start_request import StartRequest
+from hotline_agents.fork_server import ForkServer
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import says
 from tests.harness.stopped import outlast_a_stop
@@ -63,9 +64,12 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "forked_agent"
 
 
+FORK_SERVER = "hotline_agents.fork_server"
+
+
 @asynccontextmanager
 async def launcher_in(folder: Path) -> AsyncIterator[AgentLauncher]:
-    async with agent_launcher(DEFAULT, folder / "agents.log") as launcher:
+    async with agent_launcher(FORK_SERVER, DEFAULT, folder / "agents.log") as launcher:
         yield launcher
 
 
@@ -147,7 +151,7 @@ from pathlib import Path
 from topologies.agent_launcher import agent_launcher
 
 async def main():
-    async with agent_launcher("hotset", Path(sys.argv[1])) as launcher:
+    async with agent_launcher("hotline_agents.fork_server", "hotset", Path(sys.argv[1])) as launcher:
         for _ in range(2):
             await launcher.launch("forked_agent", [])
         print("started", flush=True)
@@ -172,7 +176,7 @@ async def test_agents_and_fork_server_end_with_the_runner(tmp_path: Path, module
 
 
 async def test_a_server_that_cannot_start_gives_the_reason(tmp_path: Path) -> None:
-    async with agent_launcher("no-such-design", tmp_path / "agents.log") as launcher:
+    async with agent_launcher(FORK_SERVER, "no-such-design", tmp_path / "agents.log") as launcher:
         with pytest.raises(AgentFailed, match=r"has ended: .*no-such-design.* \(.*agents.log\)$"):
             await launcher.launch("hotline_agents.ps", [])
 

@@ -327,7 +327,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     "syntax": ("DESIGN = (\n", "'(' was never closed (broken_design.py, line 1)"),
     "name": ("DESIGN = Desing()\n", "NameError: name 'Desing' is not defined ({file}, line 1)"),
     "argument": (
-        "from foundation.designs.interface import WorkerOps\nDESIGN = WorkerOps(1)\n",
+        "from hotline_agents.interface import WorkerOps\nDESIGN = WorkerOps(1)\n",
         "TypeError: ",
     ),
     "key": ("DESIGN = {}['a']\n", "KeyError: 'a' ({file}, line 1)"),

@@ -12,10 +12,12 @@ import pytest
 from experiment.config import Config
 from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, NAMES, design
+from hosts.rpc_cost import RpcCost
 from hosts.scapy import cost
 from hosts.scapy.cost import measure_scapy_cost
 from hotline_agents import rpc_cost
-from hotline_agents.rpc_cost import RpcCost, measure_rpc_cost
+from hotline_agents.codec import COMPILED_AGENTS
+from hotline_agents.rpc_cost import measure_rpc_cost
 from hotline_agents.warm import warm
 from hotline_agents.worker.operate import operate
 from topologies import calibrate as room
@@ -84,11 +86,11 @@ def test_a_run_measures_its_agents_and_compiled_agents_with_the_same_window(
         asked.append(window)
         return costs["scapy"]
 
-    monkeypatch.setattr(room, "measure_rpc_cost", compiled_cost)
+    agents = COMPILED_AGENTS._replace(measure_rpc_cost=compiled_cost, warm=lambda _: None)
+    monkeypatch.setattr(room, "compiled_agents", lambda: agents)
     monkeypatch.setattr(cost, "measure_scapy_cost", scapy_cost)
-    monkeypatch.setattr(room, "warm", lambda _: None)
     found = measure_agent_costs(Config(codec="scapy", design="none", window=3))
     assert {codec: (each.worker_us, each.server_us) for codec, each in found.items()} == costs
     assert asked == [("none", 3), 3]
-    monkeypatch.setattr(room, "measure_rpc_cost", lambda *_: None)
+    agents = agents._replace(measure_rpc_cost=lambda *_: None)
     assert measure_agent_costs(Config(codec="scapy")) == {}

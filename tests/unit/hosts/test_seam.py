@@ -18,7 +18,7 @@ from experiment.designs import initial_rows
 from foundation.checkout import ROOT
 from foundation.compiled import sources
 from foundation.designs.arms import baseline_and_lead
-from foundation.designs.registry import NAMES, DesignError, design, known_names
+from foundation.designs.registry import NAMES, DesignError, design, known_names, modules_of
 from foundation.errors import HotlineError
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
@@ -115,7 +115,7 @@ def test_an_unknown_design_is_an_error() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_edit_in_one_design_recompiles_no_other_design(name: str) -> None:
     """The sources of a design's machine code are the files that its agents import."""
-    of_design = {other: set(sources(*design(other).modules)) for other in NAMES}
+    of_design = {other: set(sources(*modules_of(design(other)))) for other in NAMES}
     folder = Path(sys.modules[agents_of(design(name)).client.__module__].__file__ or "").parent
     own = {file for file in folder.rglob("*.py") if file in of_design[name]}
     assert own, folder

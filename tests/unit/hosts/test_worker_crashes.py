@@ -39,6 +39,9 @@ from tests.harness.single_step import (
 )
 
 ROOT = Path(__file__).parents[3]
+SOURCES = [
+    file for folder in ("hosts", "packages/agents/src") for file in sorted((ROOT / folder).rglob("*.py"))
+]
 N_KEYS = 5
 """Keys of a push that is killed."""
 
@@ -292,14 +295,14 @@ def test_unused_contents_of_the_undo_log_and_of_a_part_are_not_read(tmp_path: Pa
 def test_every_function_that_writes_a_mapped_file_is_tested_by_kills() -> None:
     mapped = {
         source.relative_to(ROOT).as_posix()
-        for source in (ROOT / "hosts").rglob("*.py")
+        for source in SOURCES
         if 'mode="r+"' in source.read_text() or "ACCESS_WRITE" in source.read_text()
     }
     assert mapped == {"hosts/ledger.py", "hosts/replay.py"}
     # Agents of Scapy have no recovery. Their ledger has one writer, plain Python, which stores in order.
     writers = {
         f"{source.relative_to(ROOT).as_posix()}: {name}"
-        for source in (ROOT / "hosts").rglob("*.py")
+        for source in SOURCES
         if source.parent.name != "scapy"
         for name in writers_of(ast.parse(source.read_text()), is_file=source.name in FILE_MODULES)
     }

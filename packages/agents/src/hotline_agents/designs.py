@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from foundation.designs.interface import Design
-from foundation.designs.registry import DesignError, load_part
+from foundation.designs.registry import DesignError, load_part, part_of
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from hosts.keys import KeySpace
@@ -23,13 +23,17 @@ AnyAgents: TypeAlias = Agents[BaseClient, JobsState, Store, ServerCore[Any]]
 
 
 def agents_of(design: Design) -> AnyAgents:
-    return cast(AnyAgents, load_part(design, design.agents))
+    """Return the agents of a design; raise `DesignError` if neither it nor a package has them."""
+    reference = part_of(design, "agents")
+    if reference is None:
+        raise DesignError(f"design {design.name} has no compiled agents: expected part agents, got None")
+    return cast(AnyAgents, load_part(design, reference))
 
 
 def check_agents(run_design: Design) -> None:
     """Make a client and a server, without compiling anything; raise `DesignError` for what they lack."""
     agents, caller, space = agents_of(run_design), Caller(job=0, worker=1, epoch=0), KeySpace(1)
-    where = f"part agents ({run_design.agents})"
+    where = f"part agents ({part_of(run_design, 'agents')})"
     client = partial(agents.client, caller, 1, space, lambda: 0, WINDOW, max_keys=1, log=None)
     state = _make_state(lambda: client().state, f"{where}: client")
     _check_registered(state, WORKER_OPS, f"{where}: client", "register_worker_ops")

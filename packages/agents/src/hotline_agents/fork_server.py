@@ -24,22 +24,15 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
 
 from foundation.errors import HotlineError
+from hosts.start_request import MAX_REQUEST_BYTES, StartRequest
 
-MAX_REQUEST_BYTES = 1 << 16
 _AGENTS = ("hotline_agents.worker.__main__", "hotline_agents.ps.__main__")
 _MAX_FDS = 4  # standard streams and a network namespace
 _PR_SET_PDEATHSIG = 1  # Linux, <linux/prctl.h>
 _CLONE_NEWNET = 0x40000000  # Linux, <linux/sched.h>
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class StartRequest(NamedTuple):
-    number: int
-    module: str
-    arguments: Sequence[str]
 
 
 class ForkServerError(HotlineError): ...

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from foundation.designs.interface import Design
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
+from hosts.rpc_cost import RpcCost
 from hosts.sockets import Address, open_udp
 from hotline_agents.designs import agents_of
 from hotline_agents.ps.machine import pinned as pinned_server
@@ -33,13 +33,6 @@ _STOP_CHECK_NS = 5_000_000  # interval in ns at which the server checks whether 
 TIMEOUT_S = 20.0  # of an operation
 _PARTS = 20
 """Parts of a timeout: while this process is stopped, not more than one of them passes."""
-
-
-class RpcCost(NamedTuple):
-    """CPU time of an RPC at worker and server, in µs."""
-
-    worker_us: float
-    server_us: float
 
 
 def measure_rpc_cost(design: Design, window: int, steps: int, timeout_s: float = TIMEOUT_S) -> RpcCost | None:

@@ -47,7 +47,7 @@ class DenseTestbed(VectorLoop[Datagram]):
             if faults:  # which may delay a packet for longer
                 client.state.header.stall_timeout *= 100
         self.servers = [agents.server(ps, servers, space, [arm.job], 0) for ps in range(servers)]
-        half: Any = import_module(design.agents.partition(":")[0]).SERVER
+        half: Any = import_module((design.agents or "").partition(":")[0]).SERVER
         self._server = {name: plain(getattr(half, name)) for name in ("handle", "transmit", "octets", "peer")}
         self.sent: list[tuple[int, int, DensePacket]] = []
         """Source, peer and packet; servers come first, then workers."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from foundation.checkout import ROOT
-from foundation.designs.registry import DEFAULT, NAMES, design
+from foundation.designs.registry import DEFAULT, NAMES, design, modules_of
 from foundation.import_graph import digest_of, files_needed_by
 from hotline_answers.sweeps import point
 from hotline_answers.sweeps.plan import with_changes
@@ -41,7 +41,7 @@ def digest(name: str, root: Path = ROOT) -> str:
 @pytest.fixture(scope="module")
 def files() -> list[Path]:
     """Return all files of the project that are Python or the program."""
-    parts = [part for name in NAMES for part in design(name).modules]
+    parts = [part for name in NAMES for part in modules_of(design(name))]
     modules = files_needed_by([point.__name__, "hotline.cli.__main__", "tools.bench.__main__", *parts])
     return [*modules.values(), *(design(name).program for name in NAMES)]
 
@@ -69,7 +69,7 @@ def test_the_fingerprint_of_a_point_covers_all_modules_that_a_simulation_imports
     files = json.loads(done.stdout.splitlines()[-1])
     imported = {name: Path(file) for name, file in files.items() if ".venv" not in file}
     assert len(imported) > 100
-    needed = files_needed_by([point.__name__, *design(DEFAULT).modules])
+    needed = files_needed_by([point.__name__, *modules_of(design(DEFAULT))])
     # Of other designs there is what describes them, for the names of their arms.
     others = {design(name).module for name in NAMES if name != DEFAULT}
     assert {name: file for name, file in imported.items() if name not in others}.items() <= needed.items()

@@ -20,6 +20,7 @@ from controller.dask_cluster import run_in_parallel
 from foundation.cached import Cached, read_cached, with_checksum
 from foundation.checkout import ROOT
 from foundation.designs.interface import Design
+from foundation.designs.registry import modules_of
 from foundation.import_graph import digest_of
 from foundation.logs.parts import make_folder, write_into_folder
 from foundation.settings import Strict
@@ -51,7 +52,7 @@ class StudyPoint(Strict, ABC):
     @property
     def modules(self) -> tuple[str, ...]:
         """Modules that simulate the point; those that they import count, too."""
-        return type(self).__module__, *self.design.modules
+        return type(self).__module__, *modules_of(self.design)
 
     def settings_json(self) -> str:
         """Return the settings on which the result depends."""

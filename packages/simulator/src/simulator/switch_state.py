@@ -9,7 +9,7 @@ import numpy as np
 
 from controller.tables import TableRow
 from foundation.designs.interface import Design
-from foundation.designs.registry import load_part
+from foundation.designs.registry import load_part, part_of
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.rows import RowRanges
 from hosts.keys import KeySpace
@@ -49,6 +49,7 @@ NO_STATE_OPS = SwitchStateOps()
 
 
 def state_ops_of(design: Design) -> SwitchStateOps:
-    if design.switch_state is None:
+    reference = part_of(design, "switch_state")
+    if reference is None:
         return NO_STATE_OPS
-    return cast(SwitchStateOps, load_part(design, design.switch_state))
+    return cast(SwitchStateOps, load_part(design, reference))

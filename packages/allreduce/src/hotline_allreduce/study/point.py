@@ -9,6 +9,7 @@ from typing import Literal
 from foundation.designs import hotset
 from foundation.designs.interface import Design
 from foundation.designs.registry import design as find_design
+from foundation.designs.registry import modules_of
 from foundation.protocol.header import WINDOW
 from hotline_allreduce.simulation.measure import IDEAL, AllReduceResult, measure
 from hotline_allreduce.study.schemes import scheme_of
@@ -76,7 +77,11 @@ class AllReducePoint(NetworkPoint):
     @property
     def modules(self) -> tuple[str, ...]:
         # The result depends on their code, and on that of all modules that they import.
-        return "hotline_allreduce.study.schemes", "hotline_allreduce.simulation.measure", *self.design.modules
+        return (
+            "hotline_allreduce.study.schemes",
+            "hotline_allreduce.simulation.measure",
+            *modules_of(self.design),
+        )
 
     @property
     def design(self) -> Design:
@@ -109,7 +114,7 @@ class AllReduceTrainingPoint(AllReduceTraining, NetworkPoint):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        return "hotline_allreduce.study.training", *self.design.modules
+        return "hotline_allreduce.study.training", *modules_of(self.design)
 
     @property
     def design(self) -> Design:
@@ -151,7 +156,7 @@ class SharingPoint(NetworkPoint):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        return "hotline_allreduce.study.schemes", "hotline_allreduce.study.sharing", *self.design.modules
+        return "hotline_allreduce.study.schemes", "hotline_allreduce.study.sharing", *modules_of(self.design)
 
     @property
     def design(self) -> Design:

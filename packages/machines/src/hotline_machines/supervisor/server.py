@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from experiment.config import Config
 from foundation.errors import HotlineError
 from foundation.logs.collector import COLLECTOR, run_collector
+from hosts.compiled_agents import require_compiled_agents
 from hotline_machines.channel import (
     SILENCE_S,
     Channel,
@@ -81,8 +82,11 @@ async def _serve(spec: SupervisorSpec) -> None:
     context = server_context(spec.scheduler)
     end_event = asyncio.Event()
     loop = asyncio.get_running_loop()
+    fork_server = require_compiled_agents("a run on several machines").fork_server
     async with (
-        agent_launcher(spec.config.design, folder / "logs" / AGENTS_LOG, DIES_WITH_PARENT) as launcher,
+        agent_launcher(
+            fork_server, spec.config.design, folder / "logs" / AGENTS_LOG, DIES_WITH_PARENT
+        ) as launcher,
         run_collector(folder / "parts", COLLECTOR) as collector,
     ):
         connections = SupervisorConnections(spec, end_event)

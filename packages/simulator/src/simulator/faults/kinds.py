@@ -17,6 +17,7 @@ from experiment.faults import (
     FrameFault,
 )
 from foundation.designs.interface import Design
+from foundation.designs.registry import part_of
 from hosts.replay import acknowledged_sums
 from hotline_agents.interface import NEVER
 from simulator.faults.operations import KEYS
@@ -341,7 +342,7 @@ def kinds_of(design: Design, is_mixed: bool = False) -> Mapping[str, type[Fault]
     is_supported = {
         None: True,
         "durability": design.is_durable and not is_mixed,
-        "switch state": design.switch_state is not None,
+        "switch state": part_of(design, "switch_state") is not None,
     }
     return {name: kind for name, kind in KINDS.items() if is_supported[kind.needs]}
 

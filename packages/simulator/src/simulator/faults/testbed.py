@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from controller.tables import Change, JobRow, Update
 from experiment.designs import initial_rows
 from foundation.designs.interface import Arm
-from foundation.designs.registry import design
+from foundation.designs.registry import design, part_of
 from foundation.protocol.addressing import CPU_PORT
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES
@@ -281,7 +281,7 @@ class SimulatedTestbed:
 
     @property
     def has_switch_parameters(self) -> bool:
-        return self.design.switch_state is not None
+        return part_of(self.design, "switch_state") is not None
 
     def moving_entries(self) -> list[Entry]:
         return [entry for entry in self.switch.entries if self.switch.state_ops.is_moving(entry)]
