@@ -18,19 +18,13 @@ import numpy as np
 from scapy.packet import Packet
 
 from foundation.checkout import ROOT
-from foundation.designs.registry import design
 from foundation.logs.access.block import read_options
 from foundation.logs.access.steps import accesses_of, read_steps, updates_of
-from foundation.protocol.codec import Caller
-from hosts.keys import KeySpace
 from hosts.model import LogisticRegression
 from hosts.scapy.packets import Address, datagram_of, packet_of
 from hosts.scapy.server import ScapyServer
 from hosts.scapy.worker import ScapyWorker
 from hosts.workload.trace import MiniBatch
-from hotline_agents.designs import agents_of
-from hotline_agents.ps.server import RpcServer
-from hotline_agents.worker.client import NO_ITERATION
 
 FOLDERS = (
     "src/foundation",
@@ -121,32 +115,8 @@ def scapy_agents() -> dict[str, object]:
     return {"rows": rows, "pulled": pulled, "rpcs": server.counters[0].rpcs}
 
 
-def state_machines() -> dict[str, object]:
-    """Push and pull by the agents that numba compiles, or by their plain form; return what was answered."""
-    agents, space, positions = agents_of(design("hotset")), KeySpace(_KEYS), np.arange(_KEYS)
-    client = agents.client(Caller(job=0, worker=1, epoch=0), 1, space, lambda: 0, 8)
-    server = RpcServer(agents.server(0, 1, space, [0]), clock=lambda: 0)
-
-    def exchange() -> None:
-        while not client.idle:
-            while (sent := client.transmit()) is not None:
-                answer = server.handle(bytes(sent[0]), arrival=0, read=0)
-                assert answer is not None
-                client.receive(answer[1], arrival=0, read=0)
-
-    deltas = (positions * positions).astype(np.uint32)
-    client.push(NO_ITERATION, positions, deltas, np.zeros(_KEYS, np.bool_))
-    exchange()
-    client.pull(NO_ITERATION, positions)
-    exchange()
-    return {"pulled": client.values.tolist()}
-
-
 def computed(log: Path) -> dict[str, Any]:
-    return {
-        "log": log_in_steps(log), "training": training(), "scapy": scapy_agents(),
-        "machines": state_machines(),
-    }  # fmt: skip
+    return {"log": log_in_steps(log), "training": training(), "scapy": scapy_agents()}
 
 
 def imported_packages() -> list[str]:

@@ -1,4 +1,4 @@
-"""`hotline run TARGET=bmv2 CODEC=scapy` with the packages of the ground floor alone, so without numba.
+"""`hotline run TARGET=bmv2 CODEC=scapy` with the packages of the ground floor alone.
 
 softswitch stands for BMv2, as a program in its own environment.
 """
@@ -55,7 +55,7 @@ def test_a_run_without_numba_measures_bmv2_with_agents_of_scapy(python: Path, tm
     assert "softswitch" in record["versions"]["bmv2"]
     assert not (folder / "logs" / AGENTS_LOG).exists()  # there was no fork server
     # What the run leaves out is said where it is left out.
-    assert says(done.stderr, "numba", "compiled agents", "fork server", "dedicated switch")
+    assert says(done.stderr, "compiled agents", "fork server", "dedicated switch")
     assert says(done.stderr, "no report.html", "jinja2", "plotly")
     assert (folder / "summary.json").exists() and not (folder / "report.html").exists()
 

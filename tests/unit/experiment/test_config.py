@@ -147,7 +147,7 @@ def test_run_toml_has_every_default() -> None:
     fixed = {name for name, field in flat(Config).items() if field.default is not None}
     dependent = (*CODEC_DEFAULTS.values(), *TARGET_DEFAULTS.values(), SCRIPT_DEFAULTS)
     changed = {name for sizes in dependent for name, _ in sized(sizes)}
-    assert written == fixed - changed
+    assert written == fixed - changed - {"codec"}  # its default depends on what is installed
 
 
 def test_run_toml_has_every_setting_that_has_no_default_behind_a_hash(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from experiment.config import Config
 from foundation.checkout import ROOT, environment_with_checkout
 from switch_harness.wording import says_in_one_line
 from tests.harness.ground_floor import make_ground_floor
@@ -52,15 +53,12 @@ def test_the_ground_floor_without_numba_equals_compiled_code(python: Path, tmp_p
     assert {"numba", "llvmlite", "scipy", "plotly", "jinja2"}.isdisjoint(found["packages"])
     assert found["failed"].keys() == NEEDS_NUMBA | NEEDS_TORCH
     squares = [key * key for key in range(len(expected["scapy"]["rows"]))]
-    assert expected["machines"]["pulled"] == squares
     assert expected["scapy"]["pulled"] == expected["scapy"]["rows"] == [[square] for square in squares]
 
 
 @pytest.mark.parametrize(
     ("arguments", "subject"),
     [
-        (("hotline.cli", "run", "TARGET=bmv2"), "CODEC=fast"),
-        (("hotline.cli", "run", "TARGET=bmv2", "CODEC=mixed"), "CODEC=mixed"),
         (("hotline.cli", "simulate"), "a simulation"),
         (("hotline.cli", "faults"), "hotline faults"),
         (("hotline.cli", "explain", "push"), "hotline explain"),
@@ -75,3 +73,29 @@ def test_a_command_without_numba_names_numba_and_its_installation(
     done = run(python, *arguments)
     assert done.returncode == 1 and not done.stdout
     assert says_in_one_line(done.stderr, subject, "numba", "llvmlite", "pip install")
+
+
+@pytest.mark.parametrize("codec", ["fast", "mixed"])
+def test_a_run_of_compiled_agents_names_their_package_if_it_is_missing(python: Path, codec: str) -> None:
+    done = run(python, "hotline.cli", "run", "TARGET=bmv2", f"CODEC={codec}")
+    assert done.returncode == 1 and not done.stdout
+    assert says_in_one_line(done.stderr, f"CODEC={codec}", "compiled agents", "pip install", "CODEC=scapy")
+    assert "packages/agents" in done.stderr
+
+
+def test_the_default_agents_are_those_of_scapy_where_no_others_are_installed(python: Path) -> None:
+    show = (
+        "from experiment.config import Config, load_config as load; "
+        "print(load([]).codec, load([]).top_k, Config(script='x').codec)"
+    )
+    done = subprocess.run(
+        [python, "-c", show], capture_output=True, text=True, cwd=ROOT, env=environment_with_checkout()
+    )
+    assert done.stdout == f"scapy {Config(codec='scapy').top_k} fast\n", done.stderr
+    assert Config().codec == "fast"
+
+
+def test_a_verb_of_a_package_that_is_missing_names_the_package(python: Path) -> None:
+    done = run(python, "hotline.cli", "recover", "runs/latest")
+    assert done.returncode == 2
+    assert "No such command 'recover'" in done.stderr and "packages/agents" in done.stderr
