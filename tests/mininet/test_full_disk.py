@@ -17,6 +17,7 @@ import pytest
 from foundation.errors import DataError, DiskFullError
 from foundation.logs.parts import atomic_path
 from hosts.workload.generator import R1, generate
+from packages.agents.tests.unit.test_agent_processes import SIZE, held, ps_config, worker_config
 from switch_harness.waiting import wait_for
 from switch_harness.wording import says
 from tests.harness.agents import Agent
@@ -24,7 +25,6 @@ from tests.harness.cli import invoke
 from tests.harness.crashed_run import CrashedRunFolder
 from tests.mininet.run_topo import record_of, run_topo, small_disk
 from tests.mininet.test_kills import RECOVERY, SERVERS
-from tests.unit.hosts.test_agent_processes import SIZE, held, ps_config, worker_config
 
 pytestmark = pytest.mark.mininet
 JOB = 2

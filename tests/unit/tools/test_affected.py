@@ -103,7 +103,7 @@ for module in list(sys.modules.values()):
 """
 TESTS = (
     "tests.unit.hotline.test_script",
-    "tests.unit.hosts.test_ps_server",
+    "packages.agents.tests.unit.test_ps_server",
     "tests.unit.simulator.test_faults",
 )
 

@@ -16,9 +16,9 @@ from hosts.keys import KeySpace
 from hosts.ledger import Ledger
 from hotline_agents.worker.machine import COMPILED
 from hotline_allreduce.ring.agents import AGENTS as RING
+from packages.agents.tests.unit.test_worker_crashes import writers_of
 from tests.harness.crashing_worker import JOB
 from tests.harness.single_step import machine_states
-from tests.unit.hosts.test_worker_crashes import writers_of
 
 PACKAGE = Path(__file__).parents[2]
 

@@ -13,8 +13,8 @@ from hosts.workload.generator import generate
 from hotline_agents.hotset.worker.counting import RpcCounts, count_rpcs
 from hotline_paper import packing
 from hotline_paper.packing import DIMS, STEPS, pack_shape, pack_trace, packing_ratios, shape_of, skew_of
+from packages.agents.tests.unit.test_packing import chosen
 from tests.harness.traces import trace_of
-from tests.unit.hosts.test_packing import chosen
 from tools.evidence.result import published_table
 
 

@@ -16,7 +16,7 @@ from hotline_agents.worker.trainer import spin_until
 from switch_harness.clocks import STEPS_NS, SteppedClock, readers_of_unix_time
 from switch_harness.waiting import wait_for
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 S, MS = 1_000_000_000, 1_000_000
 _TIMESPEC = struct.Struct("@ll")
 

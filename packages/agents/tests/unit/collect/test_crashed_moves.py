@@ -13,9 +13,9 @@ from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.header import Op
 from foundation.protocol.rows import RowRange
 from hosts.keys import KeySpace
+from packages.agents.tests.unit.collect.switch_model import Row, add
+from packages.agents.tests.unit.collect.test_collector import JOB, MINE, MS, SPACE, Bench
 from tests.harness.wire import MODULUS
-from tests.unit.collect.switch_model import Row, add
-from tests.unit.collect.test_collector import JOB, MINE, MS, SPACE, Bench
 
 A, B, C, D, E = MINE[:5]
 SPACES = {

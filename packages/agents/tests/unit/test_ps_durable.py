@@ -32,12 +32,12 @@ from hotline_agents.ps.journal import (
     add_note,
     read_note,
 )
+from packages.agents.tests.unit.test_ps_compiled import DENSE, JOBS, N_PS, PS, SPARSE
 from switch_harness.effort import examples
 from switch_harness.wording import mentions
 from tests.harness.model_optimisers import table
 from tests.harness.requests import random_request
 from tests.harness.wire import reply, rpc
-from tests.unit.hosts.test_ps_compiled import DENSE, JOBS, N_PS, PS, SPARSE
 
 IDENTITY = {"ps": PS}
 

@@ -14,9 +14,9 @@ from foundation.protocol.control import Command, Status
 from foundation.protocol.header import Op
 from hotline_agents.collect import CollectingServer
 from hotline_agents.hotset.ps.core import OffloadingServer, ParameterServer
-from tests.unit.collect.switch_model import Row, SwitchModel
-from tests.unit.collect.test_collected_sums import MIXED
-from tests.unit.collect.test_collector import JOB, MINE, Bench
+from packages.agents.tests.unit.collect.switch_model import Row, SwitchModel
+from packages.agents.tests.unit.collect.test_collected_sums import MIXED
+from packages.agents.tests.unit.collect.test_collector import JOB, MINE, Bench
 
 KEYS = MINE[:4]  # rows of 1, 16, 16 and 64
 SUBSETS = list(chain(*(combinations(KEYS, n) for n in range(len(KEYS) + 1))))

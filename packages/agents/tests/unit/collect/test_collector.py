@@ -17,8 +17,8 @@ from hotline_agents.collect.state import AGES, IDLE, Collector
 from hotline_agents.collect.store import CollectStore
 from nativekit.plain import plain
 from nativekit.records import one_record
+from packages.agents.tests.unit.collect.switch_model import Row, SwitchModel, add
 from tests.harness.wire import MODULUS, rpc
-from tests.unit.collect.switch_model import Row, SwitchModel, add
 
 JOB, EPOCH = 1, 5
 SPACE = KeySpace(64)

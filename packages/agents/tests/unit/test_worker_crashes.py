@@ -38,7 +38,7 @@ from tests.harness.single_step import (
     storing_instructions,
 )
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SOURCES = [
     file for folder in ("hosts", "packages/agents/src") for file in sorted((ROOT / folder).rglob("*.py"))
 ]

@@ -16,10 +16,10 @@ from hotline_agents.collect.schedule import place_of_cell, row_at
 from hotline_agents.collect.state import make_server
 from hotline_agents.ps.share import make_share, rows_at
 from nativekit.plain import plain
+from packages.agents.tests.unit.collect.switch_model import Row, SwitchModel, add
+from packages.agents.tests.unit.collect.test_collector import MINE, MS, SPACE, Bench
 from switch_harness.effort import examples
 from tests.harness.wire import MODULUS
-from tests.unit.collect.switch_model import Row, SwitchModel, add
-from tests.unit.collect.test_collector import MINE, MS, SPACE, Bench
 
 MIXED = KeySpace(SPACE.size, None, (RowRange(0, 1), RowRange(MINE[1], 16), RowRange(MINE[3], 64)))
 KEY = st.sampled_from(MINE[:4])

@@ -37,15 +37,15 @@ from hotline_agents.ps.values import NOT_OWNED, UPDATE_COUNT_MASK
 from hotline_agents.worker.client import NumbersUsedUp
 from hotline_agents.worker.window import MAX_TURN
 from nativekit.plain import plain
+from packages.agents.tests.unit.collect.test_collector import JOB as COLLECT_JOB
+from packages.agents.tests.unit.collect.test_collector import MINE, Bench, seeded
+from packages.agents.tests.unit.none.test_none import ServerTestbed
 from switch_harness.effort import seeds
 from switch_harness.wording import mentions
 from tests.harness import wire
 from tests.harness.switches import CELLS, PipelineSwitch
 from tests.harness.testbed import JOB, Testbed
 from tests.harness.testnet import new_switch
-from tests.unit.collect.test_collector import JOB as COLLECT_JOB
-from tests.unit.collect.test_collector import MINE, Bench, seeded
-from tests.unit.none.test_none import ServerTestbed
 from tests.unit.programs.test_exactly_once import play
 
 COUNTERS = {
