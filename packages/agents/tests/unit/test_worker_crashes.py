@@ -75,7 +75,7 @@ def last_of_push(worker: CrashingWorker) -> bytes:
 
 
 def take_an_answer(worker: CrashingWorker) -> Step:
-    """A push's answer, some lanes added by the switch and some by the PS."""
+    """Take a push's answer: the switch has added some lanes, and the PS others."""
     request = last_of_push(worker)
     answer = worker.answer(request, worker.random.getrandbits(32))
     return Step(partial(worker.receive, answer), (entry(machine._receive, worker),), N_KEYS)
@@ -88,7 +88,7 @@ def take_an_answer_of_the_switch(worker: CrashingWorker) -> Step:
 
 
 def take_an_answer_to_a_query(worker: CrashingWorker) -> Step:
-    """The switch was lost with a push under way, which its PS has added in part."""
+    """Take the answer to a query about a push that its PS has added in part, after the loss of the switch."""
     request = last_of_push(worker)
     worker.answer(request, 0b01010)
     worker.lose_switch()
