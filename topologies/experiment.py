@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hotline_scripts.run.running_cluster import script_cluster
+
 from analysis.record import COMPILED_CODEC, RunRecord
 from experiment.config import Config
 from experiment.errors import AgentFailed, log_cleanup_errors
@@ -29,7 +31,6 @@ from topologies.disk import watch_disk
 from topologies.fleet import RunContext, provision
 from topologies.recovery import RecoverableRun
 from topologies.running_cluster import RunningCluster, agent_cluster
-from topologies.scripts.running_cluster import script_cluster
 from topologies.signals import STOP
 from topologies.testbed import TestbedKind, UpdateCounter
 

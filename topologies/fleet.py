@@ -31,10 +31,10 @@ from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.scapy import SCAPY_SERVER, SCAPY_WORKER, is_scapy_server, is_scapy_worker
 from hosts.workload.trace import Trace
+from hotline_scripts.embedding_tables import EmbeddingTables, TableError
+from hotline_scripts.script_session import Terms
 from topologies.agents import Agent, Message
-from topologies.embedding_tables import EmbeddingTables, TableError
 from topologies.placement import Placement, cpu_of
-from topologies.script_session import Terms
 from topologies.testbed import TestbedNetwork
 
 

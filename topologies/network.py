@@ -20,7 +20,7 @@ from topologies.agents import Agent, Message, namespace_command
 from topologies.mininet_api import Host, Mininet, Switch, set_up_mininet
 from topologies.neighbours import list_endpoints, neighbour_commands, without_ipv6
 from topologies.placement import Placement
-from topologies.scripts.command import LocalScript, ScriptCommand, start_script_here
+from topologies.script_command import LocalScript, ScriptCommand, start_script_here
 from topologies.signals import STOP
 from topologies.switches import TargetSwitch, switch_of
 from topologies.testbed import SingleMachine

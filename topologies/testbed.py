@@ -15,12 +15,12 @@ from experiment.config import Config
 from experiment.errors import AgentFailed
 from experiment.progress import Reporter
 from experiment.session import MachineCounters
+from hotline_scripts.rendezvous import Rendezvous
 from softswitch.progress import Activity
 from topologies.agents import Agent, Message
 from topologies.disturbance import read_contention
 from topologies.placement import Placement, PortCounters, program_use_of
-from topologies.rendezvous import Rendezvous
-from topologies.scripts.command import ScriptCommand
+from topologies.script_command import ScriptCommand
 from topologies.switches import Counters
 
 T = TypeVar("T")

@@ -20,11 +20,12 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hotline_scripts.kv.worker import Worker
+
     from analysis.compare import compare_runs
     from controller.controller import Controller
     from controller.hotset.choice import build as choose_hot_set
     from foundation.errors import HotlineError
-    from hotline.kv.worker import Worker
     from hotline.results.curve import curve
     from hotline.runs import Run, read, report, report_of_cluster, run, simulate
 
@@ -32,7 +33,7 @@ _PACKAGES = {each.name: each for each in entry_points(group="hotline.api")}
 _SOURCES = {
     "Controller": ("controller.controller", "Controller"),
     "HotlineError": ("foundation.errors", "HotlineError"),
-    "Worker": ("hotline.kv.worker", "Worker"),
+    "Worker": ("hotline_scripts.kv.worker", "Worker"),
     "choose_hot_set": ("controller.hotset.choice", "build"),
     "compare_runs": ("analysis.compare", "compare_runs"),
     "curve": ("hotline.results.curve", "curve"),

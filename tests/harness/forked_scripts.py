@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import hotline
-from hotline.kv import calls, worker
+from hotline_scripts.kv import calls, worker
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.children import child
 

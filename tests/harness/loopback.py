@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 from foundation.designs.registry import design
 from foundation.limits import WaitLimit, WallClockLimit
 from foundation.protocol import addressing
-from hotline.kv import process_exit
 from hotline_agents.designs import agents_of
 from hotline_agents.ps.store import ShareContents
+from hotline_scripts.embedding_tables import EmbeddingTables
+from hotline_scripts.joined_worker import JoinedWorker
+from hotline_scripts.kv import process_exit
+from hotline_scripts.lines import Message
+from hotline_scripts.rendezvous import Rendezvous
+from hotline_scripts.script_session import Terms
 from switch_harness.waiting import PATIENCE_S
-from topologies.embedding_tables import EmbeddingTables
-from topologies.joined_worker import JoinedWorker
-from topologies.lines import Message
-from topologies.rendezvous import Rendezvous
-from topologies.script_session import Terms
 
 T = TypeVar("T")
 JOB = 7
@@ -74,7 +74,7 @@ class _Server:
 
 
 class LoopbackCluster:
-    """A `topologies.script_session.Backend` whose servers are threads."""
+    """A `hotline_scripts.script_session.Backend` whose servers are threads."""
 
     def __init__(self, size: int) -> None:
         self.size, self.sessions = size, 0

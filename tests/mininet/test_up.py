@@ -191,7 +191,7 @@ import sys
 from pathlib import Path
 import numpy as np
 import hotline
-from hotline.kv import engine
+from hotline_scripts.kv import engine
 
 engine.SILENCE_S = 0.5
 steps, values = 0, np.ones({ROWS}, np.float32)

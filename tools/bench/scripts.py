@@ -15,13 +15,13 @@ import hotline
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, WINDOW
 from hosts.sockets import Address
+from hotline_scripts.embedding_tables import EmbeddingTables
+from hotline_scripts.script_session import Terms
 from switch_bench.processes import thread_cpu_seconds
 from tests.harness.loopback import running_rendezvous
 from tools.bench.requests import EPOCH, JOB
 from tools.bench.servers import parameter_server
 from tools.bench.state_machines import batches_of
-from topologies.embedding_tables import EmbeddingTables
-from topologies.script_session import Terms
 
 # The address depends on the process, so that several can run at the same time.
 HOST = f"127.88.{os.getpid() % 250 + 1}.1"

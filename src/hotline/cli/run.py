@@ -86,7 +86,7 @@ def up(file: Path | None, machines: str | None, as_json: bool) -> None:
     keep running in the background, on this machine or on those of a dask scheduler, where scripts are started
     then (packages/machines).
     """
-    from hotline.kv.launch import up as start_up
+    from hotline_scripts.kv.launch import up as start_up
 
     variables = [] if machines is None else [f"MACHINES={machines}"]
     with one_line_errors(), Console(stderr=True).status("starting switch and servers"):
@@ -121,7 +121,7 @@ def down(settings: tuple[str, ...]) -> None:
             removed = remove_killed_runs(settings)
         click.echo(f"removed {', '.join(removed)}" if removed else "nothing is up, and nothing was left")
         return
-    from hotline.kv.launch import down as stop_up
+    from hotline_scripts.kv.launch import down as stop_up
 
     with one_line_errors():
         click.echo(stop_up())

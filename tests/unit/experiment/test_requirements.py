@@ -20,6 +20,7 @@ from foundation.designs.interface import Arm, ControllerOps, Design, Forwarding,
 from foundation.designs.registry import NAMES, DesignError
 from hotline_agents.hotset import AGENTS as HOTSET_AGENTS
 from hotline_agents.interface import Agents
+from hotline_scripts import up
 from simulator.faults import matrix, schedule
 from simulator.faults.kinds import play_schedule
 from simulator.faults.schedule import FaultSchedule
@@ -29,7 +30,7 @@ from simulator.switch_state import SwitchStateOps
 from switch_harness.wording import mentions, says
 from tests.harness.cli import invoke
 from tests.harness.crashed_run import CrashedRunFolder
-from topologies import lifecycle, mininet_testbed, preflight, up
+from topologies import lifecycle, mininet_testbed, preflight
 
 NAME = "mine.design"
 AGENTS: Any = HOTSET_AGENTS  # of `Any`, as parts are replaced by what does not fit

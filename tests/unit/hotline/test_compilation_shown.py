@@ -9,7 +9,7 @@ import pytest
 
 from experiment import progress
 from foundation.errors import HotlineError
-from hotline.kv import launch
+from hotline_scripts.kv import launch
 from nativekit.notices import compiling
 from simulator.faults import matrix
 from simulator.faults.schedule import ARMS

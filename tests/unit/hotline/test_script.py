@@ -20,11 +20,11 @@ from click.testing import CliRunner
 import hotline as hotline_package
 from experiment.config import load_config
 from hotline.cli.commands import hotline
-from hotline.kv import launch
+from hotline_scripts.kv import launch
+from hotline_scripts.rendezvous import SOCKET_VARIABLE
 from switch_harness.wording import says_in_one_line
 from tests.harness.extras import CHECKOUT, needs_setup
 from topologies import routes, run_lock
-from topologies.rendezvous import SOCKET_VARIABLE
 from topologies.run_lock import RemovedRun, hold_run_lock
 
 SCRIPT = CHECKOUT / "hotline"

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from hotline_scripts.kv.calls import InvalidArgument
 
 import hotline
-from hotline.kv.calls import InvalidArgument
 from tests.harness.loopback import RunningRendezvous, running_rendezvous
 from tests.harness.wrong_arguments import F32, KINDS, Hostile, is_named, masked, refusal
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hotline_scripts.kv.connection import ClusterLost
+from hotline_scripts.kv.engine import InvalidCall
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,14 +19,12 @@ import hotline
 from foundation.logs.columns import AFTER_ALL_STEPS
 from foundation.protocol.header import padded_dim
 from hosts import ledger
-from hotline.kv import worker
-from hotline.kv.connection import ClusterLost
-from hotline.kv.engine import InvalidCall
+from hotline_scripts.joined_worker import JoinedWorker
+from hotline_scripts.kv import worker
 from switch_harness.effort import examples
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import says
 from tests.harness.loopback import JOB, RunningRendezvous, running_rendezvous
-from topologies.joined_worker import JoinedWorker
 
 TABLES = {"rows": (30, 2)}
 OPENING = {"start_ns": 0, "round": 3, "load": 0.0, "discard_ns": 0, "discard_steps": AFTER_ALL_STEPS}

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hotline_scripts.kv.engine import InvalidCall
 
 import hotline
-from hotline.kv.engine import InvalidCall
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.loopback import RunningRendezvous
 

@@ -15,7 +15,7 @@ import pytest
 
 import hotline
 from hosts import ledger
-from hotline.kv import launch
+from hotline_scripts.kv import launch
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import says
 from tests.harness.loopback import JOB, RunningRendezvous, running_rendezvous
@@ -27,7 +27,7 @@ BEGIN = f"""
 import multiprocessing, os, signal, sys
 import numpy as np
 import hotline
-from hotline.kv import worker
+from hotline_scripts.kv import worker
 worker.EXIT_TIMEOUT_S = {PATIENCE_S / 2}  # longer than the default, for busy machines
 def join():
     global kv
@@ -151,7 +151,7 @@ def test_a_script_that_cannot_deliver_says_how_much_and_fails(
     running: RunningRendezvous, started: Start, code: str, status: int, reason: str
 ) -> None:
     begin = (
-        "from hotline.kv import worker\nworker.EXIT_TIMEOUT_S = 0.1\n"
+        "from hotline_scripts.kv import worker\nworker.EXIT_TIMEOUT_S = 0.1\n"
         "join(); print('joined', flush=True); input()\n"
     )
     with started(begin + code) as script:

@@ -13,20 +13,20 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from hotline_scripts.kv.connection import Connection, NotConnected
+from hotline_scripts.kv.launch import down
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hotline
 from foundation.errors import HotlineError
-from hotline.kv.connection import Connection, NotConnected
-from hotline.kv.launch import down
+from hotline_scripts import lines as lines_module
+from hotline_scripts.embedding_tables import EmbeddingTables
+from hotline_scripts.lines import MAX_LINE_BYTES, MessageTooLong
+from hotline_scripts.script_session import Terms
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import mentions
 from tests.harness.loopback import RunningRendezvous
-from topologies import lines as lines_module
-from topologies.embedding_tables import EmbeddingTables
-from topologies.lines import MAX_LINE_BYTES, MessageTooLong
-from topologies.script_session import Terms
 
 TABLES = {"a": [3, 1, 1.0]}
 

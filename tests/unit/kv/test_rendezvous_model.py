@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from hotline_scripts.embedding_tables import EmbeddingTables
+from hotline_scripts.rendezvous import Rendezvous
+from hotline_scripts.script_session import Terms
 from switch_harness.effort import examples
-from topologies.embedding_tables import EmbeddingTables
-from topologies.rendezvous import Rendezvous
-from topologies.script_session import Terms
 
 SIZE = 3
 TABLES = {"a": [3, 1, 1.0], "b": [2, 1, 1.0]}

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hotline_scripts.kv.conversion import NOT_FINITE, from_fixed, to_fixed
 from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.protocol.header import DIMS, padded_dim
-from hotline.kv.conversion import NOT_FINITE, from_fixed, to_fixed
+from hotline_scripts.embedding_tables import MAX_PARAMETERS, TableError, make_tables, parse_declaration
 from switch_harness.wording import mentions, says_in_one_line
-from topologies.embedding_tables import MAX_PARAMETERS, TableError, make_tables, parse_declaration
 
 SIZES = st.dictionaries(
     st.sampled_from("abcdef"), st.tuples(st.integers(1, 9), st.integers(1, 300)), min_size=1, max_size=4

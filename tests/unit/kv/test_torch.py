@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hotline_scripts.kv.calls import InvalidArgument
+from hotline_scripts.kv.engine import InvalidCall
 
 import hotline
-from hotline.kv.calls import InvalidArgument
-from hotline.kv.engine import InvalidCall
 from switch_harness.wording import mentions
 from tests.harness.extras import NO_TORCH
 from tests.harness.loopback import running_rendezvous

@@ -14,22 +14,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hotline_scripts.kv.calls import InvalidArgument
+from hotline_scripts.kv.connection import ClusterLost, NotConnected
+from hotline_scripts.kv.engine import InvalidCall, WorkerClosed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hotline
 from foundation.limits import WallClockLimit
 from foundation.protocol import addressing
-from hotline.kv import engine
-from hotline.kv.calls import InvalidArgument
-from hotline.kv.connection import ClusterLost, NotConnected
-from hotline.kv.engine import InvalidCall, WorkerClosed
+from hotline_scripts import rendezvous
+from hotline_scripts.embedding_tables import TableError
+from hotline_scripts.kv import engine
 from switch_harness.effort import examples
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import mentions, says, says_in_one_line
 from tests.harness.loopback import JOB, NET, RunningRendezvous, running_rendezvous
-from topologies import rendezvous
-from topologies.embedding_tables import TableError
 
 TABLES = {"users": (20, 3), "items": (12, 1)}
 SCALE = {"users": 2.0**10, "items": 1.0}

@@ -14,9 +14,10 @@ import pytest
 from experiment.config import Config, PlacementConfig
 from experiment.errors import PreflightError
 from experiment.requirements import RunKind
+from hotline_scripts import up
 from softswitch.processes import reserved_port
 from switch_harness.wording import mentions
-from topologies import preflight, up
+from topologies import preflight
 from topologies.mininet_testbed import MininetTestbed
 
 ALL_CAPABILITIES = "Name:\tpython\nCapEff:\t000001ffffffffff\n"

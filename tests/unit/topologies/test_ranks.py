@@ -10,11 +10,11 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
+from hotline_scripts.embedding_tables import make_tables
+from hotline_scripts.lines import RequestRefused, check_owner
+from hotline_scripts.rendezvous import Rendezvous
+from hotline_scripts.script_session import Terms
 from switch_harness.wording import mentions
-from topologies.embedding_tables import make_tables
-from topologies.lines import RequestRefused, check_owner
-from topologies.rendezvous import Rendezvous
-from topologies.script_session import Terms
 
 TABLES = make_tables({"a": (3, 1)})
 TERMS = Terms(4, 1, "hotset", 32, servers=[], workers=[], arm="offload", seed=1)

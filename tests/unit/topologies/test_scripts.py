@@ -16,6 +16,10 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
+from hotline_scripts.run.arm import ScriptArm
+from hotline_scripts.run.process import Script, first_failure
+from hotline_scripts.run.session import MAX_PROFILED_STEPS, ScriptSession
+from hotline_scripts.run.worker import ScriptWorker, command_workers
 
 from experiment import processes as process_module
 from experiment.config import Config
@@ -24,21 +28,17 @@ from experiment.processes import RunProcesses
 from experiment.session import START_AHEAD_NS, PlannedBlock
 from foundation.designs.arms import arms_of
 from foundation.limits import WallClockLimit
+from hotline_scripts.embedding_tables import make_tables
+from hotline_scripts.joined_worker import JoinedWorker
+from hotline_scripts.run import arm as arm_module
+from hotline_scripts.run import group
+from hotline_scripts.run import session as session_module
 from softswitch.progress import Activity, ProcessState
 from switch_harness.waiting import wait_for
 from switch_harness.wording import mentions
 from tests.harness.sessions import FakeNetwork, real_session
-from topologies.embedding_tables import make_tables
-from topologies.joined_worker import JoinedWorker
 from topologies.run_lock import is_alive
-from topologies.scripts import arm as arm_module
-from topologies.scripts import group
-from topologies.scripts import session as session_module
-from topologies.scripts.arm import ScriptArm
-from topologies.scripts.command import ScriptCommand, start_script_here
-from topologies.scripts.process import Script, first_failure
-from topologies.scripts.session import MAX_PROFILED_STEPS, ScriptSession
-from topologies.scripts.worker import ScriptWorker, command_workers
+from topologies.script_command import ScriptCommand, start_script_here
 
 OFFLOAD = next(arm for arm in arms_of("hotset") if arm.name == "offload")
 CONFIG = Config(script="train.py", workers=2)

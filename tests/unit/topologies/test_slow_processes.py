@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hotline_scripts.run.worker import command_workers
 
 from controller import client
 from controller.controller import Controller
@@ -25,7 +26,13 @@ from experiment.liveness import Liveness
 from experiment.processes import RunProcesses, read_here
 from foundation.errors import HotlineError
 from foundation.limits import WallClockLimit
-from hotline.kv import launch
+from hotline_scripts import up
+from hotline_scripts.embedding_tables import EmbeddingTables
+from hotline_scripts.joined_worker import JoinedWorker
+from hotline_scripts.kv import launch
+from hotline_scripts.rendezvous import Rendezvous
+from hotline_scripts.script_session import Terms, WorkersSession
+from hotline_scripts.up import UpBackend
 from softswitch import processes
 from softswitch.progress import Activity, ProcessState, read_activity
 from switch_harness.waiting import PATIENCE_S, wait_for
@@ -33,17 +40,11 @@ from switch_harness.wording import mentions, says
 from tests.harness.children import child
 from tests.harness.sessions import FakeNetwork
 from tests.harness.stopped import outlast_a_stop, until_a_stop_is_noted
-from topologies import agents, switches, up
+from topologies import agents, switches
 from topologies.agents import Agent
-from topologies.embedding_tables import EmbeddingTables
 from topologies.fleet import own_controller
-from topologies.joined_worker import JoinedWorker
 from topologies.placement import place
-from topologies.rendezvous import Rendezvous
-from topologies.script_session import Terms, WorkersSession
-from topologies.scripts.worker import command_workers
 from topologies.switches import SoftSwitch
-from topologies.up import UpBackend
 
 LIMIT_S = 0.1
 WORK_S = 5 * LIMIT_S

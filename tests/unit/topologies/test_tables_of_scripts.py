@@ -11,6 +11,8 @@ from unittest.mock import AsyncMock
 import numpy as np
 import polars as pl
 import pytest
+from hotline_scripts.run.running_cluster import script_cluster
+from hotline_scripts.run.session import ObservedWorkload, ScriptSession
 
 from controller.hotset import choice
 from controller.hotset.migrate import plan
@@ -22,15 +24,13 @@ from experiment.hotset import select
 from foundation.designs.arms import profile_arm
 from foundation.logs.columns import UPDATES
 from hosts.keys import KeySpace
+from hotline_scripts.embedding_tables import make_tables
+from hotline_scripts.run import running_cluster
 from switch_harness.wording import mentions
 from tests.harness.records import a_record
 from tests.harness.sessions import FakeNetwork, IdleSession, quiet
-from topologies.embedding_tables import make_tables
 from topologies.fleet import RunContext, tables_of_design
 from topologies.placement import Placement
-from topologies.scripts import running_cluster
-from topologies.scripts.running_cluster import script_cluster
-from topologies.scripts.session import ObservedWorkload, ScriptSession
 
 SCRIPT = "SCRIPT=train.py"
 TABLES: list[dict[str, tuple[int, int]]] = [

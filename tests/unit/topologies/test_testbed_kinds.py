@@ -11,7 +11,8 @@ import pytest
 
 from experiment.config import Config
 from experiment.errors import ConfigError, PreflightError
-from topologies import testbed_kinds, up
+from hotline_scripts import up
+from topologies import testbed_kinds
 from topologies.mininet_testbed import MininetTestbed
 
 SEVERAL = Config(machines="tls://head:8786")

@@ -12,9 +12,9 @@ import pytest
 
 from experiment.config import Config
 from foundation.logs.columns import UPDATES
+from hotline_scripts.up import UpBackend, folder_of
 from tests.harness.sessions import FakeNetwork
 from topologies.placement import place
-from topologies.up import UpBackend, folder_of
 
 
 async def test_the_files_of_earlier_sessions_are_kept(

@@ -22,12 +22,12 @@ from hotline_machines.remote import RemoteMachine, RemoteProcess
 from hotline_machines.supervisor.remains import NAMESPACE_PREFIX
 from hotline_machines.switch import RemoteSwitch
 from hotline_machines.workers import serve_workers
+from hotline_scripts.rendezvous import Rendezvous
 from softswitch.progress import Activity
 from topologies.agents import Agent, Message
 from topologies.disturbance import read_run_time_ms
 from topologies.placement import Placement, PortCounters
-from topologies.rendezvous import Rendezvous
-from topologies.scripts.command import ScriptCommand
+from topologies.script_command import ScriptCommand
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from hotline_machines.launch import LaunchedSupervisor
 from hotline_machines.supervisor.server import CONTROL, END
 from softswitch.progress import ENDED, Activity, read_activity
 from topologies.agents import MAX_LINE_BYTES
-from topologies.scripts.command import ScriptCommand
+from topologies.script_command import ScriptCommand
 
 _END_TIMEOUT_S = 2.0
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]

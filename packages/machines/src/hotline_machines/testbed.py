@@ -29,10 +29,10 @@ from hotline_machines.script_files import check_scripts, describe_script
 from hotline_machines.security import client_context, host_of
 from hotline_machines.supervisor.server import SupervisorSpec, shared_file_of
 from hotline_machines.tunnel import p4runtime_tunnel
+from hotline_scripts.rendezvous import down_command
 from topologies.agents import supervise
 from topologies.placement import Placement
 from topologies.preflight import check_inputs, check_script
-from topologies.rendezvous import down_command
 from topologies.testbed import Reservation, Testbed, TestbedKind, UpTestbed
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from foundation.concurrency import gather_or_cancel
 from hotline_machines.errors import MachineLost
 from hotline_machines.remote import RemoteMachine
 from hotline_machines.supervisor.server import WORKER
-from topologies.rendezvous import Rendezvous
+from hotline_scripts.rendezvous import Rendezvous
 
 
 class TranslatedWriter:
-    """A `topologies.lines.LineWriter` to a machine, which has the files of the run in another folder."""
+    """A `hotline_scripts.lines.LineWriter` to a machine, which has the files of the run in another folder."""
 
     def __init__(self, writer: asyncio.StreamWriter, machine: RemoteMachine) -> None:
         self._writer, self._machine = writer, machine

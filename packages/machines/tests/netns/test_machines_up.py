@@ -140,12 +140,12 @@ def test_scripts_end_when_a_machine_or_the_runner_dies_and_nothing_is_left(
         machines.machines["gamma" if what == "a machine with workers" else "alpha"].kill()
     done = output_of([script, *others])
     assert done[0][0] != 0 and done[2][0] != 0
-    assert "hotline.kv.connection.ClusterLost" in done[0][1]
+    assert "hotline_scripts.kv.connection.ClusterLost" in done[0][1]
     if what != "the runner":
         wait_for(lambda: "shutting down" in log.read_text())
     wait_for(lambda: nothing_remains(machines))
 
 
 def pid_of_up() -> int:
-    found = subprocess.run(["pgrep", "-f", "topologies.up"], capture_output=True, text=True)
+    found = subprocess.run(["pgrep", "-f", "hotline_scripts.up"], capture_output=True, text=True)
     return int(found.stdout.split()[0])

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from hotline_machines.channel import ChildExit, ChildOutput
 from hotline_machines.supervisor.remains import NAMESPACES
 from topologies.agent_launcher import AgentLauncher, ForkedProcess
-from topologies.scripts.command import ScriptCommand, signal_group, start_script_process
+from topologies.script_command import ScriptCommand, signal_group, start_script_process
 
 DIES_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 """Prefix of a command that the kernel ends when the supervisor has ended, in whatever way."""

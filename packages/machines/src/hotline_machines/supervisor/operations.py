@@ -27,7 +27,7 @@ from hotline_machines.wiring import HostWiring, PortWiring
 from softswitch.kernel.probe import probe
 from topologies.agent_launcher import AgentLauncher
 from topologies.disturbance import read_contention
-from topologies.scripts.command import ScriptCommand
+from topologies.script_command import ScriptCommand
 from topologies.switches import Counters, TargetSwitch, switch_of
 
 T = TypeVar("T")

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from hotline_scripts.run.arm import ScriptArm
+from hotline_scripts.run.worker import ScriptWorker
+
 from experiment.config import Config
 from experiment.errors import RunFailed
 from experiment.folder import chown_to_sudo_user
@@ -15,15 +18,13 @@ from experiment.processes import RunProcesses
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.interface import Arm
 from hosts.keys import KeySpace
-from topologies import rendezvous
+from hotline_scripts import rendezvous
+from hotline_scripts.embedding_tables import EmbeddingTables
+from hotline_scripts.rendezvous import REPORTS, append_report
 from topologies.agents import Agent, supervise
-from topologies.embedding_tables import EmbeddingTables
 from topologies.fleet import RunContext, publish, set_ranges, start_servers, tables_of_design
 from topologies.placement import cpu_of
-from topologies.rendezvous import REPORTS, append_report
-from topologies.scripts.arm import ScriptArm
-from topologies.scripts.command import ScriptCommand
-from topologies.scripts.worker import ScriptWorker
+from topologies.script_command import ScriptCommand
 
 log = logging.getLogger(__name__)
 

@@ -10,18 +10,9 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from typing_extensions import Self
-
-from foundation.designs.registry import design
-from foundation.errors import HotlineError
-from foundation.logs.parts import save_arrays
-from foundation.protocol.header import FIRST, SECOND, SET
-from foundation.text import pluralize
-from hotline.kv import process_exit
-from hotline.kv.archive import load_archive, state_arrays
-from hotline.kv.block_commands import BlockCommandListener
-from hotline.kv.calls import (
+from hotline_scripts.kv.archive import load_archive, state_arrays
+from hotline_scripts.kv.block_commands import BlockCommandListener
+from hotline_scripts.kv.calls import (
     Operation,
     Rows,
     check_callback,
@@ -35,14 +26,23 @@ from hotline.kv.calls import (
     make_pull_handler,
     row_chunks,
 )
-from hotline.kv.connection import ClusterLost, Connection
-from hotline.kv.conversion import NOT_FINITE, compile_all, to_fixed
-from hotline.kv.engine import MAX_CHUNK, Engine, InvalidCall, WorkerClosed
-from hotline.kv.failures import NotDelivered, combine, describe
-from hotline.kv.init_call import InitCall
-from hotline.kv.joining import make_engine, rank_of_run
-from topologies.embedding_tables import DEFAULT_SCALE, EmbeddingTable, make_tables
-from topologies.rendezvous import socket_path
+from hotline_scripts.kv.connection import ClusterLost, Connection
+from hotline_scripts.kv.conversion import NOT_FINITE, compile_all, to_fixed
+from hotline_scripts.kv.engine import MAX_CHUNK, Engine, InvalidCall, WorkerClosed
+from hotline_scripts.kv.failures import NotDelivered, combine, describe
+from hotline_scripts.kv.init_call import InitCall
+from hotline_scripts.kv.joining import make_engine, rank_of_run
+from numpy.typing import ArrayLike, NDArray
+from typing_extensions import Self
+
+from foundation.designs.registry import design
+from foundation.errors import HotlineError
+from foundation.logs.parts import save_arrays
+from foundation.protocol.header import FIRST, SECOND, SET
+from foundation.text import pluralize
+from hotline_scripts.embedding_tables import DEFAULT_SCALE, EmbeddingTable, make_tables
+from hotline_scripts.kv import process_exit
+from hotline_scripts.rendezvous import socket_path
 
 log = logging.getLogger(__name__)
 

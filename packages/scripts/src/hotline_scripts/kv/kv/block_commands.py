@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from hotline_scripts.kv.connection import ClusterLost, Connection
+from hotline_scripts.kv.engine import Engine
+from hotline_scripts.kv.failures import describe
+from hotline_scripts.kv.run_recorder import RunRecorder
 
 from foundation.errors import HotlineError
-from hotline.kv.connection import ClusterLost, Connection
-from hotline.kv.engine import Engine
-from hotline.kv.failures import describe
-from hotline.kv.run_recorder import RunRecorder
-from topologies.lines import Message
+from hotline_scripts.lines import Message
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""`python -m topologies.up SETTINGS`: run switch and servers for scripts, until the end is requested.
+"""`python -m hotline_scripts.up SETTINGS`: run switch and servers for scripts, until the end is requested.
 
 Standard output gets one line of JSON, with the socket for workers or with an error. The log goes to standard
 error.
@@ -34,9 +34,18 @@ from foundation.logs.columns import UPDATES
 from foundation.logs.merge import last_updates
 from foundation.logs.parts import atomic_path
 from hosts.compiled_agents import CompiledAgents, require_compiled_agents
+from hotline_scripts.embedding_tables import EmbeddingTables
+from hotline_scripts.lines import Message
+from hotline_scripts.rendezvous import (
+    REPORTS,
+    Rendezvous,
+    append_report,
+    down_command,
+    socket_path,
+)
+from hotline_scripts.script_session import Terms
 from softswitch.progress import Activity
 from topologies.agents import Agent, supervise
-from topologies.embedding_tables import EmbeddingTables
 from topologies.fleet import (
     provision,
     publish,
@@ -45,16 +54,7 @@ from topologies.fleet import (
     set_ranges,
     tables_of_design,
 )
-from topologies.lines import Message
 from topologies.placement import Placement
-from topologies.rendezvous import (
-    REPORTS,
-    Rendezvous,
-    append_report,
-    down_command,
-    socket_path,
-)
-from topologies.script_session import Terms
 from topologies.testbed import ControlledSwitch, TestbedKind, TestbedNetwork, UpTestbed
 from topologies.testbed_kinds import testbed_kind
 

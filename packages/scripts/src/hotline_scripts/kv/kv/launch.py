@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hotline_scripts.kv.connection import ClusterLost, Connection, NotConnected
+
 from experiment.config import Config, load_config
 from foundation.checkout import environment_with_checkout
 from foundation.errors import HotlineError
 from foundation.text import pluralize
-from hotline.kv.connection import ClusterLost, Connection, NotConnected
 from hotline_agents.warm import warm
+from hotline_scripts.rendezvous import socket_path
+from hotline_scripts.up import check, hold_folder
 from softswitch.progress import IdleLimit, describe_activity, read_activity
 from topologies import routes
-from topologies.rendezvous import socket_path
 from topologies.run_lock import hold_run_lock, is_alive
 from topologies.testbed_kinds import testbed_kind
-from topologies.up import check, hold_folder
 
 _DOWN_TIMEOUT_S = 60.0  # for which the process does nothing
 _POLL_S = 0.05
@@ -128,7 +129,7 @@ def _remove_remnants() -> str:
 def _start(settings: list[str], log: Path, config: Config) -> dict[str, Any]:
     with log.open("wb") as log_file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "topologies.up", *settings],
+            [sys.executable, "-m", "hotline_scripts.up", *settings],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log_file,

@@ -10,6 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
+from hotline_scripts.kv.calls import Operation
+from hotline_scripts.kv.connection import ClusterLost, release
+from hotline_scripts.kv.failures import OperationFailed, WorkerFailed, combine, describe
+from hotline_scripts.kv.run_recorder import RunRecorder
 from numpy.typing import NDArray
 
 from foundation.compiled import pinned
@@ -20,10 +24,6 @@ from foundation.protocol.header import SET, STATE
 from foundation.text import show
 from hosts.keys import KeySpace
 from hosts.sockets import Address
-from hotline.kv.calls import Operation
-from hotline.kv.connection import ClusterLost, release
-from hotline.kv.failures import OperationFailed, WorkerFailed, combine, describe
-from hotline.kv.run_recorder import RunRecorder
 from hotline_agents.designs import agents_of
 from hotline_agents.udp import make_udp
 from hotline_agents.worker.client import BaseClient

@@ -4,6 +4,6 @@ from foundation.optional import import_torch
 
 import_torch()
 
-from hotline.torch.embedding import EmbeddingBag  # noqa: E402
+from hotline_scripts.torch.embedding import EmbeddingBag  # noqa: E402
 
 __all__ = ["EmbeddingBag"]

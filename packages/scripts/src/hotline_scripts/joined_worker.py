@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from topologies.lines import LineWriter, Message, send_line
+from hotline_scripts.lines import LineWriter, Message, send_line
 
 
 @dataclass(eq=False, slots=True)

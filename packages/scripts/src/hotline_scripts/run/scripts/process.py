@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiment.errors import AgentFailed
+from hotline_scripts.joined_worker import JoinedWorker
 from softswitch.progress import ENDED, Activity
-from topologies.joined_worker import JoinedWorker
-from topologies.scripts.command import ScriptCommand
+from topologies.script_command import ScriptCommand
 from topologies.testbed import AgentHost, ScriptProcess
 
 _MAX_OUTPUT_LINES = 12  # of a failed script's output in the error

@@ -5,6 +5,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from hotline_scripts.run.group import ScriptGroup, script_group
+from hotline_scripts.run.session import ScriptSession
+
 from experiment.designs import prepare
 from experiment.errors import RunFailed
 from experiment.phases.measure import measure
@@ -14,8 +17,6 @@ from topologies.calibrate import WARM_UP_STEPS, calibrate, probe_capacities
 from topologies.disturbance import isolate
 from topologies.fleet import RunContext
 from topologies.running_cluster import RunningCluster
-from topologies.scripts.group import ScriptGroup, script_group
-from topologies.scripts.session import ScriptSession
 
 
 @asynccontextmanager

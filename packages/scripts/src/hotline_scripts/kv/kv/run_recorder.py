@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hotline_scripts.kv.calls import Operation
 from numpy.typing import NDArray
 
 from hosts.agent import run_queue_ns, write_when_there_is_room
 from hosts.keys import KeySpace
 from hosts.ledger import Ledger
 from hosts.sockets import clock_offset
-from hotline.kv.calls import Operation
 from hotline_agents.worker.client import BaseClient
 from hotline_agents.worker.logs import Origin, RpcWriter, WorkerLogs
 from hotline_agents.worker.trainer import OperationRecord

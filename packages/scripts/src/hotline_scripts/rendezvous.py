@@ -24,9 +24,9 @@ from pathlib import Path
 
 from foundation.errors import HotlineError
 from foundation.limits import wait_within
-from topologies.embedding_tables import EmbeddingTables, parse_declaration
-from topologies.joined_worker import JoinedWorker
-from topologies.lines import (
+from hotline_scripts.embedding_tables import EmbeddingTables, parse_declaration
+from hotline_scripts.joined_worker import JoinedWorker
+from hotline_scripts.lines import (
     MAX_LINE_BYTES,
     LineWriter,
     Message,
@@ -37,7 +37,7 @@ from topologies.lines import (
     read_lines,
     send_line,
 )
-from topologies.script_session import Backend, BarrierRound, SessionOver, TableSetting, WorkersSession
+from hotline_scripts.script_session import Backend, BarrierRound, SessionOver, TableSetting, WorkersSession
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from foundation.errors import HotlineError
-from topologies.lines import Message, encode_line
-from topologies.rendezvous import SOCKET_VARIABLE
+from hotline_scripts.lines import Message, encode_line
+from hotline_scripts.rendezvous import SOCKET_VARIABLE
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from hotline_scripts.rendezvous import RANK_VARIABLE, SOCKET_VARIABLE
 from softswitch.progress import Activity, read_activity
-from topologies.rendezvous import RANK_VARIABLE, SOCKET_VARIABLE
 
 
 class ScriptCommand(NamedTuple):

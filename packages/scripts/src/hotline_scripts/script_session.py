@@ -9,8 +9,8 @@ from typing import Protocol
 
 from foundation.errors import HotlineError
 from foundation.limits import WaitLimit
-from topologies.embedding_tables import EmbeddingTables
-from topologies.joined_worker import JoinedWorker
+from hotline_scripts.embedding_tables import EmbeddingTables
+from hotline_scripts.joined_worker import JoinedWorker
 
 
 class SessionOver(HotlineError):

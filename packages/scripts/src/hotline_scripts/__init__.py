@@ -1,0 +1,1 @@
+"""Training scripts of users: workers that call `hotline.Worker`, and what serves them."""
