@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hotline_scripts.run.running_cluster import script_cluster
-
 from analysis.record import COMPILED_CODEC, RunRecord
 from experiment.config import Config
 from experiment.errors import AgentFailed, log_cleanup_errors
@@ -31,6 +29,7 @@ from topologies.disk import watch_disk
 from topologies.fleet import RunContext, provision
 from topologies.recovery import RecoverableRun
 from topologies.running_cluster import RunningCluster, agent_cluster
+from topologies.script_cluster import find_script_cluster
 from topologies.signals import STOP
 from topologies.testbed import TestbedKind, UpdateCounter
 
@@ -82,7 +81,8 @@ async def run_experiment(
                 await provision(network.address, config, liveness.processes)
                 record.datapath = (await network.switch.counters() or {}).get("datapath")
             context = RunContext(config, run, record, reporter, testbed.placement, network, liveness)
-            async with agent_cluster(context, *workload) if workload else script_cluster(context) as cluster:
+            opened = agent_cluster(context, *workload) if workload else find_script_cluster()(context)
+            async with opened as cluster:
                 session = cluster.session
                 # Processes are restarted until the accounting is done, also after a worker's death.
                 servers = (server.wait_until_failed() for server in session.servers)

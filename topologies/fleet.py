@@ -20,7 +20,7 @@ from experiment.phases.workload import table_optimisers
 from experiment.processes import RunProcesses
 from experiment.progress import Reporter
 from foundation.designs.interface import Arm
-from foundation.designs.registry import design, no_optimiser_message
+from foundation.designs.registry import design
 from foundation.logs.collector import COLLECTOR
 from foundation.optimisers import TableOptimiser
 from foundation.protocol import addressing
@@ -31,8 +31,6 @@ from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.scapy import SCAPY_SERVER, SCAPY_WORKER, is_scapy_server, is_scapy_worker
 from hosts.workload.trace import Trace
-from hotline_scripts.embedding_tables import EmbeddingTables, TableError
-from hotline_scripts.script_session import Terms
 from topologies.agents import Agent, Message
 from topologies.placement import Placement, cpu_of
 from topologies.testbed import TestbedNetwork
@@ -151,12 +149,12 @@ def server_config(
         "servers": [
             addressing.server(server_number).address for server_number in range(1, config.servers + 1)
         ],
-        "workers": _worker_addresses(config),
+        "workers": worker_addresses(config),
         "tables": [table.model_dump(mode="json") for table in tables],
     }
 
 
-def _worker_addresses(config: Config) -> list[str]:
+def worker_addresses(config: Config) -> list[str]:
     return [addressing.worker(number).address for number in range(1, config.workers + 1)]
 
 
@@ -190,31 +188,5 @@ def _worker_config(
             {"ps": ps, "address": service.address, "port": design(config.design).udp_port}
             for ps, service in enumerate(services)
         ],
-        "workers": _worker_addresses(config),
+        "workers": worker_addresses(config),
     }
-
-
-def tables_of_design(config: Config, tables: EmbeddingTables) -> EmbeddingTables:
-    """Return tables as the run's design has them; raise `TableError` if it cannot."""
-    if not design(config.design).optimises:
-        for table in tables.values():
-            if table.optimiser is not None:
-                raise TableError(
-                    f"table {table.name}: {no_optimiser_message(config.design, str(table.optimiser))}"
-                )
-    return tables.in_design(design(config.design).has_rows)
-
-
-def session_terms(config: Config, arm: Arm, parts: Path | None = None) -> Terms:
-    """Return the terms of a session of scripts; `parts` is the folder of their logs in a run."""
-    return Terms(
-        job=arm.job,
-        epoch=EPOCH,
-        design=config.design,
-        window=config.window,
-        servers=[(each.address, design(config.design).udp_port) for each in service_endpoints(config)],
-        workers=[(address, addressing.worker_udp_port(arm.job)) for address in _worker_addresses(config)],
-        arm=arm.name,
-        seed=config.seed,
-        parts=None if parts is None else str(parts),
-    )

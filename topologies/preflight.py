@@ -25,6 +25,7 @@ from nativekit.installed import HAS_NUMBA, absence_message
 from softswitch.errors import Bmv2NotFound
 from softswitch.processes import find_bmv2
 from topologies.run_lock import interface_exists
+from topologies.script_cluster import find_script_cluster
 
 log = logging.getLogger(__name__)
 
@@ -179,9 +180,10 @@ def _check_data(config: Config) -> None:
 
 
 def check_script(config: Config) -> None:
-    """Raise `PreflightError` for a script that this machine does not have."""
+    """Raise `PreflightError` for a script that is not here, `ConfigError` without the package of scripts."""
     if config.script is None:
         return
+    find_script_cluster()
     path = Path(config.script_command[0])
     if not path.is_file():
         reason = "it is not a file" if path.exists() else "there is no such file"

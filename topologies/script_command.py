@@ -12,8 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from hotline_scripts.rendezvous import RANK_VARIABLE, SOCKET_VARIABLE
 from softswitch.progress import Activity, read_activity
+
+SOCKET_VARIABLE = "HOTLINE_CONNECT"
+RANK_VARIABLE = "HOTLINE_RANK"
 
 
 class ScriptCommand(NamedTuple):

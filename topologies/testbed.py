@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,6 @@ from experiment.config import Config
 from experiment.errors import AgentFailed
 from experiment.progress import Reporter
 from experiment.session import MachineCounters
-from hotline_scripts.rendezvous import Rendezvous
 from softswitch.progress import Activity
 from topologies.agents import Agent, Message
 from topologies.disturbance import read_contention
@@ -24,6 +24,38 @@ from topologies.script_command import ScriptCommand
 from topologies.switches import Counters
 
 T = TypeVar("T")
+
+
+class LineWriter(Protocol):
+    """The part of `asyncio.StreamWriter` that a connection to a worker needs."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def is_closing(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+    async def wait_closed(self) -> None: ...
+
+    def get_extra_info(self, name: str) -> Any:
+        """Return information about the transport, which has no type."""
+        ...
+
+
+class WorkerService(Protocol):
+    """A service that workers of scripts join by a Unix socket."""
+
+    def listen(self, path: Path) -> AbstractAsyncContextManager[None]:
+        """Serve at a socket that all users of this machine may use."""
+        ...
+
+    async def serve_connection(
+        self, reader: asyncio.StreamReader, writer: LineWriter, machine_ranks: frozenset[int] | None = None
+    ) -> None:
+        """Serve a worker until its connection ends; `machine_ranks` are those that it may have, or None."""
+
+    async def close_connections(self) -> None:
+        """End all connections, and wait until what ends with them is over."""
 
 
 class ScriptProcess(Protocol):
@@ -133,8 +165,8 @@ class TestbedNetwork(Protocol):
     async def remove_fetched_files(self) -> None:
         """Remove the files in parts/ of other machines than this one."""
 
-    def serve_workers(self, rendezvous: Rendezvous, path: Path) -> AbstractAsyncContextManager[None]:
-        """Serve a rendezvous at a Unix socket of each machine with workers, for all of its users."""
+    def serve_workers(self, rendezvous: WorkerService, path: Path) -> AbstractAsyncContextManager[None]:
+        """Serve workers at a Unix socket of each machine with workers, for all of its users."""
         ...
 
     async def worker_clocks_ns(self) -> Sequence[int]:
@@ -169,7 +201,7 @@ class SingleMachine:
     async def remove_fetched_files(self) -> None:
         """Do nothing: the files are the runner's."""
 
-    def serve_workers(self, rendezvous: Rendezvous, path: Path) -> AbstractAsyncContextManager[None]:
+    def serve_workers(self, rendezvous: WorkerService, path: Path) -> AbstractAsyncContextManager[None]:
         return rendezvous.listen(path)
 
     async def worker_clocks_ns(self) -> Sequence[int]:

@@ -20,8 +20,6 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hotline_scripts.kv.worker import Worker
-
     from analysis.compare import compare_runs
     from controller.controller import Controller
     from controller.hotset.choice import build as choose_hot_set
@@ -30,10 +28,11 @@ if TYPE_CHECKING:
     from hotline.runs import Run, read, report, report_of_cluster, run, simulate
 
 _PACKAGES = {each.name: each for each in entry_points(group="hotline.api")}
+_MODULES = {each.name: each for each in entry_points(group="hotline.modules")}
+"""Modules of packages, which may need what set-up does not install."""
 _SOURCES = {
     "Controller": ("controller.controller", "Controller"),
     "HotlineError": ("foundation.errors", "HotlineError"),
-    "Worker": ("hotline_scripts.kv.worker", "Worker"),
     "choose_hot_set": ("controller.hotset.choice", "build"),
     "compare_runs": ("analysis.compare", "compare_runs"),
     "curve": ("hotline.results.curve", "curve"),
@@ -42,7 +41,6 @@ __all__ = [
     "Controller",
     "HotlineError",
     "Run",
-    "Worker",
     "choose_hot_set",
     "compare_runs",
     "curve",
@@ -56,12 +54,13 @@ __all__ += sorted(_PACKAGES)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "torch":
-        return import_module("hotline.torch")
+    if name in _MODULES:
+        return _MODULES[name].load()
     if name not in __all__:
         from foundation.packages import install_hint
 
-        hint = install_hint("hotline.api", name) or f"; it has {', '.join(__all__)}"
+        hint = install_hint("hotline.api", name) or install_hint("hotline.modules", name)
+        hint = hint or f"; it has {', '.join(__all__)}"
         raise AttributeError(f"module 'hotline' has no attribute {name!r}{hint}")
     if name in _PACKAGES:
         return _PACKAGES[name].load()

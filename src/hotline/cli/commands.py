@@ -47,8 +47,6 @@ _CORE: Final[Mapping[str, str]] = {
     "explain": "hotline.cli.explain:explain",
     "simulate": "hotline.cli.run:simulate",
     "faults": "hotline.cli.faults:faults",
-    "up": "hotline.cli.run:up",
-    "down": "hotline.cli.run:down",
     "status": "hotline.cli.status:status",
     "load": "hotline.cli.switch:load",
     "follow": "hotline.cli.follow:follow",

@@ -21,11 +21,11 @@ import hotline as hotline_package
 from experiment.config import load_config
 from hotline.cli.commands import hotline
 from hotline_scripts.kv import launch
-from hotline_scripts.rendezvous import SOCKET_VARIABLE
 from switch_harness.wording import says_in_one_line
 from tests.harness.extras import CHECKOUT, needs_setup
 from topologies import routes, run_lock
 from topologies.run_lock import RemovedRun, hold_run_lock
+from topologies.script_command import SOCKET_VARIABLE
 
 SCRIPT = CHECKOUT / "hotline"
 PAGES = [CHECKOUT / page for page in ("README.md", "docs/guide.md")]

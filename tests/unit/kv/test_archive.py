@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hotline_scripts.kv.calls import InvalidArgument
 
 import hotline
+from hotline_scripts.kv.calls import InvalidArgument
 from tests.harness.loopback import running_rendezvous
 
 TABLES = {"rows": (4, 1), "wide": (4, 2), "unset": (2, 1)}

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hotline_scripts.kv.calls import InvalidArgument
 
 import hotline
+from hotline_scripts.kv.calls import InvalidArgument
+from hotline_scripts.kv.worker import Worker
 from tests.harness.loopback import RunningRendezvous, running_rendezvous
 from tests.harness.wrong_arguments import F32, KINDS, Hostile, is_named, masked, refusal
 
@@ -54,7 +55,7 @@ VALID: dict[str, set[str]] = {
 
 class Rig(NamedTuple):
     running: RunningRendezvous
-    kv: hotline.Worker
+    kv: Worker
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def is_valid(call: str, argument: str, kind: str) -> bool:
 def test_all_public_calls_and_their_parameters_are_tried() -> None:
     public = {
         name: set(inspect.signature(function).parameters) - {"self", "other_metrics"}
-        for name, function in inspect.getmembers(hotline.Worker, inspect.isfunction)
+        for name, function in inspect.getmembers(Worker, inspect.isfunction)
         if not name.startswith("_") and name not in ("end", "abandon")
     }
     assert {name: set(valid()) - {"accuracy"} for name, valid in ARGUMENTS.items()} == public

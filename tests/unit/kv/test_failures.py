@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hotline_scripts.kv.connection import ClusterLost
-from hotline_scripts.kv.engine import InvalidCall
-from hotline_scripts.kv.failures import NotDelivered, OperationErrors, OperationFailed, WorkerFailed
 
 import hotline
 from hotline_scripts.kv import calls
 from hotline_scripts.kv import engine as engine_module
+from hotline_scripts.kv.connection import ClusterLost
+from hotline_scripts.kv.engine import InvalidCall
+from hotline_scripts.kv.failures import NotDelivered, OperationErrors, OperationFailed, WorkerFailed
 from switch_harness.waiting import wait_for
 from switch_harness.wording import mentions
 from tests.harness.loopback import RunningRendezvous, running_rendezvous

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hotline_scripts.kv.connection import ClusterLost
-from hotline_scripts.kv.engine import InvalidCall
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +19,9 @@ from foundation.protocol.header import padded_dim
 from hosts import ledger
 from hotline_scripts.joined_worker import JoinedWorker
 from hotline_scripts.kv import worker
+from hotline_scripts.kv.connection import ClusterLost
+from hotline_scripts.kv.engine import InvalidCall
+from hotline_scripts.kv.worker import Worker
 from switch_harness.effort import examples
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import says
@@ -37,7 +38,7 @@ def running(running: RunningRendezvous, tmp_path: Path) -> RunningRendezvous:
     return running
 
 
-def join(running: RunningRendezvous, rank: int = 0) -> tuple[hotline.Worker, JoinedWorker]:
+def join(running: RunningRendezvous, rank: int = 0) -> tuple[Worker, JoinedWorker]:
     worker = hotline.Worker(TABLES, scale=1.0, connect=running.place, rank=rank)
     return worker, next(joined for joined in running.joined_workers if joined.rank == rank)
 
@@ -52,11 +53,11 @@ def shut(running: RunningRendezvous, joined: JoinedWorker) -> dict[str, Any]:
     return reported
 
 
-def push(kv: hotline.Worker, keys: list[int], value: float = 1.0, **more: Any) -> int:
+def push(kv: Worker, keys: list[int], value: float = 1.0, **more: Any) -> int:
     return kv.push(keys, np.full((len(keys), 2), value, F32), **more)
 
 
-def shut_before(running: RunningRendezvous, kv: hotline.Worker, joined: JoinedWorker, keys: list[int]) -> int:
+def shut_before(running: RunningRendezvous, kv: Worker, joined: JoinedWorker, keys: list[int]) -> int:
     """Shut a block after the push to key 1 and before that to `keys`; return the timestamp of the latter."""
     started, go_on = threading.Event(), threading.Event()
 

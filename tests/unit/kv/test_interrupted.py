@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hotline_scripts.kv.engine import InvalidCall
 
-import hotline
+from hotline_scripts.kv.engine import InvalidCall
+from hotline_scripts.kv.worker import Worker
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.loopback import RunningRendezvous
 
@@ -22,10 +22,10 @@ VALUES, STATES = np.arange(1, 4, dtype=np.float32), np.arange(7, 9, dtype=np.flo
 
 
 @pytest.fixture
-def workers(running: RunningRendezvous) -> Iterator[tuple[hotline.Worker, hotline.Worker]]:
+def workers(running: RunningRendezvous) -> Iterator[tuple[Worker, Worker]]:
     with ExitStack() as stack:
         yield tuple(  # type: ignore[misc]  # mypy does not know the number
-            stack.enter_context(hotline.Worker(TABLES, scale=1.0, connect=running.place, rank=rank))
+            stack.enter_context(Worker(TABLES, scale=1.0, connect=running.place, rank=rank))
             for rank in (0, 1)
         )
 
@@ -56,7 +56,7 @@ def mute_servers(running: RunningRendezvous, is_mute: bool) -> None:
 
 
 def test_a_repeated_barrier_waits_for_the_other_worker(
-    running: RunningRendezvous, workers: tuple[hotline.Worker, hotline.Worker], pool: ThreadPoolExecutor
+    running: RunningRendezvous, workers: tuple[Worker, Worker], pool: ThreadPoolExecutor
 ) -> None:
     first, second = workers
     interrupt(first.barrier, lambda: running.waiting_ranks == [0])
@@ -70,7 +70,7 @@ def test_a_repeated_barrier_waits_for_the_other_worker(
 
 
 def test_threads_of_one_worker_pass_the_barrier_with_the_other_worker(
-    running: RunningRendezvous, workers: tuple[hotline.Worker, hotline.Worker], pool: ThreadPoolExecutor
+    running: RunningRendezvous, workers: tuple[Worker, Worker], pool: ThreadPoolExecutor
 ) -> None:
     first, second = workers
     waiting = [pool.submit(first.barrier) for _ in range(2)]
@@ -84,7 +84,7 @@ def test_threads_of_one_worker_pass_the_barrier_with_the_other_worker(
 @pytest.mark.parametrize("is_repeated", [True, False])
 def test_an_interrupted_init_sets_the_table_once(
     running: RunningRendezvous,
-    workers: tuple[hotline.Worker, hotline.Worker],
+    workers: tuple[Worker, Worker],
     pool: ThreadPoolExecutor,
     is_repeated: bool,
 ) -> None:
@@ -104,7 +104,7 @@ def test_an_interrupted_init_sets_the_table_once(
 
 
 def test_an_interrupted_wait_for_the_setter_of_a_table_is_repeated(
-    running: RunningRendezvous, workers: tuple[hotline.Worker, hotline.Worker], pool: ThreadPoolExecutor
+    running: RunningRendezvous, workers: tuple[Worker, Worker], pool: ThreadPoolExecutor
 ) -> None:
     setter, other = workers
     mute_servers(running, True)
@@ -116,7 +116,7 @@ def test_an_interrupted_wait_for_the_setter_of_a_table_is_repeated(
 
 
 def test_an_interrupted_load_sets_each_table_once(
-    running: RunningRendezvous, workers: tuple[hotline.Worker, hotline.Worker], tmp_path: Path
+    running: RunningRendezvous, workers: tuple[Worker, Worker], tmp_path: Path
 ) -> None:
     first, _ = workers
     np.savez(tmp_path / "archive.npz", a=VALUES[:, np.newaxis], b=STATES[:, np.newaxis])

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hotline_scripts.kv.calls import InvalidArgument
 
 import hotline
 from experiment.config import Config
 from foundation.designs.registry import NAMES, design
 from hotline_scripts.embedding_tables import TableError, make_tables
+from hotline_scripts.kv.calls import InvalidArgument
+from hotline_scripts.terms import tables_of_design
 from switch_harness.wording import mentions
 from tests.harness import torch_optimisers
 from tests.harness.loopback import RunningRendezvous, running_rendezvous
 from tests.harness.torch_optimisers import DIM, ROWS, SCALE
-from topologies.fleet import tables_of_design
 
 F32 = np.float32
 

@@ -13,8 +13,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hotline_scripts.kv.connection import Connection, NotConnected
-from hotline_scripts.kv.launch import down
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +20,8 @@ import hotline
 from foundation.errors import HotlineError
 from hotline_scripts import lines as lines_module
 from hotline_scripts.embedding_tables import EmbeddingTables
+from hotline_scripts.kv.connection import Connection, NotConnected
+from hotline_scripts.kv.launch import down
 from hotline_scripts.lines import MAX_LINE_BYTES, MessageTooLong
 from hotline_scripts.script_session import Terms
 from switch_harness.waiting import PATIENCE_S, wait_for

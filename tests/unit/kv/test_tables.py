@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hotline_scripts.kv.conversion import NOT_FINITE, from_fixed, to_fixed
 from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.protocol.header import DIMS, padded_dim
 from hotline_scripts.embedding_tables import MAX_PARAMETERS, TableError, make_tables, parse_declaration
+from hotline_scripts.kv.conversion import NOT_FINITE, from_fixed, to_fixed
 from switch_harness.wording import mentions, says_in_one_line
 
 SIZES = st.dictionaries(

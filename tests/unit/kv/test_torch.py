@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hotline_scripts.kv.calls import InvalidArgument
-from hotline_scripts.kv.engine import InvalidCall
 
 import hotline
+from hotline_scripts.kv.calls import InvalidArgument
+from hotline_scripts.kv.engine import InvalidCall
+from hotline_scripts.kv.worker import Worker
 from switch_harness.wording import mentions
 from tests.harness.extras import NO_TORCH
 from tests.harness.loopback import running_rendezvous
@@ -28,14 +29,14 @@ F32 = np.float32
 
 
 @pytest.fixture
-def kv(tmp_path: Path) -> Iterator[hotline.Worker]:
+def kv(tmp_path: Path) -> Iterator[Worker]:
     with running_rendezvous(tmp_path, size=1) as running, worker(running.place) as kv:
         kv.init(weights())
         yield kv
 
 
-def worker(place: Path) -> hotline.Worker:
-    return hotline.Worker({"rows": (ROWS, DIM)}, SCALE, connect=place)
+def worker(place: Path) -> Worker:
+    return Worker({"rows": (ROWS, DIM)}, SCALE, connect=place)
 
 
 def weights() -> Any:
@@ -43,7 +44,7 @@ def weights() -> Any:
     return (np.random.default_rng(3).integers(-4000, 4000, (ROWS, DIM)) / SCALE).astype(F32)
 
 
-def bag(kv: hotline.Worker, lr: float = 0.1, **more: Any) -> Any:
+def bag(kv: Worker, lr: float = 0.1, **more: Any) -> Any:
     return hotline.torch.EmbeddingBag(ROWS, DIM, kv=kv, lr=lr, **more)
 
 
@@ -87,7 +88,7 @@ class Bags:
 @pytest.mark.parametrize("prefetches", [False, True])
 @pytest.mark.parametrize(("mode", "lr"), [("sum", 1 / Bags.LARGEST**2), ("mean", 1.0)])
 def test_one_worker_trains_step_for_step_as_pytorch(
-    kv: hotline.Worker, mode: str, lr: float, prefetches: bool
+    kv: Worker, mode: str, lr: float, prefetches: bool
 ) -> None:
     """The loss is quadratic: a step takes an error e of the rows to (I - lr·H)·e, and adds that of the push.
 
@@ -153,9 +154,7 @@ CASES: dict[str, tuple[dict[str, Any], list[Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_step_of_any_shape_equals_pytorchs(
-    kv: hotline.Worker, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_step_of_any_shape_equals_pytorchs(kv: Worker, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Bags are equal to the bit, rows within half a unit. A row is pushed once, and only if it is trained."""
     settings, inputs, more = CASES[name]
     pushed: list[int] = []
@@ -178,7 +177,7 @@ def test_a_step_of_any_shape_equals_pytorchs(
     assert pushed == np.flatnonzero((wanted != weights()).any(1)).tolist()
 
 
-def test_weights_of_samples_have_gradients(kv: hotline.Worker) -> None:
+def test_weights_of_samples_have_gradients(kv: Worker) -> None:
     found = []
     for model in (bag(kv, mode="sum"), plain(mode="sum")):
         samples = torch.tensor(WEIGHTS, requires_grad=True)
@@ -201,7 +200,7 @@ def test_four_asynchronous_workers_reach_pytorchs_loss(tmp_path: Path) -> None:
     with running_rendezvous(tmp_path, size=4) as running, ExitStack() as stack:
         workers = [stack.enter_context(worker(running.place)) for _ in range(4)]
 
-        def train(kv: hotline.Worker) -> Any:
+        def train(kv: Worker) -> Any:
             kv.init(weights())
             kv.barrier()
             share, model = shares[kv.rank], bag(kv, lr, mode="sum")
@@ -221,7 +220,7 @@ def test_four_asynchronous_workers_reach_pytorchs_loss(tmp_path: Path) -> None:
     assert losses[0] == pytest.approx(expected, rel=0.02)
 
 
-def test_rows_are_pulled_at_the_time_of_their_prefetch(kv: hotline.Worker) -> None:
+def test_rows_are_pulled_at_the_time_of_their_prefetch(kv: Worker) -> None:
     ours = bag(kv, mode="sum")
     soon, later = ints(1, 2), ints(2, 5)
     for input in (soon, later, soon):
@@ -240,7 +239,7 @@ def test_rows_are_pulled_at_the_time_of_their_prefetch(kv: hotline.Worker) -> No
         ours.prefetch(soon)
 
 
-def test_each_backward_is_a_step_at_the_current_rate(kv: hotline.Worker) -> None:
+def test_each_backward_is_a_step_at_the_current_rate(kv: Worker) -> None:
     ours = bag(kv, 0.5, mode="sum")
     loss = ours(ints(4, 4), ints(0)).sum() + 2 * ours(ints(4), ints(0)).sum()
     loss.backward(retain_graph=True)
@@ -257,7 +256,7 @@ def test_each_backward_is_a_step_at_the_current_rate(kv: hotline.Worker) -> None
     assert list(ours.parameters()) == [] and "40, 3, mode='sum', table='rows'" in repr(ours)
 
 
-def test_a_gradient_that_is_not_finite_is_raised_by_backward_and_not_pushed(kv: hotline.Worker) -> None:
+def test_a_gradient_that_is_not_finite_is_raised_by_backward_and_not_pushed(kv: Worker) -> None:
     ours = bag(kv, mode="sum")
     with pytest.raises(InvalidArgument, match=r"rows.*nan"):
         (ours(ints(4), ints(0)) * float("nan")).sum().backward()
@@ -282,7 +281,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("wrong", "reported"), REFUSED)
 def test_arguments_that_servers_cannot_fulfil_are_refused_by_name(
-    kv: hotline.Worker, wrong: dict[str, Any], reported: str
+    kv: Worker, wrong: dict[str, Any], reported: str
 ) -> None:
     given = {"num_embeddings": ROWS, "embedding_dim": DIM, "kv": kv, "lr": 0.1, **wrong}
     with pytest.raises(InvalidCall, match=f"rows: .*{reported}"):
@@ -298,7 +297,7 @@ def test_arguments_that_servers_cannot_fulfil_are_refused_by_name(
         ([1, 2], r"int32 or int64 .* \[1, 2\]"),
     ],
 )
-def test_invalid_inputs_are_named(kv: hotline.Worker, input: Any, reported: str) -> None:
+def test_invalid_inputs_are_named(kv: Worker, input: Any, reported: str) -> None:
     ours = bag(kv)
     ours.prefetch(ints(1))
     for call in (ours, ours.prefetch):
@@ -306,7 +305,7 @@ def test_invalid_inputs_are_named(kv: hotline.Worker, input: Any, reported: str)
             call(input)
 
 
-def test_a_state_dict_says_where_the_rows_are(kv: hotline.Worker) -> None:
+def test_a_state_dict_says_where_the_rows_are(kv: Worker) -> None:
     model = torch.nn.Sequential(bag(kv), torch.nn.Linear(DIM, 1))
     with pytest.warns(UserWarning, match=mentions("table rows", "kv.save", "kv.load")) as warned:
         state = model.state_dict()
@@ -314,7 +313,7 @@ def test_a_state_dict_says_where_the_rows_are(kv: hotline.Worker) -> None:
     assert model.load_state_dict(state).missing_keys == []
 
 
-def test_a_deep_copy_uses_the_same_rows_and_nothing_else(kv: hotline.Worker) -> None:
+def test_a_deep_copy_uses_the_same_rows_and_nothing_else(kv: Worker) -> None:
     ours = bag(kv, mode="sum")
     ours.prefetch(ints(1, 2))
     model = torch.nn.Sequential(ours, torch.nn.Linear(DIM, 1))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import hotline
+from hotline_scripts.kv.worker import Worker
 from tests.harness.extras import NO_TORCH
 from tests.harness.loopback import running_rendezvous
 from tests.harness.wrong_arguments import KINDS, is_named, refusal
@@ -74,7 +75,7 @@ _TWO_DIMENSIONS = {"descending tensor", "tensor from 1", "integer tensor of shap
 
 
 @pytest.fixture
-def kv(tmp_path: Path) -> Iterator[hotline.Worker]:
+def kv(tmp_path: Path) -> Iterator[Worker]:
     with (
         running_rendezvous(tmp_path, size=1) as running,
         hotline.Worker({"rows": (ROWS, DIM)}, connect=running.place) as kv,
@@ -82,12 +83,12 @@ def kv(tmp_path: Path) -> Iterator[hotline.Worker]:
         yield kv
 
 
-def bag(kv: hotline.Worker, /, **more: Any) -> Any:
+def bag(kv: Worker, /, **more: Any) -> Any:
     given = {"num_embeddings": ROWS, "embedding_dim": DIM, "mode": "sum", "kv": kv, "lr": 0.1, **more}
     return hotline.torch.EmbeddingBag(**given)
 
 
-def submitted(kv: hotline.Worker) -> int:
+def submitted(kv: Worker) -> int:
     return kv._open_engine._submitted_count
 
 
@@ -102,7 +103,7 @@ def test_all_arguments_are_tried() -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("argument", ARGUMENTS)
-def test_a_wrong_argument_of_a_layer_is_named(kv: hotline.Worker, argument: str) -> None:
+def test_a_wrong_argument_of_a_layer_is_named(kv: Worker, argument: str) -> None:
     for kind in VALUES.keys() - ARGUMENTS[argument]:
         wrong = VALUES[kind]()
         message = refusal(lambda: bag(kv, **{argument: wrong}), kind)  # noqa: B023
@@ -113,7 +114,7 @@ def test_a_wrong_argument_of_a_layer_is_named(kv: hotline.Worker, argument: str)
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("call", "argument"), CALLS)
 def test_a_wrong_argument_of_a_call_is_named_and_nothing_is_pulled(
-    kv: hotline.Worker, call: str, argument: str
+    kv: Worker, call: str, argument: str
 ) -> None:
     layer = bag(kv)
     for kind in VALUES.keys() - CALLS[call, argument]:
@@ -137,7 +138,7 @@ def test_a_wrong_argument_of_a_call_is_named_and_nothing_is_pulled(
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_wrong_rate_is_refused_and_the_rate_stays(kv: hotline.Worker) -> None:
+def test_a_wrong_rate_is_refused_and_the_rate_stays(kv: Worker) -> None:
     layer = bag(kv)
     for kind in VALUES.keys() - ARGUMENTS["lr"]:
         wrong = VALUES[kind]()

@@ -14,9 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hotline_scripts.kv.calls import InvalidArgument
-from hotline_scripts.kv.connection import ClusterLost, NotConnected
-from hotline_scripts.kv.engine import InvalidCall, WorkerClosed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +23,9 @@ from foundation.protocol import addressing
 from hotline_scripts import rendezvous
 from hotline_scripts.embedding_tables import TableError
 from hotline_scripts.kv import engine
+from hotline_scripts.kv.calls import InvalidArgument
+from hotline_scripts.kv.connection import ClusterLost, NotConnected
+from hotline_scripts.kv.engine import InvalidCall, WorkerClosed
 from switch_harness.effort import examples
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import mentions, says, says_in_one_line

@@ -16,10 +16,6 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-from hotline_scripts.run.arm import ScriptArm
-from hotline_scripts.run.process import Script, first_failure
-from hotline_scripts.run.session import MAX_PROFILED_STEPS, ScriptSession
-from hotline_scripts.run.worker import ScriptWorker, command_workers
 
 from experiment import processes as process_module
 from experiment.config import Config
@@ -33,6 +29,10 @@ from hotline_scripts.joined_worker import JoinedWorker
 from hotline_scripts.run import arm as arm_module
 from hotline_scripts.run import group
 from hotline_scripts.run import session as session_module
+from hotline_scripts.run.arm import ScriptArm
+from hotline_scripts.run.process import Script, first_failure
+from hotline_scripts.run.session import MAX_PROFILED_STEPS, ScriptSession
+from hotline_scripts.run.worker import ScriptWorker, command_workers
 from softswitch.progress import Activity, ProcessState
 from switch_harness.waiting import wait_for
 from switch_harness.wording import mentions

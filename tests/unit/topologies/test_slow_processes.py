@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hotline_scripts.run.worker import command_workers
 
 from controller import client
 from controller.controller import Controller
@@ -31,6 +30,7 @@ from hotline_scripts.embedding_tables import EmbeddingTables
 from hotline_scripts.joined_worker import JoinedWorker
 from hotline_scripts.kv import launch
 from hotline_scripts.rendezvous import Rendezvous
+from hotline_scripts.run.worker import command_workers
 from hotline_scripts.script_session import Terms, WorkersSession
 from hotline_scripts.up import UpBackend
 from softswitch import processes

@@ -11,8 +11,6 @@ from unittest.mock import AsyncMock
 import numpy as np
 import polars as pl
 import pytest
-from hotline_scripts.run.running_cluster import script_cluster
-from hotline_scripts.run.session import ObservedWorkload, ScriptSession
 
 from controller.hotset import choice
 from controller.hotset.migrate import plan
@@ -26,10 +24,13 @@ from foundation.logs.columns import UPDATES
 from hosts.keys import KeySpace
 from hotline_scripts.embedding_tables import make_tables
 from hotline_scripts.run import running_cluster
+from hotline_scripts.run.running_cluster import script_cluster
+from hotline_scripts.run.session import ObservedWorkload, ScriptSession
+from hotline_scripts.terms import tables_of_design
 from switch_harness.wording import mentions
 from tests.harness.records import a_record
 from tests.harness.sessions import FakeNetwork, IdleSession, quiet
-from topologies.fleet import RunContext, tables_of_design
+from topologies.fleet import RunContext
 from topologies.placement import Placement
 
 SCRIPT = "SCRIPT=train.py"

@@ -22,12 +22,12 @@ from hotline_machines.remote import RemoteMachine, RemoteProcess
 from hotline_machines.supervisor.remains import NAMESPACE_PREFIX
 from hotline_machines.switch import RemoteSwitch
 from hotline_machines.workers import serve_workers
-from hotline_scripts.rendezvous import Rendezvous
 from softswitch.progress import Activity
 from topologies.agents import Agent, Message
 from topologies.disturbance import read_run_time_ms
 from topologies.placement import Placement, PortCounters
 from topologies.script_command import ScriptCommand
+from topologies.testbed import WorkerService
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +152,7 @@ class MachinesNetwork:
             ranks.setdefault(host.machine.name, []).append(rank)
         return ranks
 
-    def serve_workers(self, rendezvous: Rendezvous, path: Path) -> AbstractAsyncContextManager[None]:
+    def serve_workers(self, rendezvous: WorkerService, path: Path) -> AbstractAsyncContextManager[None]:
         ranks = {self.machines[name]: frozenset(found) for name, found in self.ranks.items()}
         return serve_workers(rendezvous, path, ranks)
 

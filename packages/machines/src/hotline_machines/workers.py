@@ -13,11 +13,11 @@ from foundation.concurrency import gather_or_cancel
 from hotline_machines.errors import MachineLost
 from hotline_machines.remote import RemoteMachine
 from hotline_machines.supervisor.server import WORKER
-from hotline_scripts.rendezvous import Rendezvous
+from topologies.testbed import WorkerService
 
 
 class TranslatedWriter:
-    """A `hotline_scripts.lines.LineWriter` to a machine, which has the files of the run in another folder."""
+    """A `topologies.testbed.LineWriter` to a machine, which has the files of the run in another folder."""
 
     def __init__(self, writer: asyncio.StreamWriter, machine: RemoteMachine) -> None:
         self._writer, self._machine = writer, machine
@@ -41,7 +41,7 @@ class TranslatedWriter:
 
 @asynccontextmanager
 async def serve_workers(
-    rendezvous: Rendezvous, path: Path, ranks: Mapping[RemoteMachine, frozenset[int]]
+    rendezvous: WorkerService, path: Path, ranks: Mapping[RemoteMachine, frozenset[int]]
 ) -> AsyncIterator[None]:
     """Serve a rendezvous at a socket of each machine, whose workers have these ranks."""
     tasks: set[asyncio.Task[None]] = set()

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hotline_scripts.lines import LineWriter, Message, send_line
+from hotline_scripts.lines import Message, send_line
+from topologies.testbed import LineWriter
 
 
 @dataclass(eq=False, slots=True)

@@ -9,10 +9,11 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 from math import isfinite
-from typing import Any, Protocol
+from typing import Any
 
 from foundation.errors import HotlineError
 from foundation.text import show
+from topologies.testbed import LineWriter
 
 Message = dict[str, Any]  # JSON
 
@@ -20,22 +21,6 @@ MAX_LINE_BYTES = 1 << 24
 """Largest line that the rendezvous reads, more than a declaration of 100,000 tables."""
 _READ_BYTES = 1 << 16
 _CREDENTIALS = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
-
-
-class LineWriter(Protocol):
-    """The part of `asyncio.StreamWriter` that a connection to a worker needs."""
-
-    def write(self, data: bytes) -> None: ...
-
-    def is_closing(self) -> bool: ...
-
-    def close(self) -> None: ...
-
-    async def wait_closed(self) -> None: ...
-
-    def get_extra_info(self, name: str) -> Any:
-        """Return information about the transport, which has no type."""
-        ...
 
 
 class MessageTooLong(HotlineError):

@@ -28,7 +28,6 @@ from hotline_scripts.embedding_tables import EmbeddingTables, parse_declaration
 from hotline_scripts.joined_worker import JoinedWorker
 from hotline_scripts.lines import (
     MAX_LINE_BYTES,
-    LineWriter,
     Message,
     RequestRefused,
     check_metrics,
@@ -38,13 +37,13 @@ from hotline_scripts.lines import (
     send_line,
 )
 from hotline_scripts.script_session import Backend, BarrierRound, SessionOver, TableSetting, WorkersSession
+from topologies.script_command import SOCKET_VARIABLE
+from topologies.testbed import LineWriter
 
 log = logging.getLogger(__name__)
 
 DEFAULT_SOCKET = Path("/run/hotline/up.sock")
 REPORTS = "reports.jsonl"
-SOCKET_VARIABLE = "HOTLINE_CONNECT"
-RANK_VARIABLE = "HOTLINE_RANK"
 NOTE_S = 5.0
 """Time after which a worker that waits for others gets a note with their names, in s."""
 _MAX_SHOWN_BYTES = 80  # of a request that is not understood

@@ -44,16 +44,10 @@ from hotline_scripts.rendezvous import (
     socket_path,
 )
 from hotline_scripts.script_session import Terms
+from hotline_scripts.terms import session_terms, tables_of_design
 from softswitch.progress import Activity
 from topologies.agents import Agent, supervise
-from topologies.fleet import (
-    provision,
-    publish,
-    server_config,
-    session_terms,
-    set_ranges,
-    tables_of_design,
-)
+from topologies.fleet import provision, publish, server_config, set_ranges
 from topologies.placement import Placement
 from topologies.testbed import ControlledSwitch, TestbedKind, TestbedNetwork, UpTestbed
 from topologies.testbed_kinds import testbed_kind

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hotline_scripts.kv.calls import InvalidArgument
-
 import torch
+from torch import Tensor
+
 from foundation.text import show
 from hotline_scripts.embedding_tables import EmbeddingTable
-from torch import Tensor
+from hotline_scripts.kv.calls import InvalidArgument
 
 _INTEGERS = (torch.int32, torch.int64)
 

@@ -5,14 +5,13 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from hotline_scripts.run.group import ScriptGroup, script_group
-from hotline_scripts.run.session import ScriptSession
-
 from experiment.designs import prepare
 from experiment.errors import RunFailed
 from experiment.phases.measure import measure
 from foundation.designs.registry import design
 from hosts.keys import KeySpace
+from hotline_scripts.run.group import ScriptGroup, script_group
+from hotline_scripts.run.session import ScriptSession
 from topologies.calibrate import WARM_UP_STEPS, calibrate, probe_capacities
 from topologies.disturbance import isolate
 from topologies.fleet import RunContext

@@ -3,15 +3,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
-from hotline_scripts.run.arm import ScriptArm
-from hotline_scripts.run.process import Script, first_failure
-
 from experiment.errors import AgentFailed
 from experiment.processes import RunProcesses
 from experiment.session import OnProgress
 from foundation.limits import WaitLimit, wait_within
 from hotline_scripts.joined_worker import JoinedWorker
 from hotline_scripts.lines import Message
+from hotline_scripts.run.arm import ScriptArm
+from hotline_scripts.run.process import Script, first_failure
 
 COMMAND_TIMEOUT_S = 30.0
 """Limit of a command that involves only files and hints, in s for which no process of the run works."""

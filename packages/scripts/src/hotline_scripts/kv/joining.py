@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hotline_scripts.kv.connection import NotConnected
-from hotline_scripts.kv.engine import Engine, InvalidCall, max_chunk
-from hotline_scripts.kv.run_recorder import RunRecorder
-
 from foundation.designs.registry import design
 from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
 from hosts.sockets import common_port, open_udp
-from hotline_scripts.rendezvous import RANK_VARIABLE
+from hotline_scripts.kv.connection import NotConnected
+from hotline_scripts.kv.engine import Engine, InvalidCall, max_chunk
+from hotline_scripts.kv.run_recorder import RunRecorder
+from topologies.script_command import RANK_VARIABLE
 
 
 def rank_of_run() -> int | None:

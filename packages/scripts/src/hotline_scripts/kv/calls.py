@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from hotline_scripts.kv.conversion import are_ascending_below, as_contiguous, from_fixed
 from numpy.typing import ArrayLike, NDArray
 
 from foundation.errors import HotlineError
 from foundation.text import show
 from hotline_scripts.embedding_tables import EmbeddingTable
+from hotline_scripts.kv.conversion import are_ascending_below, as_contiguous, from_fixed
 
 _INT64_LIMIT = 1 << 63
 _MAX_PATH_BYTES = 4096  # Linux, <linux/limits.h>

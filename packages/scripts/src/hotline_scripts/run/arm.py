@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from hotline_scripts.run.process import Script
-
 from experiment.config import Config
 from experiment.errors import RunFailed
 from foundation.designs.interface import Arm
@@ -15,8 +13,9 @@ from hotline_scripts.embedding_tables import EmbeddingTables
 from hotline_scripts.joined_worker import JoinedWorker
 from hotline_scripts.lines import Message
 from hotline_scripts.rendezvous import Rendezvous
+from hotline_scripts.run.process import Script
 from hotline_scripts.script_session import Terms
-from topologies.fleet import session_terms
+from hotline_scripts.terms import session_terms
 
 _END_TIMEOUT_S = 10.0  # time for a script to end after its worker has failed, in s
 StartServers = Callable[[EmbeddingTables], Awaitable[None]]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hotline_scripts.kv.calls import Operation
 from numpy.typing import NDArray
 
 from hosts.agent import run_queue_ns, write_when_there_is_room
@@ -19,6 +18,7 @@ from hosts.sockets import clock_offset
 from hotline_agents.worker.client import BaseClient
 from hotline_agents.worker.logs import Origin, RpcWriter, WorkerLogs
 from hotline_agents.worker.trainer import OperationRecord
+from hotline_scripts.kv.calls import Operation
 
 _REPORT_NS = 20_000_000
 """Smallest interval between two reports of steps."""

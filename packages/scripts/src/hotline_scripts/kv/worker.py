@@ -10,6 +10,16 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from typing_extensions import Self
+
+from foundation.designs.registry import design
+from foundation.errors import HotlineError
+from foundation.logs.parts import save_arrays
+from foundation.protocol.header import FIRST, SECOND, SET
+from foundation.text import pluralize
+from hotline_scripts.embedding_tables import DEFAULT_SCALE, EmbeddingTable, make_tables
+from hotline_scripts.kv import process_exit
 from hotline_scripts.kv.archive import load_archive, state_arrays
 from hotline_scripts.kv.block_commands import BlockCommandListener
 from hotline_scripts.kv.calls import (
@@ -32,16 +42,6 @@ from hotline_scripts.kv.engine import MAX_CHUNK, Engine, InvalidCall, WorkerClos
 from hotline_scripts.kv.failures import NotDelivered, combine, describe
 from hotline_scripts.kv.init_call import InitCall
 from hotline_scripts.kv.joining import make_engine, rank_of_run
-from numpy.typing import ArrayLike, NDArray
-from typing_extensions import Self
-
-from foundation.designs.registry import design
-from foundation.errors import HotlineError
-from foundation.logs.parts import save_arrays
-from foundation.protocol.header import FIRST, SECOND, SET
-from foundation.text import pluralize
-from hotline_scripts.embedding_tables import DEFAULT_SCALE, EmbeddingTable, make_tables
-from hotline_scripts.kv import process_exit
 from hotline_scripts.rendezvous import socket_path
 
 log = logging.getLogger(__name__)

@@ -10,10 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
-from hotline_scripts.kv.calls import Operation
-from hotline_scripts.kv.connection import ClusterLost, release
-from hotline_scripts.kv.failures import OperationFailed, WorkerFailed, combine, describe
-from hotline_scripts.kv.run_recorder import RunRecorder
 from numpy.typing import NDArray
 
 from foundation.compiled import pinned
@@ -30,6 +26,10 @@ from hotline_agents.worker.client import BaseClient
 from hotline_agents.worker.machine import COMPILED
 from hotline_agents.worker.operate import LOG_FULL, make_wire, operate
 from hotline_agents.worker.window import WindowState
+from hotline_scripts.kv.calls import Operation
+from hotline_scripts.kv.connection import ClusterLost, release
+from hotline_scripts.kv.failures import OperationFailed, WorkerFailed, combine, describe
+from hotline_scripts.kv.run_recorder import RunRecorder
 
 MAX_CHUNK = 1 << 16
 """Largest operation of the state machine, in parameters; larger operations are split."""

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-from hotline_scripts.kv.calls import InvalidArgument
-from hotline_scripts.kv.failures import describe
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from foundation.protocol.header import FIRST, SECOND
 from foundation.text import show
 from hotline_scripts.embedding_tables import EmbeddingTable
+from hotline_scripts.kv.calls import InvalidArgument
+from hotline_scripts.kv.failures import describe
 
 Floats = NDArray[np.float32]
 _STATE_FLAGS = {"first": FIRST, "second": SECOND}

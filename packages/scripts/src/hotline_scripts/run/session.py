@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hotline_scripts.run.arm import ScriptArm
-from hotline_scripts.run.worker import COMMAND_TIMEOUT_S, command_workers
-
 from experiment.defaults import MAX_STEP_S
 from experiment.errors import AgentFailed, RunFailed
 from experiment.phases.workload import steps_to_profile
 from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, PlannedBlock
 from foundation.designs.interface import Arm
 from foundation.limits import WaitLimit, wait_within
+from hotline_scripts.run.arm import ScriptArm
+from hotline_scripts.run.worker import COMMAND_TIMEOUT_S, command_workers
 from topologies.session import RealSession
 
 _EXTRA_TIMEOUT_S = 120.0

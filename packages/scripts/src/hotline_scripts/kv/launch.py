@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hotline_scripts.kv.connection import ClusterLost, Connection, NotConnected
-
 from experiment.config import Config, load_config
 from foundation.checkout import environment_with_checkout
 from foundation.errors import HotlineError
 from foundation.text import pluralize
 from hotline_agents.warm import warm
+from hotline_scripts.kv.connection import ClusterLost, Connection, NotConnected
 from hotline_scripts.rendezvous import socket_path
 from hotline_scripts.up import check, hold_folder
 from softswitch.progress import IdleLimit, describe_activity, read_activity

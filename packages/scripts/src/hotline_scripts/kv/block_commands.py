@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+
+from foundation.errors import HotlineError
 from hotline_scripts.kv.connection import ClusterLost, Connection
 from hotline_scripts.kv.engine import Engine
 from hotline_scripts.kv.failures import describe
 from hotline_scripts.kv.run_recorder import RunRecorder
-
-from foundation.errors import HotlineError
 from hotline_scripts.lines import Message
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 
 from foundation.errors import HotlineError
 from hotline_scripts.lines import Message, encode_line
-from hotline_scripts.rendezvous import SOCKET_VARIABLE
+from topologies.script_command import SOCKET_VARIABLE
 
 log = logging.getLogger(__name__)
 

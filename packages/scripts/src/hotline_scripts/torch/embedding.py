@@ -7,15 +7,15 @@ from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
 
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from foundation.text import show
 from hotline_scripts.kv.calls import InvalidArgument, check_number
 from hotline_scripts.kv.engine import InvalidCall
 from hotline_scripts.kv.worker import Worker
 from hotline_scripts.torch.arguments import check_input, check_offsets, check_weights, find_refusal
-
-import torch
-from foundation.text import show
-from torch import Tensor
-from torch.nn import functional
 
 MAX_PREFETCHED = 64
 

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from hotline_scripts.run.arm import ScriptArm
-from hotline_scripts.run.worker import ScriptWorker
-
 from experiment.config import Config
 from experiment.errors import RunFailed
 from experiment.folder import chown_to_sudo_user
@@ -21,8 +18,11 @@ from hosts.keys import KeySpace
 from hotline_scripts import rendezvous
 from hotline_scripts.embedding_tables import EmbeddingTables
 from hotline_scripts.rendezvous import REPORTS, append_report
+from hotline_scripts.run.arm import ScriptArm
+from hotline_scripts.run.worker import ScriptWorker
+from hotline_scripts.terms import tables_of_design
 from topologies.agents import Agent, supervise
-from topologies.fleet import RunContext, publish, set_ranges, start_servers, tables_of_design
+from topologies.fleet import RunContext, publish, set_ranges, start_servers
 from topologies.placement import cpu_of
 from topologies.script_command import ScriptCommand
 
