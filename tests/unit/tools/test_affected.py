@@ -102,7 +102,7 @@ for module in list(sys.modules.values()):
     print(getattr(module, "__file__", None))
 """
 TESTS = (
-    "tests.unit.hotline.test_script",
+    "packages.scripts.tests.unit.test_script",
     "packages.agents.tests.unit.test_ps_server",
     "tests.unit.simulator.test_faults",
 )

@@ -15,7 +15,7 @@ from tests.harness.extras import needs_torch
 from tests.harness.loopback import running_rendezvous
 
 RunExample = Callable[..., tuple[str, list[dict[str, Any]]]]
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[5] / "examples"
 
 
 @pytest.fixture
