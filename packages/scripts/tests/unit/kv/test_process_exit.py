@@ -91,7 +91,7 @@ def ended(script: ForkedProgram) -> tuple[int | None, str]:
 
 
 def other(running: RunningRendezvous) -> hotline.Worker:
-    """A worker that keeps the session alive, and can see what arrived."""
+    """Return a worker that keeps the session alive, and can see what arrived."""
     return hotline.Worker({"rows": (ROWS, 1)}, scale=1.0, connect=running.place, rank=1)
 
 
