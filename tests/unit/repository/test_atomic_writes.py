@@ -34,7 +34,7 @@ EXCEPTIONS = {
     "packages/softswitch/src/softswitch/kernel/steering.py": "settings of the kernel",
     "packages/softswitch/src/softswitch/p4runtime/service.py": "Write requests of P4Runtime",
     "packages/simulator/src/simulator/simulated_switch.py": "Write requests of P4Runtime",
-    "src/hotline/cli/explain.py": "/dev/null",
+    "packages/simulator/src/simulator/cli/explain.py": "/dev/null",
     "packages/scripts/src/hotline_scripts/kv/launch.py": "the log of a process",
     "packages/machines/network.py": "a file that is renamed when it is complete",
     "packages/machines/remote.py": "the log of a process",

@@ -21,7 +21,7 @@ TABLES = "iteration,table,key\n" + "".join(
 UNORDERED = "timestamp,key,op\n" + "".join(
     f"{(i * 37) % 500},{i * 7919 % 211},{'read' if i % 2 else 'update'}\n" for i in range(2_000)
 )
-NEEDS_NUMBA = {"hotline.explain"}
+NEEDS_NUMBA = {"simulator.explain"}
 NEEDS_TORCH = {"hotline.torch", "hotline.torch.arguments", "hotline.torch.embedding"}
 
 

@@ -104,7 +104,7 @@ for module in list(sys.modules.values()):
 TESTS = (
     "packages.scripts.tests.unit.test_script",
     "packages.agents.tests.unit.test_ps_server",
-    "tests.unit.simulator.test_faults",
+    "packages.simulator.tests.unit.test_faults",
 )
 
 

@@ -19,6 +19,7 @@ from foundation.protocol.rows import RowRange, RowRanges
 from foundation.protocol.rpc import BUFFER_BYTES
 from nativekit.plain import plain
 from nativekit.reference import unwrap_ref
+from packages.simulator.tests.unit.networks import PARAMETERS, RandomTestbed
 from simulator import drive as drives
 from simulator import loop
 from simulator.config import SimulationError
@@ -31,7 +32,6 @@ from softswitch.compiled import OUT_CAPACITY
 from softswitch.jit import PROCESS_CTYPE
 from softswitch.memory.output import read_records
 from switch_harness.wording import mentions
-from tests.unit.simulator.networks import PARAMETERS, RandomTestbed
 
 MEASURED = [BASELINE, PROXY, OFFLOAD, OFFLOAD_PROXY]
 HALF = range(0, PARAMETERS, 2)

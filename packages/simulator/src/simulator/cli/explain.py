@@ -56,7 +56,7 @@ def explain(rpc: str, settings: ExplainSettings) -> None:
     """
     with one_line_errors():
         require_numba("`hotline explain`, which fills tables as the switch does,")
-    from hotline.explain import explain_rpc, program
+    from simulator.explain import explain_rpc, program
     from softswitch.explain.filters import parse_filter, select
     from softswitch.explain.tree import draw, make_tree, show
 
