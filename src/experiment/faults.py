@@ -1,4 +1,4 @@
-"""Kinds of faults that run.toml, schedules (`simulator.faults.kinds`) and kills of real processes share."""
+"""Kinds of faults that run.toml, schedules of faults and kills of real processes share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class FrameFault(NamedTuple):
     name: str
     option: str  # key in the softswitch's `--impair`
     row: str  # label in the table of docs/reliability.md
-    counter: str  # field of `simulator.state.Link` that counts such frames
+    counter: str  # field of a simulated link that counts such frames
 
 
 class ProcessKill(NamedTuple):

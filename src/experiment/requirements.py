@@ -11,7 +11,14 @@ from controller.tables import InitialRow
 from experiment.config import EPOCH
 from foundation.designs.arms import arms_of
 from foundation.designs.interface import Arm, Design, SwitchHosts
-from foundation.designs.registry import HOW_TO_COMPILE, DesignError, known_names, load_part, part_of
+from foundation.designs.registry import (
+    HOW_TO_COMPILE,
+    DesignError,
+    hint_of_part,
+    known_names,
+    load_part,
+    part_of,
+)
 from foundation.designs.registry import design as find_design
 from foundation.errors import HotlineError
 from foundation.protocol.addressing import WORKER_UDP_PORT_BASE
@@ -127,6 +134,7 @@ def _problems(name: str, design: Design, kind: RunKind, hosts: SwitchHosts | Non
         if kind in need.kinds and need.applies(design) and not _has(design, need):
             reason = need.reason.format(arms=" and ".join(_aggregating_arms(design)))
             reference = part_of(design, need.part) or "None"
+            reason += hint_of_part(design, need.part)
             yield f"part {need.part} ({reference}) lacks {need.operation}, which {kind.value} needs: {reason}"
     if design.preparation is not None and kind in _PREPARED:
         if not callable(load_part(design, design.preparation)):

@@ -1,4 +1,4 @@
-"""The session that a run's phases use, real (`topologies.session`) or simulated (`simulator.session`)."""
+"""The session that a run's phases use, real (`topologies.session`) or simulated."""
 
 from __future__ import annotations
 

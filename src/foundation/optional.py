@@ -3,17 +3,10 @@ from __future__ import annotations
 from types import ModuleType
 
 from foundation.errors import HotlineError
-from nativekit.installed import HAS_NUMBA, absence_message
 
 
 class MissingPackage(HotlineError, ImportError):
     """A package that is not installed; the text says how to install it."""
-
-
-def require_numba(what: str) -> None:
-    """Raise `MissingPackage` without numba; `what` is the subject of the sentence that it says."""
-    if not HAS_NUMBA:
-        raise MissingPackage(absence_message(what))
 
 
 def import_torch() -> ModuleType:

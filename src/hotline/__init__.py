@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from controller.hotset.choice import build as choose_hot_set
     from foundation.errors import HotlineError
     from hotline.results.curve import curve
-    from hotline.runs import Run, read, report, report_of_cluster, run, simulate
+    from hotline.runs import Run, read, report, report_of_cluster, run
 
 _PACKAGES = {each.name: each for each in entry_points(group="hotline.api")}
 _MODULES = {each.name: each for each in entry_points(group="hotline.modules")}
@@ -48,7 +48,6 @@ __all__ = [
     "report",
     "report_of_cluster",
     "run",
-    "simulate",
 ]
 __all__ += sorted(_PACKAGES)
 

@@ -111,6 +111,13 @@ def part_of(design: Design, part: str) -> str | None:
     return reference or _parts_of_packages().get(part, {}).get(design.name)
 
 
+def hint_of_part(design: Design, part: str) -> str:
+    """Return how to install the package that has a part of a design, to be added to an error, or ""."""
+    groups = {"agents": "hotline.agents", "switch_state": "hotline.switch_states"}
+    is_missing = part in groups and part_of(design, part) is None
+    return install_hint(groups[part], design.name) if is_missing else ""
+
+
 def modules_of(design: Design) -> tuple[str, ...]:
     """Return the names of the modules that describe a design and hold its parts."""
     parts = (part_of(design, part) for part in ("agents", "control", "preparation", "switch_state"))

@@ -213,7 +213,7 @@ def test_up_is_refused_before_anything_is_made(mine: Mine, monkeypatch: pytest.M
 def test_a_simulation_is_refused_before_its_folder_is_made(
     mine: Mine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hotline.runs.create_run_folder", _must_not_be_called)
+    monkeypatch.setattr("simulator.run.create_run_folder", _must_not_be_called)
     mine.remove(Removal("switch_state", "values"))
     (tmp_path / "mine.toml").write_text(f"design = '{NAME}'\nruns = '{tmp_path / 'runs'}'\n")
     ended = invoke("simulate", tmp_path / "mine.toml")

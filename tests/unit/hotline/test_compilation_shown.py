@@ -31,7 +31,7 @@ def test_compilations_that_take_long_are_listed(
         raise HotlineError("it ends here")
 
     monkeypatch.setattr(progress, "_MIN_SHOWN_S", min_shown_s)
-    monkeypatch.setattr("hotline.runs.simulate", simulate)
+    monkeypatch.setattr("simulator.run.simulate", simulate)
     ended = invoke("simulate")
     assert (ended.exit_code, ended.stdout, ended.stderr) == (1, "", f"{HEAD}{lines}Error: it ends here\n")
 
@@ -40,7 +40,7 @@ def test_nothing_is_printed_if_all_code_is_cached(monkeypatch: pytest.MonkeyPatc
     def simulate(*_: object, **__: object) -> None:
         raise HotlineError("it ends here")
 
-    monkeypatch.setattr("hotline.runs.simulate", simulate)
+    monkeypatch.setattr("simulator.run.simulate", simulate)
     assert says_in_one_line(invoke("simulate").stderr, "Error", "ends")
 
 

@@ -11,15 +11,17 @@ from click.testing import CliRunner
 import hotline
 from controller.errors import RuleError
 from controller.hotset import rules
+from experiment import requirements
 from experiment.config import Config
 from experiment.errors import ConfigError
 from foundation.designs import registry
 from foundation.packages import install_hint
+from hosts import compiled_agents
 from hotline.cli.commands import COMMANDS
 from hotline.cli.commands import hotline as command_line
 from switch_harness.wording import says
 from tests.unit.repository.test_rooms import PACKAGES, ROOT
-from topologies import testbed_kinds
+from topologies import script_cluster, testbed_kinds
 
 NAMES = [
     (package, group, name)
@@ -77,12 +79,12 @@ def test_an_unknown_command_names_its_package(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_unknown_function_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hotline, "__all__", ["Worker"])
+    monkeypatch.setattr(hotline, "__all__", ["curve"])
     for name in names_of("hotline.api"):
         with pytest.raises(AttributeError) as raised:
             getattr(hotline, name)
         assert is_hint(str(raised.value), name, "hotline.api")
-    with pytest.raises(AttributeError, match="Worker"):
+    with pytest.raises(AttributeError, match="curve"):
         hotline.fly  # noqa: B018  # the access is what fails
 
 
@@ -109,6 +111,39 @@ def test_a_testbed_that_is_not_installed_names_its_package(monkeypatch: pytest.M
     assert is_hint(str(raised.value), "machines", "hotline.testbeds")
 
 
+def test_a_part_of_a_design_that_is_not_installed_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_parts_of_packages", dict)
+    for part, group in {"agents": "hotline.agents", "switch_state": "hotline.switch_states"}.items():
+        for name in names_of(group):
+            assert is_hint(registry.hint_of_part(registry.design(name), part), name, group)
+    assert registry.hint_of_part(registry.design("none"), "switch_state") == ""
+    reason = requirements.lacks_anything("hotset", requirements.RunKind.SIMULATED)
+    assert reason is not None and "packages/agents" in reason
+
+
+def test_compiled_agents_that_are_not_installed_name_their_package() -> None:
+    assert is_hint(compiled_agents.absence_message("It"), "fast", "hotline.codecs")
+
+
+def test_scripts_name_the_package_that_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script_cluster, "entry_points", lambda group: [])
+    with pytest.raises(ConfigError) as raised:
+        script_cluster.find_script_cluster()
+    assert is_hint(str(raised.value), "cluster", "hotline.scripts")
+
+
+def test_a_module_that_is_not_installed_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hotline, "_MODULES", {})
+    for name in names_of("hotline.modules"):
+        with pytest.raises(AttributeError) as raised:
+            getattr(hotline, name)
+        assert is_hint(str(raised.value), name, "hotline.modules")
+
+
 def test_all_groups_of_entry_points_are_tested() -> None:
-    tried = {"hotline.api", "hotline.commands", "hotline.designs", "hotline.rules", "hotline.testbeds"}
-    assert {group for _, group, _ in NAMES} == tried
+    """A run without a predictor says which design or part has none, and not the predictor's package."""
+    tried = {
+        "agents", "api", "codecs", "commands", "designs", "modules", "predictors", "rules", "scripts",
+        "switch_states", "testbeds",
+    }  # fmt: skip
+    assert {group.removeprefix("hotline.") for _, group, _ in NAMES} == tried

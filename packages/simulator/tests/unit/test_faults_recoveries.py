@@ -119,7 +119,7 @@ def worker_forgets_what_was_held(patched: pytest.MonkeyPatch) -> None:
 
 
 def worker_is_told_twice(patched: pytest.MonkeyPatch) -> None:
-    """The worker does not know the switch yet at the second time."""
+    """Renew a worker twice: it does not know the switch yet at the second time."""
 
     def renew(client: HotsetClient, log: ReplayLog, epoch: int, switch: int) -> None:
         client.renew(epoch)

@@ -26,7 +26,7 @@ RPCS_PER_COLLECTION = 3
 """RPCs of a collection. The server encodes each and reads its answer, which costs as much as two requests."""
 _KERNEL_NS_PER_RPC = 6_000
 """Assumed kernel time of an RPC that a server sends: a datagram sent and one received (measured values are in
-`simulator.costs.HostCosts`). Waking up is excluded, because a busy server is awake."""
+`HostCosts` of the simulator). Waking up is excluded, because a busy server is awake."""
 _LOG2_BINS_PER_OCTAVE = 3
 _BINS_PER_OCTAVE = 1 << _LOG2_BINS_PER_OCTAVE
 

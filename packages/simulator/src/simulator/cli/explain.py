@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.text import Text
 
 from foundation.errors import HotlineError
-from foundation.optional import require_numba
 from foundation.protocol.header import LANES, Op
 from foundation.settings import Strict
 from hotline.cli.common import FILE, one_line_errors
@@ -54,8 +53,6 @@ def explain(rpc: str, settings: ExplainSettings) -> None:
     Needs no running switch. `softswitch explain` explains programs and frames of your own
     (packages/softswitch/docs/explain.md).
     """
-    with one_line_errors():
-        require_numba("`hotline explain`, which fills tables as the switch does,")
     from simulator.explain import explain_rpc, program
     from softswitch.explain.filters import parse_filter, select
     from softswitch.explain.tree import draw, make_tree, show

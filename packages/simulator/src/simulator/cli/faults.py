@@ -12,7 +12,6 @@ from rich.console import Console
 from controller.dask_cluster import Parallelism
 from experiment.progress import progress_bar
 from foundation.errors import HotlineError
-from foundation.optional import require_numba
 from foundation.settings import Strict
 from hotline.cli.common import (
     FILE,
@@ -57,8 +56,6 @@ def faults(
     of all. Exits with 1 if a schedule fails, and writes the shortest failing part of it to a file for
     --replay.
     """
-    with one_line_errors():
-        require_numba("`hotline faults`, which simulates,")
     from foundation.logs.parts import write_into_folder
     from simulator.faults.matrix import as_rows, play_rows
 
