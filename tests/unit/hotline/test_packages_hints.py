@@ -125,7 +125,7 @@ def test_compiled_agents_that_are_not_installed_name_their_package() -> None:
     assert is_hint(compiled_agents.absence_message("It"), "fast", "hotline.codecs")
 
 
-def test_scripts_name_the_package_that_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_without_its_package_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script_cluster, "entry_points", lambda group: [])
     with pytest.raises(ConfigError) as raised:
         script_cluster.find_script_cluster()

@@ -35,7 +35,7 @@ EXCEPTIONS = {
     "packages/softswitch/src/softswitch/p4runtime/service.py": "Write requests of P4Runtime",
     "packages/simulator/src/simulator/simulated_switch.py": "Write requests of P4Runtime",
     "packages/simulator/src/simulator/cli/explain.py": "/dev/null",
-    "packages/scripts/src/hotline_scripts/kv/launch.py": "the log of a process",
+    "packages/scripts/kv/launch.py": "the log of a process",
     "packages/machines/network.py": "a file that is renamed when it is complete",
     "packages/machines/remote.py": "the log of a process",
     "packages/machines/supervisor/operations.py": "files of a run, before its agents begin",
@@ -46,7 +46,7 @@ EXCEPTIONS = {
     "topologies/network.py": "the log of a process",
     "topologies/script_command.py": "the log of a process",
     "topologies/switches.py": "the log of a process",
-    "packages/scripts/src/hotline_scripts/rendezvous.py": "appends a line",
+    "packages/scripts/rendezvous.py": "appends a line",
     "topologies/routes.py": "settings of the kernel",
     "topologies/run_lock.py": "the lock file, whose record is written by one call",
 }

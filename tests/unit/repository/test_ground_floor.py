@@ -71,14 +71,14 @@ def test_a_command_without_numba_names_numba_and_its_installation(
 
 
 @pytest.mark.parametrize("codec", ["fast", "mixed"])
-def test_a_run_of_compiled_agents_names_their_package_if_it_is_missing(python: Path, codec: str) -> None:
+def test_a_run_of_compiled_agents_names_a_missing_package(python: Path, codec: str) -> None:
     done = run(python, "hotline.cli", "run", "TARGET=bmv2", f"CODEC={codec}")
     assert done.returncode == 1 and not done.stdout
     assert says_in_one_line(done.stderr, f"CODEC={codec}", "compiled agents", "pip install", "CODEC=scapy")
     assert "packages/agents" in done.stderr
 
 
-def test_the_default_agents_are_those_of_scapy_where_no_others_are_installed(python: Path) -> None:
+def test_without_the_package_of_compiled_agents_scapy_is_the_default_codec(python: Path) -> None:
     show = (
         "from experiment.config import Config, load_config as load; "
         "print(load([]).codec, load([]).top_k, Config(script='x').codec)"
@@ -111,7 +111,7 @@ def test_a_name_of_a_package_that_is_missing_names_the_package(python: Path, nam
     assert f"no attribute '{name}'; packages/{package} has it" in done.stderr
 
 
-def test_a_script_names_the_package_that_runs_it_if_it_is_missing(python: Path, tmp_path: Path) -> None:
+def test_a_script_names_the_missing_package_of_compiled_agents(python: Path, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.touch()
     done = run(python, "hotline.cli", "run", "TARGET=bmv2", f"SCRIPT={script}")

@@ -249,11 +249,17 @@ def test_each_command_has_the_name_of_its_entry_point() -> None:
 
 @pytest.mark.parametrize(
     ("words", "loaded"),
-    [(["run", "WORKERS=8"], ["run"]), (["-v", "up"], ["up"]), (["--help"], ["run", "up"]), (["fly"], [])],
+    [
+        (["compare", "a", "b"], ["compare"]),
+        (["-v", "report"], ["report"]),
+        (["--help"], ["compare", "report"]),
+        (["fly"], []),
+    ],
 )
 def test_a_process_imports_only_the_command_that_runs(words: list[str], loaded: list[str]) -> None:
     modules = {
-        name: EntryPoint(name, f"hotline.cli.run:{name}", "hotline.commands") for name in ("run", "up")
+        name: EntryPoint(name, f"hotline.cli.report:{name}", "hotline.commands")
+        for name in ("compare", "report")
     }
     commands = VerbCommands(modules)
     commands.load(words)

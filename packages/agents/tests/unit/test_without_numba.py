@@ -11,7 +11,7 @@ from packages.agents.tests.harness import plain_probe
 from tests.harness.ground_floor import make_ground_floor
 
 
-def test_agents_without_numba_answer_as_compiled_ones(tmp_path: Path) -> None:
+def test_agents_without_numba_answer_as_compiled_agents(tmp_path: Path) -> None:
     python = make_ground_floor(tmp_path / "environment")
     done = subprocess.run(
         [python, "-m", plain_probe.__name__], capture_output=True, text=True, cwd=ROOT,
