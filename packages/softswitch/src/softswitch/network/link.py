@@ -135,8 +135,10 @@ class LinkNetwork(Protocol):
 class LinkHandle:
     """A link of a network; make it by `Network.add_link`. Each of its ends has counters of what it sends."""
 
-    def __init__(self, ends: tuple[End, End], interfaces: tuple[int, int], net: LinkNetwork) -> None:
-        self.ends = ends
+    def __init__(
+        self, ends: tuple[End, End], interfaces: tuple[int, int], options: LinkOptions, net: LinkNetwork
+    ) -> None:
+        self.ends, self.options = ends, options
         self._interfaces, self._net = interfaces, net
 
     def __repr__(self) -> str:

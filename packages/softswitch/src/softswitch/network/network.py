@@ -58,7 +58,6 @@ class Network(contextlib.AbstractContextManager["Network"]):
         self.links: list[LinkHandle] = []
         self._seed, self._max_frame_bytes = seed, max_frame_bytes
         self._knows_neighbours = knows_neighbours
-        self._options: list[LinkOptions] = []
         self._ports: dict[str, dict[int, int]] = {}  # interface by node and port; hosts have port 0
         self._engine: Engine | None = None
         self._begin_actions: list[Callable[[], object]] = []
@@ -162,9 +161,8 @@ class Network(contextlib.AbstractContextManager["Network"]):
         if nodes[0] is nodes[1] and isinstance(nodes[0], Host):
             raise SwitchError(f"a link: host {nodes[0].name} cannot be both ends")
         ends = self._attach(nodes[0], ports[0], i), self._attach(nodes[1], ports[1], i + 1)
-        link = LinkHandle(ends, (i, i + 1), self)
+        link = LinkHandle(ends, (i, i + 1), LinkOptions(**options), self)
         self.links.append(link)
-        self._options.append(LinkOptions(**options))
         return link
 
     def _attach(self, node: Node, port: int | None, interface: int) -> End:
@@ -287,7 +285,7 @@ class Network(contextlib.AbstractContextManager["Network"]):
             action()
 
     def _make_engine(self) -> Engine:
-        shapes: list[Shape] = [options.shape for options in self._options for _ in range(2)]
+        shapes: list[Shape] = [link.options.shape for link in self.links for _ in range(2)]
         for switch in self.switches:
             if switch.cpu_port is not None:
                 self._ports[switch.name][switch.cpu_port] = len(shapes)
@@ -298,9 +296,9 @@ class Network(contextlib.AbstractContextManager["Network"]):
         sizes = NetworkSizes(len(self.switches), len(self.hosts), shapes, priorities, frame_bytes)
         engine = Engine(sizes, self._seed)
         state = engine.state
-        for number, options in enumerate(self._options):
+        for number, link in enumerate(self.links):
             for i in (2 * number, 2 * number + 1):
-                write_link(state, i, options)
+                write_link(state, i, link.options)
                 state.interfaces[i].peer = i ^ 1
         for node in self.nodes.values():
             for port, i in self._ports[node.name].items():

@@ -11,6 +11,8 @@ from softswitch.network.report import directions
 
 _COLUMN, _ROW, _MARGIN = 130, 150, 70
 _WIDTH, _HEIGHT = 64, 30  # of a node
+_ARC = 90  # height of the control point of an arc
+_LABEL = 0.38  # the place of a label on its link
 _IDLE, _FULL = (154, 164, 178), (214, 69, 65)
 _STYLE = (
     "text{font:12px sans-serif;fill:#1d2733;text-anchor:middle}"
@@ -31,16 +33,19 @@ def draw(net: Network) -> str:
         f'<style>{_STYLE}</style><rect width="100%" height="100%" fill="#fff"/>',
     ]
     for k, link in enumerate(net.links):
-        busier = max(loads[2 * k : 2 * k + 2], key=lambda each: each.load)
+        busier = max(loads[2 * k : 2 * k + 2], key=lambda each: (each.load, each.mbit))
         dropped = sum(each.counters.dropped + each.counters.lost for each in loads[2 * k : 2 * k + 2])
         (x1, y1), (x2, y2) = (places[end.node] for end in link.ends)
+        # A link past other nodes of its row is an arc above them.
+        rise = _ARC if y1 == y2 and abs(x2 - x1) > 1.5 * _COLUMN else 0
         parts.append(
-            f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{_colour(busier.load)}" '
-            f'stroke-width="{1.5 + 4 * busier.load:.1f}"/>'
+            f'<path d="M{x1},{y1} Q{(x1 + x2) / 2:g},{(y1 + y2) / 2 - rise:g} {x2},{y2}" fill="none" '
+            f'stroke="{_colour(busier.load)}" stroke-width="{1.5 + 4 * busier.load:.1f}"/>'
         )
         # Not in the middle, where labels of crossing links would meet.
-        x, y = x1 + 0.38 * (x2 - x1), y1 + 0.38 * (y2 - y1)
-        label = f"{busier.load:.0%}" + (f", {dropped} lost" if dropped else "")
+        x, y = x1 + _LABEL * (x2 - x1), y1 + _LABEL * (y2 - y1) - 2 * _LABEL * (1 - _LABEL) * rise
+        rate = f"{busier.mbit:.3g} Mbit/s" if link.options.mbit is None else f"{busier.load:.0%}"
+        label = rate + (f", {dropped} lost" if dropped else "")
         parts.append(f'<text class="label" x="{x:.0f}" y="{y:.0f}">{label}</text>')
     for name, (x, y) in places.items():
         kind = "node host" if isinstance(net.nodes[name], Host) else "node"

@@ -23,11 +23,15 @@ class SentTraffic(NamedTuple):
 
 
 class LinkDirection(NamedTuple):
-    """One direction of a link with its counters; `load` is the share of the time in which it was busy."""
+    """One direction of a link with its counters and the rate of the frames sent, in Mbit/s.
+
+    `load` is the share of the time in which it was busy, 0 for a link without a bandwidth.
+    """
 
     sender: str
     receiver: str
     counters: LinkCounters
+    mbit: float
     load: float
 
 
@@ -36,7 +40,9 @@ def directions(net: Network) -> Iterator[LinkDirection]:
     for link in net.links:
         for sender, receiver in (link.ends, link.ends[::-1]):
             counters = link.counters(sender.node)
-            yield LinkDirection(str(sender), str(receiver), counters, min(1, counters.busy_us / elapsed_us))
+            mbit = counters.sent_bytes * _BITS_PER_BYTE / elapsed_us
+            load = min(1, counters.busy_us / elapsed_us)
+            yield LinkDirection(str(sender), str(receiver), counters, mbit, load)
 
 
 def describe(net: Network, traffic: SentTraffic) -> list[str]:
@@ -56,10 +62,8 @@ def describe(net: Network, traffic: SentTraffic) -> list[str]:
         "",
         f"{'link':<{2 * _NAME_COLUMNS + 4}} {'frames':>10} {'Mbit/s':>9} {'busy':>6} {'dropped':>8}",
     ]
-    seconds = max(net.now_us / 1e6, 1e-9)
-    for sender, receiver, counters, load in directions(net):
+    for sender, receiver, counters, mbit, load in directions(net):
         if counters.offered:
-            mbit = counters.sent_bytes * _BITS_PER_BYTE / seconds / 1e6
             name = f"{sender[:_NAME_COLUMNS]} -> {receiver[:_NAME_COLUMNS]}"
             lines.append(
                 f"{name:<{2 * _NAME_COLUMNS + 4}} {counters.sent:>10} {mbit:>9.3f} {load:>6.1%} "
@@ -113,7 +117,7 @@ def as_json(net: Network, traffic: SentTraffic) -> dict[str, object]:
             for name, flow in traffic.flows.items()
         ],
         "links": [
-            {"sender": sender, "receiver": receiver, "load": load, **counters._asdict()}
-            for sender, receiver, counters, load in directions(net)
+            {"sender": sender, "receiver": receiver, "mbit": mbit, "load": load, **counters._asdict()}
+            for sender, receiver, counters, mbit, load in directions(net)
         ],
     }

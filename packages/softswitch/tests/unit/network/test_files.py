@@ -228,7 +228,7 @@ def test_the_command_reports_flows_and_links_and_draws_a_picture(
     link = next(each for each in report["links"] if each["sender"] == "s1-p2")
     assert link["load"] == pytest.approx(0.1)
     labels = [element.text for element in ElementTree.parse(picture).iter() if element.tag.endswith("text")]
-    assert labels.count("10%") == 1 and {"h1", "h2", "s1", "s2"} <= {*labels}
+    assert labels.count("10%") == 1 and "0.981 Mbit/s" in labels and {"h1", "h2", "s1", "s2"} <= {*labels}
     assert (tmp_path / "pcap" / "s1-p2_s2-p2.pcap").stat().st_size == 24 + 200 * (16 + 1226)
     main([topology])
     text = capsys.readouterr().out
