@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from softswitch.network import FlowHandle, Network
+from switch_harness import PROGRAMS, ecn
 
+ECN = PROGRAMS / "ecn.json"
 FRAMES = 400_000
 BYTES = 1000
 SERVICE_US = 10.0  # of 1,000 bytes at 800 Mbit/s
@@ -106,3 +110,69 @@ def test_random_numbers_are_equal_on_every_machine() -> None:
         flow = a.send(bytes(64), poisson_us=1000, count=6, is_logged=True)
         net.run()
         assert flow.receipts().sent.tolist() == [0, 159_910, 1_378_315, 1_718_246, 1_923_147, 2_436_543]
+
+
+def test_a_switch_takes_its_latency_and_its_rate_for_each_frame() -> None:
+    with Network() as net:
+        a, b = net.add_host("a", "10.0.0.1/24"), net.add_host("b", "10.0.0.2/24")
+        switch = net.add_switch("s", ECN, latency_us=5, max_pps=100_000)
+        net.add_link(a, switch)
+        net.add_link(switch, b)
+        ecn.forward(switch.pipeline, 1, 2)
+        flow = a.send([ecn.frame(number) for number in range(3)], is_logged=True)
+        net.run()
+        assert (flow.receipts().received / 1000).tolist() == [5, 15, 25]
+
+
+def test_packets_of_higher_priority_leave_first() -> None:
+    received: list[int] = []
+    with Network() as net:
+        a, b = net.add_host("a", "10.0.0.1/24"), net.add_host("b", "10.0.0.2/24")
+        switch = net.add_switch("s", ECN, priority_queues=8)
+        net.add_link(a, switch)
+        net.add_link(switch, b, mbit=10)
+        ecn.forward(switch.pipeline, 1, 2)
+        b.on_frame(lambda frame: received.append(ecn.read(frame).number))
+        a.send([ecn.frame(number, priority=number % 3) for number in range(6)])
+        net.run()
+    assert received == [0, 2, 5, 1, 4, 3]  # the first found the link free
+
+
+STAMPS = """
+#include <core.p4>
+#include <v1model.p4>
+header stamps_t { bit<48> arrival; bit<48> departure; bit<16> type; }
+struct headers_t { stamps_t stamps; }
+struct metadata_t {}
+parser P(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    state start { packet.extract(hdr.stamps); transition accept; }
+}
+control V(inout headers_t hdr, inout metadata_t meta) { apply {} }
+control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    apply { hdr.stamps.arrival = std.ingress_global_timestamp; std.egress_spec = 2; }
+}
+control E(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    apply { hdr.stamps.departure = std.egress_global_timestamp; }
+}
+control D(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr.stamps); } }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+"""
+
+
+def test_programs_read_the_times_of_arrival_and_departure(tmp_path: Path) -> None:
+    received: list[tuple[int, int]] = []
+    (program := tmp_path / "stamps.p4").write_text(STAMPS)
+    with Network() as net:
+        a, b = net.add_host("a", "10.0.0.1/24"), net.add_host("b", "10.0.0.2/24")
+        switch = net.add_switch("s", program, latency_us=5)
+        net.add_link(a, switch, delay_us=1.7)
+        net.add_link(switch, b, mbit=8, overhead_bytes=0)
+        b.on_frame(
+            lambda frame: received.append(
+                (int.from_bytes(frame[:6], "big"), int.from_bytes(frame[6:12], "big"))
+            )
+        )
+        a.send([bytes(100)] * 2, at_us=1000)
+        net.run()
+    # Both arrive at 1001.7 µs; the second waits for the 100 µs that the first takes on the link.
+    assert received == [(1001, 1006), (1001, 1106)]
