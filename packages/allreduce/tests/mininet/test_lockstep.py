@@ -28,7 +28,7 @@ SMALL: dict[str, object] = {
         pytest.param("ring", "kernel", marks=pytest.mark.soak),
     ],
 )
-def test_a_run_of_workers_that_push_together_loses_nothing_and_its_report_describes_the_design(
+def test_a_lockstep_run_loses_no_update_and_reports_its_design(
     tmp_path: Path, name: str, datapath: str
 ) -> None:
     variables = (f"DESIGN={name}", f"DATAPATH={datapath}")

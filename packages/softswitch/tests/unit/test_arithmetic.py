@@ -179,7 +179,9 @@ def small(op: ir.Op, operand: ir.Expression) -> ir.Expression:
 
 @pytest.mark.parametrize("leaf", [UNSIGNED_LEAF, SIGNED_LEAF], ids=["unsigned", "signed"])
 @pytest.mark.parametrize("nest", NESTS)
-def test_code_grows_linearly_with_the_depth_of(nest: str, leaf: ir.FieldRef) -> None:
+def test_machine_code_grows_linearly_with_the_depth_of_nested_expressions(
+    nest: str, leaf: ir.FieldRef
+) -> None:
     sizes = []
     for depth in (4, 8, 12):
         expression: ir.Expression = leaf

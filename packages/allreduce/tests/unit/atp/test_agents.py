@@ -149,7 +149,7 @@ def test_integers_of_several_jobs_add_up_exactly(
             assert all(result.tolist() == total(vectors[job]) for result in results)
 
 
-def test_jobs_that_collide_in_the_same_cells_move_to_separate_cells() -> None:
+def test_two_jobs_whose_cells_collide_move_to_separate_cells() -> None:
     network = Network({1: 2, 2: 2}, window=2, places=2, reordering=0.5, check=True)
     ones = {job: [np.ones(SIZE, np.int32)] * 2 for job in (1, 2)}
     found = []
@@ -316,7 +316,7 @@ def test_a_worker_without_answers_reports_a_stall() -> None:
         (np.array([1, -MAX_SUM // 2 - 1], np.int32), 2, "value 1: expected an integer from -1073741823 to"),
     ],
 )
-def test_vectors_that_cannot_be_added_are_refused(vector: Any, workers: int, told: str) -> None:
+def test_vectors_of_a_wrong_type_length_or_range_are_refused(vector: Any, workers: int, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         Network({1: 2}).clients[1][0].all_reduce(vector, workers)
 

@@ -50,7 +50,7 @@ def test_after_a_restart_stalled_workers_wait_for_different_packets(fault: str) 
 
 
 @pytest.mark.parametrize("fault", DEATHS)
-def test_only_all_reduces_that_need_a_dead_worker_stall(fault: str) -> None:
+def test_an_all_reduce_stalls_only_if_a_dead_worker_takes_part(fault: str) -> None:
     outcomes = set()
     for seed in range(60):
         played = play(SUBJECT, draw_all_reduces(RANGE, fault, seed))

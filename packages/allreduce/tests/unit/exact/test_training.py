@@ -41,7 +41,7 @@ def test_float32_sums_of_the_same_shards_have_different_bits() -> None:
     assert (in_order != of_halves).any()
 
 
-def test_a_worker_count_that_does_not_divide_the_shards_is_refused() -> None:
+def test_a_number_of_workers_that_does_not_divide_the_number_of_shards_is_refused() -> None:
     with pytest.raises(ValueError, match=mentions("workers", 32, 3)):
         train(3, 1)
 

@@ -166,7 +166,7 @@ def test_a_wait_without_an_answer_is_an_error(design: Design) -> None:
         (np.array([1, 2, -(2.0**126)], np.float32), 2, r"value 2: expected .*, got -8\.5"),
     ],
 )
-def test_vectors_that_cannot_be_added_are_refused(
+def test_vectors_of_a_wrong_type_length_or_range_are_refused(
     design: Design, vector: Any, workers: int, reported: str
 ) -> None:
     with pytest.raises(ValueError, match=reported):

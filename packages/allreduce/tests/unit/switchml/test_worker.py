@@ -174,6 +174,8 @@ def test_the_published_timeout_is_constant() -> None:
         (np.array([1, 2, -(2.0**127)], np.float32), 2, r"value 2: expected .*, got -1\.7"),
     ],
 )
-def test_vectors_that_cannot_be_added_are_refused(vector: Any, workers: int, reported: str) -> None:
+def test_vectors_of_a_wrong_type_length_or_range_are_refused(
+    vector: Any, workers: int, reported: str
+) -> None:
     with pytest.raises(ValueError, match=reported):
         SwitchMLTestbed(1).clients[0].all_reduce(vector, workers)

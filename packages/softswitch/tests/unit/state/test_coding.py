@@ -97,6 +97,6 @@ def test_data_is_the_action_and_a_run_of_words_for_each_parameter(
 
 
 @pytest.mark.parametrize("args", [(), (1, 2)])
-def test_data_of_another_number_of_parameters_has_no_words(args: tuple[int, ...]) -> None:
+def test_an_action_with_a_wrong_number_of_arguments_is_not_encoded(args: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="zip"):
         data_words(STATE.program, ir.Invocation(0, args))
