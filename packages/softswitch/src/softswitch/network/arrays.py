@@ -55,7 +55,7 @@ def make_state(sizes: NetworkSizes, seed: int, output_buffer: Octets) -> Network
     stride = -(-sizes.frame_bytes // _ALIGNMENT) * _ALIGNMENT
     header = one_record(NetworkHeader)
     header.out, header.out_bytes = output_buffer.ctypes.data, OUT_CAPACITY
-    header.frame_stride, header.random = stride, np.uint64(seed)
+    header.frame_stride, header.random, header.traced = stride, np.uint64(seed), ABSENT
     state = NetworkState(
         header=header,
         heap=records(0, ScheduledEvent),

@@ -7,6 +7,7 @@ import logging
 import re
 import sys
 import time
+from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 
@@ -19,11 +20,15 @@ from softswitch.network.flow import FlowHandle
 from softswitch.network.network import Network
 from softswitch.network.picture import draw
 from softswitch.network.report import SentTraffic, as_json, describe
+from softswitch.network.trace import explain
 
 INTERRUPTED = 130  # exit status: 128 + SIGINT
 _FLOW = re.compile(r"(?P<source>[^:]+):(?P<destination>[^:]+):(?P<pps>[\d.]+)pps(:(?P<bytes>\d+))?")
 _DEFAULT_BYTES, _HEADERS_BYTES = 1000, 42
 _UDP_PORT = 5001
+_TRACED_BYTES = 22  # of payload: a frame of 64 bytes
+_TRACE_SECONDS = 10  # of virtual time, in which a traced frame has left the network
+_NS_PER_US = 1000
 _STEPS = 20  # of a run, after each of which progress is shown
 _PROGRESS_INTERVAL_S = 1.0
 
@@ -42,6 +47,12 @@ _PROGRESS_INTERVAL_S = 1.0
     metavar="A:B:NNNpps[:BYTES]",
     help=f"Frames of UDP from host A to host B, of {_DEFAULT_BYTES} bytes by default; repeat the option. "
     "Without one, all hosts ping each other.",
+)
+@click.option(
+    "--trace",
+    "traced",
+    metavar="A:B",
+    help="Send one UDP frame from host A to host B, and explain what each switch on its way does.",
 )
 @click.option(
     "--seconds",
@@ -68,6 +79,7 @@ def simulate(
     file: Path,
     sources: Path | None,
     flows: tuple[str, ...],
+    traced: str | None,
     seconds: float,
     seed: int,
     pcap: Path | None,
@@ -82,6 +94,9 @@ def simulate(
         read_network(file, net, sources)
         if pcap is not None:
             _capture(net, pcap)
+        if traced is not None:
+            print("\n".join(_explain_trace(net, traced)))
+            return
         traffic = _begin_traffic(net, flows, seconds)
         _run(net, seconds)
         if picture is not None:
@@ -118,6 +133,23 @@ def _begin_flow(net: Network, text: str, seconds: float) -> FlowHandle:
     source, destination = net.host(found["source"]), net.host(found["destination"])
     frame = source.udp_frame(str(destination.ip), _UDP_PORT, bytes(size - _HEADERS_BYTES))
     return source.send(frame, every_us=1e6 / pps, count=max(1, round(seconds * pps)))
+
+
+def _explain_trace(net: Network, text: str) -> Iterator[str]:
+    """Yield each hop of a frame, and what the switch that it arrives at does."""
+    source, _, destination = text.partition(":")
+    if not destination:
+        raise SwitchError(f"--trace {text}: expected two hosts, as h1:h2")
+    host = net.host(source)
+    frame = host.udp_frame(str(net.host(destination).ip), _UDP_PORT, bytes(_TRACED_BYTES))
+    trace = net.trace(host.send(frame))
+    net.run(for_s=_TRACE_SECONDS)
+    for line, hop in zip(trace.lines(), trace.hops, strict=True):
+        yield line
+        if hop.receiver.port is not None:
+            time_us = hop.time_ns // _NS_PER_US
+            for explained in explain(net.switch(hop.receiver.node), hop.receiver.port, hop.frame, time_us):
+                yield f"    {explained}"
 
 
 def _run(net: Network, seconds: float) -> None:

@@ -150,6 +150,10 @@ class Engine:
         rows = log[log.flow == k]
         return Receipts(rows.host.copy(), rows.sent.copy(), rows.received.copy(), rows.length.copy())
 
+    def trace(self, k: int) -> None:
+        """Have `take_deferred` return the frames of a flow on each link, and of no other flow."""
+        self.state.header.traced = k
+
     # -- queues
 
     def reschedule(self, interface: int) -> None:

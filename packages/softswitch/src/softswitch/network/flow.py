@@ -74,13 +74,13 @@ class FlowHandle:
     def __init__(
         self, number: int, state: Callable[[], NetworkState], receipts: Callable[[], Receipts]
     ) -> None:
-        self._number, self._state, self._receipts = number, state, receipts
+        self.number, self._state, self._receipts = number, state, receipts
 
     def __repr__(self) -> str:
         return f"<flow: {self.sent} sent, {self.received} received>"
 
     def _get(self, field: str) -> int:
-        return int(getattr(self._state().flows[self._number], field))
+        return int(getattr(self._state().flows[self.number], field))
 
     @property
     def sent(self) -> int:

@@ -6,7 +6,7 @@ from nativekit.compile import compiled, int64
 from nativekit.libc import memcpy
 from softswitch.network.chance import next_random
 from softswitch.network.events import push_event
-from softswitch.network.state import ABSENT, ARRIVES, CAPTURED, MAX_DEFERRED, LinkState, NetworkState
+from softswitch.network.state import ABSENT, ARRIVES, CAPTURED, MAX_DEFERRED, TRACED, LinkState, NetworkState
 
 _PICOSECONDS_PER_NS = 1000
 _BITS_PER_BYTE = 8
@@ -61,6 +61,9 @@ def send(net: NetworkState, i: int, f: int, now: int) -> None:
     length = int64(net.frames[f].length)
     if link.is_captured and net.header.free:
         defer_to_python(net, CAPTURED, i, copy_frame(net, f))
+    traced = int64(net.header.traced)
+    if traced != ABSENT and net.frames[f].flow == traced and net.header.free:
+        defer_to_python(net, TRACED, i, copy_frame(net, f))
     link.frames += 1
     link.bytes += length
     begin = max(int64(link.free_at), now)

@@ -23,8 +23,9 @@ from softswitch.network.flow import FlowHandle, Receipts, Schedule
 from softswitch.network.host import Host
 from softswitch.network.link import End, LinkHandle, LinkOptions, write_link
 from softswitch.network.programs import Programs
-from softswitch.network.state import AT_CONTROLLER, AT_HOST, NOTICE, NetworkState, SwitchState
+from softswitch.network.state import AT_CONTROLLER, AT_HOST, CAPTURED, NOTICE, NetworkState, SwitchState
 from softswitch.network.switch import NetworkSwitch
+from softswitch.network.trace import Hop, PacketTrace
 from softswitch.network.virtual_loop import NEVER, VirtualLoop
 from softswitch.pcap import MAX_FRAME_BYTES, create_file, record_header
 from softswitch.queues.shape import UNLIMITED, Shape, packet_depth
@@ -63,6 +64,7 @@ class Network(contextlib.AbstractContextManager["Network"]):
         self._begin_actions: list[Callable[[], object]] = []
         self._flow_count = 0
         self._captures: dict[int, BinaryIO] = {}
+        self._trace: PacketTrace | None = None
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -263,8 +265,11 @@ class Network(contextlib.AbstractContextManager["Network"]):
                 self.switches[target].take_packet_in(data)
             elif kind == NOTICE:
                 self.switches[target].take_notice(data)
-            else:
+            elif kind == CAPTURED:
                 self._captures[target].write(record_header(engine.now, len(data)) + data)
+            elif self._trace is not None:
+                sender, receiver = self.links[target // 2].ends[:: -1 if target % 2 else 1]
+                self._trace.hops.append(Hop(engine.now, sender, receiver, data))
 
     # -- the running network
 
@@ -394,7 +399,13 @@ class Network(contextlib.AbstractContextManager["Network"]):
             raise SwitchError(f"host {name} has no link")
         return self._ports[name][0]
 
-    # -- captures
+    # -- captures and traces
+
+    def trace(self, flow: FlowHandle) -> PacketTrace:
+        """Record the way of a flow's frames from now on, in place of that of a flow traced before."""
+        self._trace = PacketTrace()
+        self._when_begun(lambda: self._begun().trace(flow.number))
+        return self._trace
 
     def capture(self, interface: int, path: Path) -> None:
         try:

@@ -21,9 +21,9 @@ ABSENT = -1
 """Marks an interface, switch, host, flow or frame that does not exist."""
 MAX_DEFERRED = 4096
 """Maximum number of frames and notices that wait for Python."""
-AT_HOST, AT_CONTROLLER, NOTICE, CAPTURED = range(4)
+AT_HOST, AT_CONTROLLER, NOTICE, CAPTURED, TRACED = range(5)
 """Kinds of deferred frames: a host receives it; a controller does, as packet-in; it is a notice of a program,
-not a frame; it was copied for a capture of its link."""
+not a frame; it was copied for a capture of its link; or because it is of the traced flow."""
 CONSTANT, POISSON, TRACE = range(3)
 """Kinds of flows: equal intervals, exponentially distributed ones, and times that are given."""
 
@@ -152,6 +152,7 @@ class NetworkHeader:
     ready: int  # number of interfaces in `ready`
     deferred: int
     receipts: int
+    traced: int  # the flow whose frames Python gets copies of on each link, or ABSENT
     out: int  # address of the output records of a pass
     out_bytes: int
     frames_at: int  # address of the first frame's buffer

@@ -16,6 +16,7 @@ from softswitch.network.datagrams import Datagrams
 from softswitch.network.programs import Programs
 from softswitch.network.state import SwitchState
 from softswitch.network.virtual_loop import VirtualLoop
+from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.loaded_config import LoadedConfig
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.service import P4RuntimeServer
@@ -104,6 +105,15 @@ class NetworkSwitch:
         """Run the lines of a command file of simple_switch_CLI."""
         self._console.run_file(lines, name)
         self._net.loop.call_soon(self._server.reschedule_notifications)
+
+    @property
+    def config(self) -> p4r.ForwardingPipelineConfig:
+        return self.control.config
+
+    @property
+    def control(self) -> ControlledPipeline[CompiledPipeline]:
+        """The program that runs, with its entities; for reading."""
+        return self._server.pipelines.get_running()
 
     @property
     def p4info(self) -> p4i.P4Info:

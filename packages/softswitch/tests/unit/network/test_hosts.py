@@ -128,3 +128,21 @@ def test_many_switches_of_one_program_share_its_code_and_use_little_memory() -> 
         assert {switch.pipeline.process_address for switch in others} == {first.pipeline.process_address}
         assert len({switch.pipeline.state_address for switch in others}) == 100
         assert resident_bytes() - before < 100 * 500_000  # a state of 3 MB, whose pages are not all used
+
+
+def test_a_trace_has_the_frames_of_one_flow_on_every_link() -> None:
+    with Network() as net:
+        a, b = net.add_host("a", "10.0.0.1/24"), net.add_host("b", "10.0.0.2/24")
+        s = net.add_switch("s", L2)
+        net.add_link(a, s, delay_us=3)
+        net.add_link(s, b)
+        s.run(f"table_add hosts forward {b.mac} => 2")
+        other, traced = (a.send(a.udp_frame("10.0.0.2", port, b""), at_us=1) for port in (1, 2))
+        trace = net.trace(traced)
+        net.run()
+        assert other.received == traced.received == 1
+        assert [(hop.time_ns, str(hop.sender), str(hop.receiver)) for hop in trace.hops] == [
+            (1000, "a", "s-p1"),
+            (4000, "s-p2", "b"),
+        ]
+        assert {hop.frame[36:38] for hop in trace.hops} == {(2).to_bytes(2, "big")}
