@@ -15,17 +15,13 @@ control Aggregate(inout headers_t hdr, in bool ignore_push) {
 
     apply {
         if (hdr.rpc.op == Op.PULL) {
-            for (bit<8> i = 0; i < LANES; i = i + 1) {
-                if (hdr.keys[i].isValid()) {
-                    pull(hdr.keys[i].key, hdr.words[i]);
-                }
-            }
+#define PULL(nn, i) if (hdr.keys[i].isValid()) { pull(hdr.keys[i].key, hdr.words[i]); }
+            REPEAT(PULL)
+#undef PULL
         } else if (!ignore_push) {
-            for (bit<8> i = 0; i < LANES; i = i + 1) {
-                if (hdr.keys[i].isValid()) {
-                    push(hdr.keys[i].key, hdr.words[i].value);
-                }
-            }
+#define PUSH(nn, i) if (hdr.keys[i].isValid()) { push(hdr.keys[i].key, hdr.words[i].value); }
+            REPEAT(PUSH)
+#undef PUSH
         }
     }
 }

@@ -4,6 +4,7 @@
 #include "common/constants.p4"
 #include "common/headers.p4"
 #include "hotset/constants.p4"
+#include "common/repeat.p4"
 #include "hotset/headers.p4"
 #include "common/udp_parser.p4"
 #include "hotset/parser.p4"

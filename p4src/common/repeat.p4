@@ -1,8 +1,8 @@
 // The preprocessor repeats code that exists once for each lane: REPEAT(X) is X(00, 0) X(01, 1) ... up to LANES.
 //
-// A `for` loop does the same for headers of a stack, hdr.keys[i]. P4 has no arrays of anything else: each lane's tables,
-// registers and counters are instances with names of their own (lookup_07, values_a_07), by which controllers address
-// them, and its slot is a variable (slot_07). Slots in a stack of headers would have to be made valid for each packet.
+// P4 has `for` loops, which p4c for BMv2 drops from `apply` (1.2.5.16), and no arrays but stacks of headers. What exists
+// once for each lane are instances with names of their own (lookup_07, values_a_07), by which controllers address them,
+// and variables (slot_07).
 #ifndef REPEAT_P4
 #define REPEAT_P4
 

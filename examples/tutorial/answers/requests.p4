@@ -19,11 +19,9 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             requests.write((bit<32>)hdr.rpc.ps, n + 1);
         }
         if (IS_REQUEST && hdr.rpc.op == Op.PUSH) {
-            for (bit<8> i = 0; i < LANES; i = i + 1) {
-                if (hdr.keys[i].isValid()) {
-                    count(hdr.keys[i].key);
-                }
-            }
+#define COUNT(nn, i) if (hdr.keys[i].isValid()) { count(hdr.keys[i].key); }
+            REPEAT(COUNT)
+#undef COUNT
         }
         forward.apply(hdr, meta, std);
     }
