@@ -303,3 +303,8 @@ def test_an_entry_gives_each_parameter_its_value(tmp_path: Path) -> None:
         table t { actions = { set(hdr.f.c); } default_action = set(hdr.f.c, 7, 8); }
     """
     assert _sent(tmp_path, "01020304", "t.apply();", locals) == "01020708"
+
+
+def test_two_invalid_headers_are_equal(tmp_path: Path) -> None:
+    body = "if (hdr.o == hdr.s[0]) { hdr.f.b = 1; } hdr.o.setValid(); if (hdr.o != hdr.s[0]) { hdr.f.c = 1; }"
+    assert _sent(tmp_path, "00000000", body) == "0001010000"
