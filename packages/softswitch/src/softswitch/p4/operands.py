@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from softswitch import ir
@@ -75,12 +75,12 @@ Leaf = tuple[int, int]
 """A header and a field of it, with field -1 for the whole header."""
 
 
-def leaves(operand: Operand, is_metadata: Mapping[int, bool], stacks: list[ir.Stack]) -> set[Leaf]:
+def leaves(operand: Operand, is_metadata: Callable[[int], bool], stacks: list[ir.Stack]) -> set[Leaf]:
     """Return what an operand reads or is; a header counts as a whole."""
     found: set[Leaf] = set()
     for part in _parts(operand):
         if isinstance(part, ir.FieldRef):
-            found.add((part.header, part.field if is_metadata.get(part.header, False) else -1))
+            found.add((part.header, part.field if is_metadata(part.header) else -1))
         elif isinstance(part, ir.IsValid):
             found.add((part.header, -1))
         elif isinstance(part, ir.Element):

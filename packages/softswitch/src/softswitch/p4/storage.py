@@ -212,9 +212,8 @@ class VariableStorage:
             return operands.Scalar(ir.FieldRef(index, position), given)
         return operands.Scalar(ir.ElementField(header.reference, position), given)
 
-    @property
-    def is_metadata(self) -> dict[int, bool]:
-        return {i: layout.metadata for i, layout in enumerate(self.layouts)}
+    def is_metadata(self, header: int) -> bool:
+        return self.layouts[header].metadata
 
     def finish(self) -> tuple[ir.Header, ...]:
         return tuple(ir.Header(each.name, tuple(each.fields), each.metadata) for each in self.layouts)
