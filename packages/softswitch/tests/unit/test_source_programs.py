@@ -105,6 +105,14 @@ def test_vectors_run_on_source(tmp_path: Path) -> None:
     assert ended.exit_code == 0 and "1 pass" in ended.stderr
 
 
+def test_vectors_run_on_source_with_folders_and_macros(source: Path, included: Path, tmp_path: Path) -> None:
+    vectors = tmp_path / "ports.stf"
+    vectors.write_text(f"packet 1 {FRAME.hex()}\nexpect 7 {FRAME.hex()}\n")
+    options = ["--target", "interpreter", "-I", str(included), "-D", "STEP=4", str(source), str(vectors)]
+    ended = CliRunner().invoke(conformance.command, options, catch_exceptions=False)
+    assert ended.exit_code == 0 and "1 pass" in ended.stderr
+
+
 def test_folders_and_macros_with_json_are_refused(included: Path) -> None:
     with pytest.raises(SwitchError) as error:
         Switch(SOURCES / "compiled" / "l2.json", include_folders=[included])

@@ -13,6 +13,7 @@ from softswitch.conformance.pairs import Pair, pairs_in
 from softswitch.conformance.runner import Outcome, Verdict, run
 from softswitch.conformance.targets import TARGETS
 from softswitch.errors import SwitchError
+from softswitch.program_options import source_options
 
 _LOG = logging.getLogger("conformance")
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)  # by the number of -v
@@ -25,6 +26,7 @@ _FOLDER = click.Path(path_type=Path)
 @click.option(
     "--vectors", multiple=True, type=_FOLDER, metavar="DIR", help="Folder of STF files, named like programs."
 )
+@source_options
 @click.option("--json", "to_json", is_flag=True, help="Print one JSON object per STF file.")
 @click.option("-v", "--verbose", count=True, help="Print values of *_read statements; -vv: tracebacks, too.")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[PROGRAM VECTORS.stf]...")
@@ -35,6 +37,8 @@ def command(
     to_json: bool,
     verbose: int,
     files: Sequence[Path],
+    include_folders: Sequence[Path],
+    definitions: Sequence[tuple[str, str]],
 ) -> None:
     """Run STF vectors on programs (P4 source, or BMv2 JSON with NAME.p4info.txtpb beside NAME.json).
 
@@ -46,7 +50,7 @@ def command(
         raise click.UsageError("no vectors: give PROGRAM VECTORS.stf, or --programs and --vectors")
     outcomes: Counter[Outcome] = Counter()
     for pair in _show_progress(pairs):
-        verdict = run(TARGETS[target], *pair)
+        verdict = run(TARGETS[target], *pair, include_folders, definitions)
         outcomes[verdict.outcome] += 1
         print(_format_json(target, verdict) if to_json else _format_text(verdict), flush=True)
     counts = ", ".join(f"{outcomes[outcome]} {outcome.value}" for outcome in Outcome)

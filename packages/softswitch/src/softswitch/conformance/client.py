@@ -46,10 +46,13 @@ def read_p4info(program: Path) -> p4i.P4Info:
         raise TargetError(f"{path} cannot be parsed: {NESTED_TOO_DEEPLY}") from None
 
 
-def pipeline_config(program: Path) -> p4r.ForwardingPipelineConfig:
+def pipeline_config(
+    program: Path, folders: Sequence[Path] = (), definitions: Sequence[tuple[str, str]] = ()
+) -> p4r.ForwardingPipelineConfig:
+    """Read a program with its P4Info; `folders` and `definitions` are P4 source's. Raises SwitchError."""
     path = program if program.suffix else program.with_suffix(".json")
     if path.suffix == SOURCE_SUFFIX:
-        made = read_program(path, (path.parent,))
+        made = read_program(path, (path.parent, *folders), definitions)
         return p4r.ForwardingPipelineConfig(p4info=made.p4info, p4_device_config=made.json)
     try:
         return p4r.ForwardingPipelineConfig(p4info=read_p4info(program), p4_device_config=path.read_bytes())

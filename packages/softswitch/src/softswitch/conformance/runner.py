@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -31,10 +32,22 @@ class Verdict(NamedTuple):
     reason: str = ""
 
 
-def run(opener: Opener, program: Path, vectors: Path) -> Verdict:
-    """Run a file; every error becomes the verdict, so that the caller can run the next file."""
+def run(
+    opener: Opener,
+    program: Path,
+    vectors: Path,
+    folders: Sequence[Path] = (),
+    definitions: Sequence[tuple[str, str]] = (),
+) -> Verdict:
+    """Run a file; every error becomes the verdict, so that the caller can run the next file.
+
+    `folders` are searched for what P4 source includes, and `definitions` are its macros.
+    """
     try:
-        _run_vectors(opener, program, vectors)
+        statements = read_vectors(vectors)
+        config = pipeline_config(program, folders, definitions)
+        with opener(config) as target:
+            StfDriver(target, StfNames(config.p4info)).run(statements)
     except Unsupported as error:
         return Verdict(program, vectors, Outcome.REFUSED, str(error))
     except SwitchError as error:
@@ -44,10 +57,3 @@ def run(opener: Opener, program: Path, vectors: Path) -> Verdict:
         text = " ".join(str(error).split())
         return Verdict(program, vectors, Outcome.FAIL, f"crash: {type(error).__name__}: {text}")
     return Verdict(program, vectors, Outcome.PASS)
-
-
-def _run_vectors(opener: Opener, program: Path, vectors: Path) -> None:
-    statements = read_vectors(vectors)
-    config = pipeline_config(program)
-    with opener(config) as target:
-        StfDriver(target, StfNames(config.p4info)).run(statements)
