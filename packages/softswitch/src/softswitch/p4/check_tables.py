@@ -52,10 +52,9 @@ class TableChecker:
             raise SourceError(table, f"expected a key of the table `{table.name}`, which has entries")
         for entry in table.entries:
             self._check_entry(table, entry, key_types, scope)
-            check_scope_of_action(table, entry.action, "defaultonly", "an entry", self.facts)
         check_properties(table, self.evaluator)
         check_no_action(table, next(iter(scope.find("NoAction", is_global=True)), None))
-        check_entries(table, self.facts, self.evaluator)
+        check_entries(table, self.facts, self.evaluator, self.sources)
         for name, each in table.properties.items():
             if name not in ("default_action", *_PRIORITIES):
                 found = self._expressions.check(each.value, scope)
@@ -82,7 +81,7 @@ class TableChecker:
         found = self._resolver.find(name.name, scope, name, name.is_global)[0]
         references = [each for each in table.actions if self.facts.references.get(each) is found]
         if not isinstance(found, tree.Action) or not references:
-            names = ", ".join(action.name for action in table.actions)
+            names = ", ".join(action.name for action in table.actions) or "none"
             raise SourceError(value, f"expected an action of the table ({names}), got `{name.name}`")
         data = [parameter for parameter in found.parameters if not parameter.direction]
         given = call.arguments if call is not None else []
@@ -108,10 +107,14 @@ class TableChecker:
     def _check_entry(
         self, table: tree.Table, entry: tree.Entry, key_types: list[types.Type], scope: NameScope
     ) -> None:
-        self.check_keys(entry.keys, key_types, entry, scope)
-        self._check_action_call(table, entry.action, scope)
-        if entry.priority is not None:
-            self._expressions.check(entry.priority, scope)
+        try:
+            self.check_keys(entry.keys, key_types, entry, scope)
+            self._check_action_call(table, entry.action, scope)
+            check_scope_of_action(table, entry.action, "defaultonly", "an entry", self.facts)
+            if entry.priority is not None:
+                self._expressions.check(entry.priority, scope)
+        except SourceError as error:  # those of other entries are reported, too
+            self.sources.error(error.position, error.message)
 
     def check_keys(
         self, keys: list[tree.Expression], wanted: list[types.Type], node: tree.Node, scope: NameScope

@@ -110,7 +110,7 @@ class Checker:
         self._resolver.declare(scope, declaration)
 
     def _check_field(self, declaration: tree.Struct, field: tree.Field, found: types.Type) -> None:
-        if not field_is_allowed(declaration.kind, found):
+        if not field_is_allowed(declaration.kind, found, self.facts):
             kind = declaration.kind.replace("_", " ")
             is_union = declaration.kind == "header_union"
             allowed = "headers in a header union" if is_union else f"a type that a {kind} may contain"

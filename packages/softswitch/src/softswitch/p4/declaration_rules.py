@@ -77,7 +77,7 @@ def _check_object(parameter: tree.Parameter, found: types.Type, owner: Owner) ->
         raise SourceError(position, f"expected {count} type arguments of `{found.declaration.name}`, got 0")
 
 
-def field_is_allowed(kind: str, found: types.Type) -> bool:
+def field_is_allowed(kind: str, found: types.Type, facts: Facts) -> bool:
     """Return whether a struct, a header or a header union may have a field of a type."""
     base = types.base_of(found)
     if isinstance(base, types.Variable):
@@ -87,7 +87,8 @@ def field_is_allowed(kind: str, found: types.Type) -> bool:
     if isinstance(base, types.Bits | types.Varbit | types.Enum) or base == types.BOOL:
         return kind == "struct" or not isinstance(base, types.Enum) or base.underlying is not None
     if kind == "header":
-        return types.is_struct(base)
+        fields = fields_of(base, facts).values()
+        return types.is_struct(base) and all(field_is_allowed(kind, each, facts) for each in fields)
     return isinstance(base, types.Struct | types.Stack | types.Tuple | types.List) or base in (
         types.ERROR,
         types.UNKNOWN,
@@ -103,7 +104,7 @@ def check_type_arguments(given: types.Type, node: tree.Node, facts: Facts) -> No
                     raise SourceError(node, f"expected a type of values in {given}, got {argument}")
                 _check_not_within(declaration, given, (argument,), node)
             for field, found in zip(declaration.fields, fields_of(given, facts).values(), strict=False):
-                if not types.has_variables(found) and not field_is_allowed(declaration.kind, found):
+                if not types.has_variables(found) and not field_is_allowed(declaration.kind, found, facts):
                     text = f"a {declaration.kind} may not contain {found} as the field `{field.name}`"
                     raise SourceError(node, f"expected other type arguments of {given}: {text}")
         case types.Object(declaration, arguments) if arguments:

@@ -209,7 +209,10 @@ class ExpressionParser(TokenStream):
 
     def _list(self, position: Position) -> tree.Expression:
         """Parse a list or a struct after `{`."""
-        if self.accept("#"):
+        if self.at("#"):
+            if self.token.follows_space or self.ahead().follows_space:
+                raise SourceError(position, "expected `{#}` without spaces")
+            self.advance()
             self.expect("}")
             return tree.InvalidHeader(position)
         if self.at_name() and self.ahead().text == "=":

@@ -35,7 +35,7 @@ def priorities(table: tree.Table, frame: Frame) -> list[int]:
     """Return BMv2's priority of each entry: the first entry, or the one with the best priority, wins."""
     largest = table.properties.get("largest_priority_wins")
     largest_wins = largest is None or frame.evaluator.value(largest.value) is not False
-    given = [e.priority for e in table.entries]
+    given = [entry.priority for entry in table.entries]
     if all(each is None for each in given):
         return [_annotated_priority(entry) or i for i, entry in enumerate(table.entries, 1)]
     delta_property = table.properties.get("priority_delta")
@@ -43,10 +43,14 @@ def priorities(table: tree.Table, frame: Frame) -> list[int]:
     numbers: list[int] = []
     step = -delta if largest_wins else delta
     first = 1 + delta * (len(given) - 1) if largest_wins else 1
-    for each in given:
-        number = (
-            frame.evaluator.integer(each) if each is not None else (numbers[-1] + step if numbers else first)
-        )
+    for entry, priority in zip(table.entries, given, strict=True):
+        if priority is not None:
+            number = frame.evaluator.integer(priority)
+        else:
+            number = numbers[-1] + step if numbers else first
+        if number < 0:
+            text = f"expected a priority of 0 or more, got {number}: `priority_delta` is {delta}"
+            raise SourceError(entry, text)
         numbers.append(number)
     if not largest_wins:
         return numbers

@@ -332,6 +332,8 @@ class DeclarationParser(StatementParser):
             raise SourceError(name, f"expected each property once, `{name.text}` is there twice")
         if name.text == "key" and "entries" in seen:
             raise SourceError(name, "expected the key before the entries, got it after them")
+        if name.text == "default_action" and "actions" not in seen:
+            raise SourceError(name, "expected `actions` before the default action, got none there")
         seen.add(name.text)
         self.expect("=", f"after `{name.text}`")
         if name.text == "key":

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from softswitch.p4 import tree, types
 from softswitch.p4.constants import Evaluator
-from softswitch.p4.diagnostics import SourceError
+from softswitch.p4.diagnostics import SourceError, SourceFiles
 from softswitch.p4.scopes import Facts
 
 
@@ -53,7 +53,7 @@ def check_scope_of_action(
             raise SourceError(value, f"{text}, got `{reference.name}`")
 
 
-def check_entries(table: tree.Table, facts: Facts, evaluator: Evaluator) -> None:
+def check_entries(table: tree.Table, facts: Facts, evaluator: Evaluator, sources: SourceFiles) -> None:
     """Check that the kinds of match allow the sets of entries, and that no exact key is there twice."""
     kinds = [element.kind for element in table.key]
     seen: set[tuple[object, ...]] = set()
@@ -61,7 +61,10 @@ def check_entries(table: tree.Table, facts: Facts, evaluator: Evaluator) -> None
         if len(entry.keys) != len(kinds):
             continue
         for kind, element, key in zip(kinds, table.key, entry.keys, strict=True):
-            check_set(kind, key, facts.types.get(element.expression, types.UNKNOWN), evaluator)
+            try:
+                check_set(kind, key, facts.types.get(element.expression, types.UNKNOWN), evaluator)
+            except SourceError as error:  # those of other entries are reported, too
+                sources.error(error.position, error.message)
         if all(kind == "exact" for kind in kinds):
             pairs = zip(entry.keys, table.key, strict=True)
             values = tuple(
@@ -91,8 +94,8 @@ def check_set(kind: str, key: tree.Expression, found: types.Type, evaluator: Eva
     if kind == "lpm" and isinstance(key, tree.Mask) and isinstance(bits, types.Bits):
         mask = evaluator.value(key.mask)
         if isinstance(mask, int):
-            rest = ~mask & ((1 << bits.width) - 1)
-            if mask >> bits.width > 0 or rest & (rest + 1):
+            rest = ~mask & ((1 << bits.width) - 1)  # one that does not fit is truncated
+            if rest & (rest + 1):
                 text = (
                     f"expected a mask of ones followed by zeros in {bits.width} bits for a match of kind lpm"
                 )

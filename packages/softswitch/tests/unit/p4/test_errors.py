@@ -18,6 +18,7 @@ REFUSED = (
     Refused("struct S { int a; }", 1, r"`a`.*int"),
     Refused("header G {\n error e; }", 2, r"header.*`e`.*error"),
     Refused("enum E { A } header G {\n E e;\n bit<8> b; }", 2, r"header.*`e`.*E"),
+    Refused("header W { bit<8> a; } struct S { W w; }\nheader G { S s; }", 2, r"header.*`s`.*S"),
     Refused("header_union U {\n bit<8> b; }", 2, r"union.*`b`.*bit<8>"),
     Refused("struct S { bit<8> a;\n bit<4> a; }", 2, r"`a`.*`S`"),
     Refused("header G<T> { T t; } \ntypedef G<int> X;", 2, r"G<int>.*int.*`t`"),

@@ -19,6 +19,7 @@ REFUSED = (
     Refused("header H { bit<8> a; } struct S { H[1000000000] s; }", 1, r"0 to \d+.*1000000000"),
     Refused("header E { } control c() { apply {\n E e = { b = 1 }; } }", 2, r"E.*`b`"),
     Refused("control c() { apply {\n tuple<> s = { b = 2, ... }; } }", 2, r"tuple"),
+    Refused("header H { bit<8> a; } control c() { apply {\n H h = { # }; } }", 2, r"without spaces"),
     Refused("header H { bit<8> a; } control c() { apply {\n bit<8> b = {#}; } }", 2, r"bit<8>.*invalid"),
     Refused(
         "header H { bit<8> a; } control c(in tuple<bit<8>> t) { apply {\n H h = t; } }",

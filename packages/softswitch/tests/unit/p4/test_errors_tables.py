@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from switch_harness.p4_sources import CORE, Refused, check_accepted, check_refused
+from switch_harness.p4_sources import CORE, Refused, check_accepted, check_refused, diagnostics_of
 
 REFUSED = (
     Refused("control c() {\n table t { key = { } } apply {} }", 2, r"`actions`.*`t`"),
@@ -200,6 +200,11 @@ REFUSED = (
         2,
         r"`f`",
     ),
+    Refused(
+        "control c() { table t {\n default_action = NoAction; actions = { NoAction; } } apply {} }",
+        2,
+        r"`actions` before",
+    ),
     Refused("parser p() {\n value_set<int>(4) v; state start { transition accept; } }", 2, r"int"),
     Refused(
         "parser p(in bit<8> n) {\n value_set<bit<8>>(n) v; state start { transition accept; } }",
@@ -208,6 +213,8 @@ REFUSED = (
     ),
 )
 ACCEPTED = (
+    "control c(inout bit<8> x) { action a(bit<8> d) {} table t { key = { x: lpm; } actions = { a; } "
+    "const entries = { 0x11 &&& 0x1f0: a(1); } } apply { t.apply(); } }",
     "control c(inout bit<8> x) { action a(bit<8> d) {} action b(inout bit<8> v, bit<8> d) {} table "
     "t { key = { x: ternary; } actions = { a; b(x); NoAction; } default_action = b(x, 1); size = 4; "
     "const entries = { 1 &&& 3: a(1); _: a(2); } } apply { t.apply(); } }",
@@ -224,6 +231,16 @@ def test_a_program_that_the_specification_forbids_is_refused_at_its_line(
     case: Refused, tmp_path: Path
 ) -> None:
     check_refused(case._replace(source=CORE + case.source), tmp_path)
+
+
+def test_errors_of_several_entries_are_all_reported(tmp_path: Path) -> None:
+    source = (
+        CORE
+        + "control c(inout bit<8> x) { action a() {} table t { key = { x: lpm; } actions = { a; NoAction; } "
+        "const entries = {\n 1 &&& 0xe1: a();\n (2, 3): a();\n 4: missing();\n 5: a(); } } apply {} }"
+    )
+    found = diagnostics_of(source, tmp_path)
+    assert [each.position.line for each in found if not each.is_warning] == [2, 3, 4]
 
 
 @pytest.mark.parametrize("source", ACCEPTED)

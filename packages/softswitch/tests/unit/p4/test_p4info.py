@@ -167,11 +167,11 @@ def test_unused_tables_and_actions_are_left_out_but_instances_stay(tmp_path: Pat
 def test_global_actions_come_first_in_order_of_their_use(tmp_path: Path) -> None:
     outer = 'action a(bit<8> v) {}\naction b() {}\n@name("renamed") action c() {}'
     body = """
-        table t { default_action = b; actions = { plain; c; b; } }
+        table t { actions = { plain; c; b; } default_action = b; }
         table u { actions = { b; a; } default_action = a(1); }
         apply { t.apply(); u.apply(); }"""
     info = info_of(tmp_path, body, before=outer)
-    assert names(info.actions) == ["b", "renamed", "a", "I.plain"]
+    assert names(info.actions) == ["renamed", "b", "a", "I.plain"]
 
 
 def test_a_default_action_has_its_data_and_no_action_is_for_misses_alone(tmp_path: Path) -> None:
@@ -424,6 +424,27 @@ def test_priorities_are_implied_by_the_program(
         apply {{ t.apply(); }}"""
     made = [each.entity.table_entry for each in entries(compiled(tmp_path, body)).updates]
     assert [(each.priority, each.action.action.params[0].value[-1]) for each in made] == priorities
+
+
+def test_an_implied_priority_below_zero_is_refused(tmp_path: Path) -> None:
+    body = """
+        table t {
+            key = { hdr.word.b: ternary; }
+            actions = { set; }
+            priority_delta = 10;
+            entries = { priority=12: 1: set(1); 2: set(2); 3: set(3); }
+        }
+        apply { t.apply(); }"""
+    with pytest.raises(CompileError, match=r"priority.*-8"):
+        compiled(tmp_path, body)
+
+
+def test_an_unknown_version_of_v1model_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "program.p4"
+    for version in (20180100, 20200409):
+        file.write_text(f"#define V1MODEL_VERSION {version}\n#include <v1model.p4>\n")
+        with pytest.raises(CompileError, match="from 20180101 to 20200408"):
+            compile_file(file)
 
 
 def test_a_key_without_a_name_is_refused(tmp_path: Path) -> None:

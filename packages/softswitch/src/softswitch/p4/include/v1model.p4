@@ -8,6 +8,10 @@
 #define V1MODEL_VERSION 20180101
 #endif
 
+#if V1MODEL_VERSION < 20180101 || V1MODEL_VERSION > 20200408
+#error expected a V1MODEL_VERSION from 20180101 to 20200408
+#endif
+
 // Since 20200408, ports and indices of externs have types that a program chooses.
 #if V1MODEL_VERSION >= 20200408
 typedef bit<9> PortId_t;
