@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -22,7 +21,7 @@ from typing import cast
 from softswitch import ir
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.messages import p4r
-from softswitch.pipeline import LogRecord, Output, Pipeline
+from softswitch.pipeline import Pipeline
 from switch_harness.likely import LikelyDrawer, Palette, PathFrames
 from switch_harness.p4rt_drawer import P4RuntimeDrawer
 from switch_harness.p4rt_writer import P4RuntimeWriter
@@ -74,63 +73,55 @@ def _constants(program: ir.Program, drawer: P4RuntimeDrawer) -> Iterator[tuple[i
 
 def compare(program: Path, frames: int, seed: int) -> str:
     """Return `alike N frames, M sent` or what differs; raises SwitchError if a switch refuses the program."""
-    random = Random(seed)
     with twins(program) as both:
-        if both.pipeline.program.has(ir.Random):
-            return "not compared: it draws random numbers"
-        palette, traced = Palette(both.pipeline, random), Traced(program)
-        names = {table.preamble.name for table in traced.p4info.tables}
-        drawer = LikelyDrawer(both.pipeline, random, palette, names)
+        return compare_switches(both, Traced(program), frames, Random(seed))
 
-        def update(change: p4r.Update) -> bool:
-            traced.write(change)
-            return both.update(change)
 
-        writer = cast(Pipeline, P4RuntimeWriter(traced.p4info, update))
-        others = [kind for kind in drawer.kinds if kind not in (drawer.entry, drawer.removal)]
-        for _ in range(WRITES if others else 0):
-            random.choice(others)()(writer)
-        program_of = both.pipeline.program
-        drawn = [PathFrames(program_of, random, palette)] * 3 + [FrameDrawer(program_of, drawer, random)]
-        sent, different, leftover, first = 0, 0, 0, ""
-        for _ in range(frames):
-            port, frame = random.choice(drawn).draw()
-            for _ in range(STEPS):
-                traced.process(port, frame)
-                entry, known = drawer.entry_for_one_of(traced.missed), len(drawer.entries)
-                if entry is None or traced.fails_assertion:
-                    break
-                entry(writer)
-                traced.process(port, frame)
-                if traced.fails_assertion and len(drawer.entries) > known:
-                    drawer.take_back(writer)
+def compare_switches(both: Twins, traced: Traced, frames: int, random: Random) -> str:
+    """Return what `compare` does, for switches that have the program already."""
+    if both.pipeline.program.has(ir.Random):
+        return "not compared: it draws random numbers"
+    palette = Palette(both.pipeline, random)
+    names = {table.preamble.name for table in traced.p4info.tables}
+    drawer = LikelyDrawer(both.pipeline, random, palette, names)
+
+    def update(change: p4r.Update) -> bool:
+        traced.write(change)
+        return both.update(change)
+
+    writer = cast(Pipeline, P4RuntimeWriter(traced.p4info, update))
+    others = [kind for kind in drawer.kinds if kind not in (drawer.entry, drawer.removal)]
+    for _ in range(WRITES if others else 0):
+        random.choice(others)()(writer)
+    program = both.pipeline.program
+    drawn = [PathFrames(program, random, palette)] * 3 + [FrameDrawer(program, drawer, random)]
+    sent, different, leftover, first = 0, 0, 0, ""
+    for _ in range(frames):
+        port, frame = random.choice(drawn).draw()
+        for _ in range(STEPS):
             traced.process(port, frame)
-            ours, reference = _exchange(both, port, frame)
-            sent += bool(ours)
-            if ours != reference and traced.reads_invalid:
-                leftover += 1
-            elif ours != reference:
-                different += 1
-                first = first or f"into port {port}: {frame.hex()}: softswitch {ours}, BMv2 {reference}"
-        if different:
-            return f"{different} of {frames} frames differ, the first {first}"
-        named = f", {leftover} differ by fields of invalid headers" if leftover else ""
-        return f"alike: {frames} frames, {sent} sent, {traced.hits()}{named}"
-
-
-def _exchange(both: Twins, port: int, frame: bytes) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
-    """Return what leaves each port of both; nothing is sent to BMv2 if an assertion would end it."""
-    ours, notices = both.expect(port, frame)
-    if any(isinstance(notice, LogRecord) and notice.failed for notice in notices):
-        return {}, {}
-    return _by_port(ours), _by_port(both.observe(port, frame))
-
-
-def _by_port(outputs: Sequence[Output]) -> dict[int, list[str]]:
-    ports: dict[int, list[str]] = defaultdict(list)
-    for port, data in outputs:
-        ports[port].append(data.hex())
-    return dict(ports)
+            entry, known = drawer.entry_for_one_of(traced.missed), len(drawer.entries)
+            if entry is None or traced.fails_assertion:
+                break
+            entry(writer)
+            traced.process(port, frame)
+            if traced.fails_assertion and len(drawer.entries) > known:
+                drawer.take_back(writer)
+        traced.process(port, frame)
+        results = both.exchange(port, frame)
+        sent += any(results.values())
+        if len({str(sorted(found.items())) for found in results.values()}) == 1:
+            continue
+        if traced.reads_invalid:
+            leftover += 1
+        else:
+            different += 1
+            shown = ", ".join(f"{switch} {found}" for switch, found in results.items())
+            first = first or f"into port {port}: {frame.hex()}: {shown}"
+    if different:
+        return f"{different} of {frames} frames differ, the first {first}"
+    named = f", {leftover} differ by fields of invalid headers" if leftover else ""
+    return f"alike: {frames} frames, {sent} sent, {traced.hits()}{named}"
 
 
 def compiled_program(source: Path, folder: Path) -> Path | None:

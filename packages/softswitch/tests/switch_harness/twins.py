@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,9 +15,12 @@ from softswitch.conformance.errors import P4RuntimeError
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import adopt, p4i, p4r
 from softswitch.p4runtime.status import Refusal
-from softswitch.pipeline import Notice, Output
+from softswitch.pipeline import LogRecord, Notice, Output
 from switch_harness.p4rt_writer import P4RuntimeWriter
 from switch_harness.waiting import PATIENCE_S
+
+Exchange = dict[str, dict[int, list[str]]]
+"""The frames, in hexadecimal, that leave each port of each switch, by the switch's name."""
 
 STEP_US = 1000
 """softswitch's clock moves by this with every frame."""
@@ -79,6 +83,16 @@ class Twins:
         """What BMv2 sends because of it, but into the CPU port."""
         return self._ports.process(port, frame)
 
+    def exchange(self, port: int, frame: bytes) -> Exchange:
+        """Return what each switch sends out of each port because of a frame.
+
+        BMv2 gets no frame that fails an assertion, which would end it.
+        """
+        ours, notices = self.expect(port, frame)
+        if any(isinstance(notice, LogRecord) and notice.failed for notice in notices):
+            return {"softswitch": {}}
+        return {"softswitch": by_port(ours), "BMv2": by_port(self.observe(port, frame))}
+
     def packets_in(self, count: int) -> list[p4r.PacketIn]:
         """The next packets that BMv2 sends to its CPU port."""
         return [self._client.packets.get(timeout=PATIENCE_S) for _ in range(count)]
@@ -121,6 +135,13 @@ class Twins:
         assert not any(refusals), refusals
         ours = [found for response in responses for found in response.entities]
         return ours, self._client.read(*queries)
+
+
+def by_port(outputs: Sequence[Output]) -> dict[int, list[str]]:
+    ports: dict[int, list[str]] = defaultdict(list)
+    for port, data in outputs:
+        ports[port].append(data.hex())
+    return dict(ports)
 
 
 def _comparable(entities: list[p4r.Entity], units: dict[int, p4i.CounterSpec.Unit.ValueType]) -> list[str]:
