@@ -7,12 +7,13 @@ from softswitch.p4 import arithmetic, operands, tree, types
 from softswitch.p4.constants import wrap
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.effects import has_effects
-from softswitch.p4.flow import Branch
+from softswitch.p4.flow import Branch, Step
 from softswitch.p4.frames import Frame
 from softswitch.p4.operand_copies import assign, saved, stable_copy
 from softswitch.p4.operand_values import constant_operand, default_value, element_types, equality
 from softswitch.p4.operands import Operand, Scalar
 from softswitch.p4.unify import fields_of
+from softswitch.v1model import CoreError
 
 
 def lower_scalar(
@@ -111,7 +112,7 @@ def _member(expression: tree.Member, frame: Frame, found: types.Type) -> Operand
         _look_to_end(base, frame, expression)
     match base:
         case operands.Stack():
-            return _stack_member(base, name, expression)
+            return _stack_member(base, name, frame, expression)
         case operands.Header():
             return frame.storage.field_of(base, name, expression)
         case operands.Union(members):
@@ -145,7 +146,7 @@ def _look_to_end(operand: Operand, frame: Frame, node: tree.Node) -> None:
         saved(operand, frame, node)
 
 
-def _stack_member(stack: operands.Stack, name: str, node: tree.Node) -> Operand:
+def _stack_member(stack: operands.Stack, name: str, frame: Frame, node: tree.Node) -> Operand:
     if name == "size":
         return Scalar(ir.Constant(stack.type.size), types.INT)
     if not stack.stacks:
@@ -156,7 +157,24 @@ def _stack_member(stack: operands.Stack, name: str, node: tree.Node) -> Operand:
     index: ir.Expression = last
     if name == "next":
         index = arithmetic.wrapped(ir.Binary(ir.Op.ADD, last, ir.Constant(1)), types.Bits(32))
+    else:
+        _require_last(stack.stacks[0], frame, node)
     return _element(stack, index, node)
+
+
+def _require_last(stack: int, frame: Frame, node: tree.Node) -> None:
+    """Reject with an error if a stack is empty, unless it has got an element just before."""
+    stacks, name = frame.storage.stacks, CoreError.STACK_OUT_OF_BOUNDS.value
+    for item in frame.items:
+        if isinstance(item, Step) and isinstance(item.statement, ir.Extract):
+            extracted = item.statement.stack
+            if extracted is not None and stacks[extracted].cursor == stacks[stack].cursor:
+                return
+    if name in frame.facts.errors:
+        empty = ir.Constant((1 << 32) - 1)
+        has_last = ir.Binary(ir.Op.NE, arithmetic.wrapped(ir.LastIndex(stack), types.Bits(32)), empty)
+        error = ir.Constant(frame.facts.errors.index(name))
+        frame.emit(ir.Verify(has_last, error), node.position)
 
 
 def _element(stack: operands.Stack, index: ir.Expression, node: tree.Node) -> Operand:

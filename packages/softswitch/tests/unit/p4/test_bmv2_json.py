@@ -139,7 +139,7 @@ STATES = {
         "verify(meta.is_set, meta.is_set ? error.NoMatch : meta.problem);",
         ["extract", "verify"],
     ),
-    "last element": ("hdr.first.value = hdr.items.last.value;", ["extract", "set"]),
+    "last element": ("hdr.first.value = hdr.items.last.value;", ["extract", "verify", "set"]),
     "set": ("hdr.first.value = (bit<16>) hdr.first.kind + 1;", ["extract", "set"]),
     "primitive": (
         "hdr.other = hdr.first; hdr.items[meta.position].value = 3;",

@@ -171,6 +171,24 @@ def test_a_lookahead_needs_all_of_its_header_in_the_packet(tmp_path: Path) -> No
     assert sent == ["020304", "010203"]
 
 
+@pytest.mark.parametrize("items", [0, 1])
+def test_the_last_element_of_an_empty_stack_is_a_parser_error(tmp_path: Path, items: int) -> None:
+    states = """
+        state start { packet.extract(hdr.f); transition select(hdr.f.a) { 0: check; default: one; } }
+        state one { packet.extract(hdr.s.next); transition check; }
+        state check { meta.m = 1; transition select(hdr.s.last.x) { 7: accept; default: reject; } }
+    """
+    source = _PROGRAM.format(
+        body="hdr.f.b = meta.m; hdr.f.c = std.parser_error == error.StackOutOfBounds ? 8w1 : 0;",
+        locals="",
+        declarations="",
+    )
+    file = tmp_path / "program.p4"
+    file.write_text(source.replace("state start { packet.extract(hdr.f); transition accept; }", states))
+    [output] = InterpretedPipeline(compile_file(file).program).process(1, bytes((items, 0, 0, 0, 7)), 0, 0)
+    assert output.frame.hex() == ("0101000007" if items else "0001010007")
+
+
 def test_labels_that_share_a_body_run_the_body(tmp_path: Path) -> None:
     body = """
         switch (hdr.f.a) { 1: 2: { hdr.f.b = 10; } 3: { hdr.f.b = 11; } 4: default: { hdr.f.b = 12; } }
