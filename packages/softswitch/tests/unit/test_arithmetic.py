@@ -228,6 +228,18 @@ def test_a_shift_by_a_negative_amount_is_within_its_bounds(op: ir.Op, number: in
     assert compiled.process(1, frame, 0, 0) == oracle.process(1, frame, 0, 0)
 
 
+@pytest.mark.parametrize("amount", [0, 1, 63, 64, 1 << 40])
+def test_a_shift_by_an_amount_of_64_bits_is_compiled_where_a_mask_limits_the_result(amount: int) -> None:
+    f48, f64 = ir.FieldRef(1, WIDTHS.index(48)), ir.FieldRef(1, WIDTHS.index(64))
+    shifted = ir.Binary(ir.Op.AND, ir.Binary(ir.Op.SHL, f48, f64), ir.Constant((1 << 48) - 1))
+    declared = program(ir.Binary(ir.Op.SUB, shifted, ir.Constant(1)), 48)
+    value = {f48.field: 0x80_0000_0001, f64.field: amount}
+    bits = "".join(f"{value.get(i, 0):0{each.width}b}" for i, each in enumerate(declared.headers[1].fields))
+    frame = int(bits, 2).to_bytes(len(bits) // 8, "big")
+    compiled, oracle = CompiledPipeline(declared), InterpretedPipeline(declared)
+    assert compiled.process(1, frame, 0, 0) == oracle.process(1, frame, 0, 0)
+
+
 def test_an_expression_without_bound_is_refused_by_name() -> None:
     huge = ir.Binary(ir.Op.SHL, ir.Constant(1), ir.FieldRef(1, 1))
     try:

@@ -94,6 +94,8 @@ class Arithmetic:
                 return Interval(
                     min(left_bounds.low, right_bounds.low), max(left_bounds.high, right_bounds.high)
                 )
+            case ir.Binary(ir.Op.AND, left, right):
+                return _and_bounds(*self._bounds_of_and(left, right))
             case ir.Binary(op, left, right) if op in BOUNDS:
                 bounds = BOUNDS[op](self.interval(left), self.interval(right))
                 if bounds.bits > MAX_EXPRESSION_BITS:
@@ -102,6 +104,20 @@ class Arithmetic:
                     )
                 return bounds
         return Interval(0, 1)  # comparisons, conditions and validity
+
+    def _bounds_of_and(self, left: ir.Expression, right: ir.Expression) -> tuple[Interval, Interval]:
+        """Return the bounds of both operands; one of too many bits has those of its mask.
+
+        (A number that is shifted by 64 bits' worth of positions is emitted modulo the width of the mask.)
+        """
+        try:
+            bounds = self.interval(left)
+        except UnsupportedConstruct:
+            mask = self.interval(right)
+            if mask.low < 0:
+                raise
+            return mask, mask
+        return bounds, self.interval(right)
 
     def modulo(self, expression: ir.Expression, width: int) -> llvm.Value:
         b = self.b
@@ -128,7 +144,7 @@ class Arithmetic:
             case ir.Unary(ir.Op.COMPLEMENT, operand):
                 return b.not_(self.modulo(operand, width))
             case ir.Binary(ir.Op.AND, left, right):
-                bounds = (self.interval(left), self.interval(right))
+                bounds = self._bounds_of_and(left, right)
                 # The result has no more bits than an operand that is not negative.
                 needed_bits = min([width, *(side.bits for side in bounds if side.low >= 0)])
                 return resize(
@@ -306,7 +322,6 @@ BOUNDS: dict[ir.Op, Callable[[Interval, Interval], Interval]] = {
     ir.Op.ADD: _corner_bounds(lambda x, y: x + y),
     ir.Op.SUB: _corner_bounds(lambda x, y: x - y),
     ir.Op.MUL: _corner_bounds(lambda x, y: x * y),
-    ir.Op.AND: _and_bounds,
     ir.Op.OR: _or_bounds,
     ir.Op.XOR: _or_bounds,
     ir.Op.SHL: _shl_bounds,
