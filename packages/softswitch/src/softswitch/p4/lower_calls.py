@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
+from collections.abc import Callable
 from dataclasses import replace
 
 from softswitch import ir
@@ -142,6 +143,11 @@ def _action(call: tree.Call, target: CallTarget, frame: Frame) -> None:
 
 def _apply(call: tree.Call, target: CallTarget, frame: Frame) -> None:
     """Lower the application of an instance of a control or of a parser."""
+    run_object(applied_object(call, target, frame), target, frame, call)
+
+
+def applied_object(call: tree.Call, target: CallTarget, frame: Frame) -> CallableObject:
+    """Return the instance of a control or of a parser that a call applies."""
     found: CallableObject | ExternObject | None
     if target.kind == "direct":
         declaration = target.declaration
@@ -157,18 +163,26 @@ def _apply(call: tree.Call, target: CallTarget, frame: Frame) -> None:
         found = object_of(target.receiver, frame)
     if not isinstance(found, CallableObject):
         raise SourceError(call, "expected an instance of a control or a parser")
-    run_object(found, target, frame, call)
+    return found
+
+
+def frame_within(
+    found: CallableObject, target: CallTarget, part: Part, frame: Frame, node: tree.Node
+) -> tuple[Frame, list[Callable[[Frame], None]]]:
+    """Return the frame of an instance's body with bound parameters, and what copies results out after it."""
+    inner = frame.called(
+        part, frame_bindings(found), owner=found, substitution=found.substitution, outer=None
+    )
+    # The call may name the parameters of the control's type.
+    bound = replace(target, declaration=found.declaration, parameters=found.declaration.parameters)
+    substitution = {**found.substitution, **frame.resolved(target)}
+    return inner, bind_arguments(bound, substitution, frame, inner, None, node)
 
 
 def run_object(found: CallableObject, target: CallTarget, frame: Frame, node: tree.Node) -> None:
     declaration = found.declaration
     part = Part(Label(f"return of {declaration.name}"))
-    inner = frame.called(
-        part, frame_bindings(found), owner=found, substitution=found.substitution, outer=None
-    )
-    # The call may name the parameters of the control's type.
-    bound = replace(target, declaration=declaration, parameters=declaration.parameters)
-    copies = bind_arguments(bound, {**found.substitution, **frame.resolved(target)}, frame, inner, None, node)
+    inner, copies = frame_within(found, target, part, frame, node)
     frame.items.append(part)
     if isinstance(declaration, tree.Parser):
         part.items.append(ParserCall(sub_parser(found, inner), node.position))

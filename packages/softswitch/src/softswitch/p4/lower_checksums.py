@@ -8,7 +8,9 @@ from softswitch import ir
 from softswitch.p4 import arithmetic, tree
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.extern_arguments import argument_of, lower_data, lower_number, member_name
+from softswitch.p4.flow import Label, Part
 from softswitch.p4.frames import Frame
+from softswitch.p4.lower_calls import applied_object, frame_within
 from softswitch.p4.lower_expressions import lower, lower_scalar
 from softswitch.p4.lower_statements import lower_locals
 from softswitch.p4.operands import Scalar
@@ -29,6 +31,8 @@ def _of_block(block: tree.Statement, condition: ir.Expression, frame: Frame) -> 
     statements = block.statements if isinstance(block, tree.Block) else [block]
     for statement in statements:
         match statement:
+            case tree.CallStatement(call=call) if frame.facts.calls[call].kind in ("apply", "direct"):
+                yield from _of_control(call, condition, frame)
             case tree.CallStatement(call=call):
                 yield _checksum(call, condition, frame)
             case tree.Conditional():
@@ -43,6 +47,20 @@ def _of_block(block: tree.Statement, condition: ir.Expression, frame: Frame) -> 
                 pass
             case _:
                 raise SourceError(statement, "expected only calls of checksum functions in this control")
+
+
+def _of_control(call: tree.Call, condition: ir.Expression, frame: Frame) -> Iterator[ir.Checksum]:
+    """Yield the checksums of a control that is applied, which has to compute them in the caller's fields."""
+    target = frame.facts.calls[call]
+    found = applied_object(call, target, frame)
+    part = Part(Label(f"return of {found.declaration.name}"))
+    inner, copies = frame_within(found, target, part, frame, call)
+    if copies:
+        raise SourceError(call, "expected arguments that are different fields and headers, got some twice")
+    inner.items = frame.items
+    lower_locals(inner)
+    assert isinstance(found.declaration, tree.Control)
+    yield from _of_block(found.declaration.body, condition, inner)
 
 
 def _checksum(call: tree.Call, condition: ir.Expression, frame: Frame) -> ir.Checksum:

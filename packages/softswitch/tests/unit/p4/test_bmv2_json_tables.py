@@ -172,6 +172,20 @@ def test_checksums_are_written_with_conditions(tmp_path: Path) -> None:
     assert calculations[checksums[1]["calculation"]][2] == {"type": "payload", "value": None}
 
 
+def test_checksums_of_an_applied_control_are_those_of_its_arguments(tmp_path: Path) -> None:
+    data = "{ word.kind }, sum, HashAlgorithm.csum16"
+    before = f"""
+        control Sum(in first_t word, inout bit<16> sum) {{
+            apply {{ if (word.isValid()) update_checksum(true, {data}); }}
+        }}"""
+    document = written_json(
+        compile_small(tmp_path, declarations=before, update="Sum.apply(hdr.first, hdr.second.value);")
+    )
+    [checksum] = document["checksums"]
+    assert (checksum["target"], checksum["update"]) == (["second", "value"], True)
+    assert checksum["if_cond"]["value"]["op"] == "d2b"
+
+
 def test_lists_of_fields_have_ids(tmp_path: Path) -> None:
     document = written_json(
         compile_small(
