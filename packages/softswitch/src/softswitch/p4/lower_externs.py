@@ -215,6 +215,10 @@ def _execute_meter(call: tree.Call, target: CallTarget, found: ExternObject, fra
 def _read_meter(call: tree.Call, target: CallTarget, found: ExternObject, frame: Frame) -> None:
     """Lower a read of a direct meter: the table stores the colour before its action runs."""
     colour = frame.direct_meters.get(found)
+    if colour is None and _has_table(found, frame):
+        text = f"a table without the direct meter {found.path} runs this action, and reads no colour"
+        frame.state.sources.warn(call.position, text)
+        return
     if colour is None:
         raise SourceError(
             call, f"expected the direct meter of the table that runs this action, got {found.path}"
@@ -223,6 +227,18 @@ def _read_meter(call: tree.Call, target: CallTarget, found: ExternObject, frame:
     assert expression is not None
     wanted = parameter_type(target, "result", frame)
     assign_to(expression, Scalar(colour, wanted), frame)
+
+
+def _has_table(meter: ExternObject, frame: Frame) -> bool:
+    """Return whether a table of the control around has a direct meter."""
+    declaration = frame.owner.declaration
+    tables = declaration.locals if isinstance(declaration, tree.Control) else ()
+    meters = [
+        each.properties["meters"]
+        for each in tables
+        if isinstance(each, tree.Table) and "meters" in each.properties
+    ]
+    return any(frame.facts.references.get(each.value) is meter.node for each in meters)
 
 
 def _read_register(call: tree.Call, target: CallTarget, found: ExternObject, frame: Frame) -> None:

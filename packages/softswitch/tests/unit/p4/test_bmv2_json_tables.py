@@ -148,6 +148,17 @@ def test_direct_counters_and_meters_are_bound_to_their_table(tmp_path: Path) -> 
     assert direct_meter["result_target"][0] == "$scalars"
 
 
+def test_an_action_reads_the_colour_where_its_table_has_the_meter_and_nowhere_else(tmp_path: Path) -> None:
+    tables = """
+        direct_meter<bit<8>>(MeterType.bytes) rate;
+        action colour() { rate.read(meta.position); }
+        table t { key = { hdr.first.kind: exact; } actions = { colour; NoAction; } meters = rate; }
+        table u { key = { hdr.first.kind: exact; } actions = { colour; NoAction; } }"""
+    document = written_json(compile_small(tmp_path, ingress_locals=tables, ingress="t.apply(); u.apply();"))
+    actions = [each["primitives"] for each in document["actions"] if each["name"] == "I.colour"]
+    assert sorted(map(len, actions)) == [0, 1]
+
+
 def test_checksums_are_written_with_conditions(tmp_path: Path) -> None:
     data = "{ hdr.first.kind, 8w3 }, hdr.second.value, HashAlgorithm.csum16"
     update = f"update_checksum_with_payload(true, {data}); if (meta.is_set) update_checksum(true, {data});"
