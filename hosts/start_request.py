@@ -1,4 +1,4 @@
-"""What a fork server of agents is asked for, as a datagram of JSON (`hosts.compiled_agents`)."""
+"""Requests to a fork server of agents, as datagrams of JSON (`hosts.compiled_agents`)."""
 
 from __future__ import annotations
 

@@ -82,9 +82,10 @@ def parts_of_tests() -> list[Part]:
 
 
 def packages_to_compile() -> list[str]:
-    """Return the installed packages that have a module `warm`, which compiles what they run."""
+    """Return installed packages without parts here whose module `warm` compiles what they run."""
     groups = ("hotline.api", "hotline.commands")
     names = {each.module.partition(".")[0] for group in groups for each in entry_points(group=group)}
+    names -= {"hotline_agents", "simulator"}
     return sorted(name for name in names if find_spec(f"{name}.warm") is not None)
 
 

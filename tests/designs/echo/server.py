@@ -99,5 +99,17 @@ def needs_room(_server: Mirror, _datagrams: int) -> bool:
 
 SERVER = register_server_ops(
     Mirror,
-    ServerOps(handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake),
+    ServerOps(
+        handle=handle,
+        lanes=lanes,
+        stamp=stamp,
+        charge=charge,
+        share_cpu=share_cpu,
+        needs_room=needs_room,
+        transmit=transmit,
+        address=address,
+        octets=octets,
+        peer=peer,
+        wake=wake,
+    ),
 )

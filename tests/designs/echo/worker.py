@@ -115,4 +115,15 @@ def receive(state: Numbers, rpc: Rpc, length: int, arrival: int, read: int) -> i
     return NOTHING
 
 
-WORKER = register_worker_ops(Numbers, WorkerOps(start, transmit, octets, peer, wake, deadline, receive))
+WORKER = register_worker_ops(
+    Numbers,
+    WorkerOps(
+        start=start,
+        transmit=transmit,
+        octets=octets,
+        peer=peer,
+        wake=wake,
+        deadline=deadline,
+        receive=receive,
+    ),
+)

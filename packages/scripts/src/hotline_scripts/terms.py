@@ -1,4 +1,4 @@
-"""What a session of scripts begins with: the tables of its design, and what workers have to know."""
+"""Tables and terms with which a session of scripts begins."""
 
 from __future__ import annotations
 

@@ -25,11 +25,21 @@ __all__ = ["AGENTS", "SERVER", "WORKER", "CollectingServer"]
 SERVER = register_server_ops(
     CollectServer,
     ServerOps(
-        handle, unserved_lanes, stamp, charge, share_cpu, needs_room,
-        transmit=collector.transmit, address=collector.address, octets=collector.octets, peer=collector.peer,
-        wake=collector.wake, prefetch_index=prefetch_index, prefetch_values=prefetch_values,
+        handle=handle,
+        lanes=unserved_lanes,
+        stamp=stamp,
+        charge=charge,
+        share_cpu=share_cpu,
+        needs_room=needs_room,
+        transmit=collector.transmit,
+        address=collector.address,
+        octets=collector.octets,
+        peer=collector.peer,
+        wake=collector.wake,
+        prefetch_index=prefetch_index,
+        prefetch_values=prefetch_values,
     ),
-)  # fmt: skip
+)
 
 
 class CollectingServer(OffloadingServer[ReplyTo]):

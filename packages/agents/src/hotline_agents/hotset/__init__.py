@@ -25,17 +25,33 @@ __all__ = ["AGENTS", "SERVER", "WORKER"]
 WORKER = register_worker_ops(
     Calls,
     WorkerOps(
-        start, transmit, octets, peer, wake, deadline, receive, next_unreplayed, take_unreplayed,
-        prefetch.prefetch_next, prefetch.prefetch_index, prefetch.prefetch_values,
+        start=start,
+        transmit=transmit,
+        octets=octets,
+        peer=peer,
+        wake=wake,
+        deadline=deadline,
+        receive=receive,
+        next_unreplayed=next_unreplayed,
+        take_unreplayed=take_unreplayed,
+        prefetch_next=prefetch.prefetch_next,
+        prefetch_index=prefetch.prefetch_index,
+        prefetch_values=prefetch.prefetch_values,
     ),
-)  # fmt: skip
+)
 SERVER = register_server_ops(
     HotsetServer,
     ServerOps(
-        handle, unserved_lanes, stamp, charge, share_cpu, needs_room,
-        prefetch_index=prefetch_index, prefetch_values=prefetch_values,
+        handle=handle,
+        lanes=unserved_lanes,
+        stamp=stamp,
+        charge=charge,
+        share_cpu=share_cpu,
+        needs_room=needs_room,
+        prefetch_index=prefetch_index,
+        prefetch_values=prefetch_values,
     ),
-)  # fmt: skip
+)
 
 # The parameter is the type of an address, which differs between sockets and simulation.
 AGENTS: Agents[HotsetClient, HotsetServer, HotsetStore, ParameterServer[Any]] = Agents(

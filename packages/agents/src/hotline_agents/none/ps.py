@@ -99,5 +99,13 @@ def handle(server: ValuesServer, rpc: Rpc, length: int, arrival: int, answer: Rp
 
 
 SERVER = register_server_ops(
-    ValuesServer, ServerOps(handle, unserved_lanes, stamp, charge, share_cpu, needs_room)
+    ValuesServer,
+    ServerOps(
+        handle=handle,
+        lanes=unserved_lanes,
+        stamp=stamp,
+        charge=charge,
+        share_cpu=share_cpu,
+        needs_room=needs_room,
+    ),
 )

@@ -230,5 +230,13 @@ def receive(state: Requests, rpc: Rpc, length: int, arrival: int, read: int) -> 
 
 WORKER = register_worker_ops(
     Requests,
-    WorkerOps(start, transmit, octets, peer, wake, earliest_deadline, receive),
+    WorkerOps(
+        start=start,
+        transmit=transmit,
+        octets=octets,
+        peer=peer,
+        wake=wake,
+        deadline=earliest_deadline,
+        receive=receive,
+    ),
 )

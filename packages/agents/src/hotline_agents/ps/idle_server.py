@@ -54,5 +54,13 @@ def handle(server: IdleServer, rpc: Rpc, length: int, arrival: int, answer: Rpc)
 
 
 SERVER = register_server_ops(
-    IdleServer, ServerOps(handle, unserved_lanes, stamp, charge, share_cpu, needs_no_room)
+    IdleServer,
+    ServerOps(
+        handle=handle,
+        lanes=unserved_lanes,
+        stamp=stamp,
+        charge=charge,
+        share_cpu=share_cpu,
+        needs_room=needs_no_room,
+    ),
 )

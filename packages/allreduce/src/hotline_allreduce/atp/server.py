@@ -292,4 +292,14 @@ def charge(server: AtpServer, answer: Rpc, ns: int) -> None:
     server.jobs[find_job(server, app_of(answer))].proc_cpu_ns += ns
 
 
-SERVER = register_server_ops(AtpServer, ServerOps(handle, lanes, stamp, charge, share_cpu, needs_no_room))
+SERVER = register_server_ops(
+    AtpServer,
+    ServerOps(
+        handle=handle,
+        lanes=lanes,
+        stamp=stamp,
+        charge=charge,
+        share_cpu=share_cpu,
+        needs_room=needs_no_room,
+    ),
+)

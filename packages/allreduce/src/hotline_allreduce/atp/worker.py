@@ -357,5 +357,13 @@ def _resend_gap(state: AtpWorker, now: int) -> None:
 
 WORKER = register_worker_ops(
     AtpWorker,
-    WorkerOps(start, transmit, octets, peer, wake, deadline, receive),
+    WorkerOps(
+        start=start,
+        transmit=transmit,
+        octets=octets,
+        peer=peer,
+        wake=wake,
+        deadline=deadline,
+        receive=receive,
+    ),
 )

@@ -291,5 +291,16 @@ def stamp(server: Adder, answer: Rpc, ps_proc: int, ps_queue: int) -> None:
 # `charge` is that of RPCs: dense packets have `job` at the same offset.
 SERVER = register_server_ops(
     Adder,
-    ServerOps(handle, lanes, stamp, charge, share_cpu, needs_no_room, transmit, address, octets, peer),
+    ServerOps(
+        handle=handle,
+        lanes=lanes,
+        stamp=stamp,
+        charge=charge,
+        share_cpu=share_cpu,
+        needs_room=needs_no_room,
+        transmit=transmit,
+        address=address,
+        octets=octets,
+        peer=peer,
+    ),
 )

@@ -108,5 +108,13 @@ def receive(state: Pusher, rpc: Rpc, length: int, arrival: int, read: int) -> in
 
 WORKER = register_worker_ops(
     Pusher,
-    WorkerOps(start, transmit, octets, peer, wake, deadline, receive),
+    WorkerOps(
+        start=start,
+        transmit=transmit,
+        octets=octets,
+        peer=peer,
+        wake=wake,
+        deadline=deadline,
+        receive=receive,
+    ),
 )

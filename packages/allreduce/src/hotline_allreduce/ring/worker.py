@@ -305,5 +305,13 @@ def _handle_ack(state: RingMember, rpc: Rpc, length: int, arrival: int, read: in
 
 WORKER = register_worker_ops(
     RingMember,
-    WorkerOps(start, transmit, octets, peer, wake, deadline, receive),
+    WorkerOps(
+        start=start,
+        transmit=transmit,
+        octets=octets,
+        peer=peer,
+        wake=wake,
+        deadline=deadline,
+        receive=receive,
+    ),
 )

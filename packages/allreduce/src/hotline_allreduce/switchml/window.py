@@ -343,7 +343,15 @@ def _store_result(state: ReducerState, rpc: Rpc, packet: int) -> None:
         state.exponents[packet] = exponent_of(rpc)
 
 
-WORKER: WorkerOps[ReducerState] = WorkerOps(start, transmit, octets, peer, wake, deadline, receive)
+WORKER: WorkerOps[ReducerState] = WorkerOps(
+    start=start,
+    transmit=transmit,
+    octets=octets,
+    peer=peer,
+    wake=wake,
+    deadline=deadline,
+    receive=receive,
+)
 
 
 def register_reducer(state: type[R], ops: ChunkOps[R]) -> WorkerOps[ReducerState]:
