@@ -1,4 +1,7 @@
-"""Programs as files: BMv2 JSON, with P4Info beside it or not, or P4 source, which is compiled."""
+"""Programs as files: BMv2 JSON, with P4Info beside it or not, or P4 source, which is compiled.
+
+The compiler is imported where a file is P4 source, so that a process with BMv2 JSON starts without it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from google.protobuf import text_format
 
 from softswitch.errors import ProgramError, SwitchError
 from softswitch.files import read_file
-from softswitch.p4.cached import compile_cached
 from softswitch.p4runtime.messages import p4i
 
 SOURCE_SUFFIX = ".p4"
@@ -36,6 +38,8 @@ def read_program(
         return ProgramFile(read_file(path))
     if not path.is_file():
         raise SwitchError(f"{path}: No such file or directory")
+    from softswitch.p4.cached import compile_cached
+
     try:
         made = compile_cached(path, folders, definitions)
     except ProgramError as error:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from softswitch.p4.compiler import parse_definition
+from softswitch.p4.preprocessor import parse_definition
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -11,11 +11,12 @@ from typing import Any, NoReturn
 from nativekit.files import replace_file
 from softswitch.errors import ProgramError, SwitchError
 from softswitch.p4.bmv2_json import bmv2_json_text
-from softswitch.p4.compiler import compile_file, parse_definition, parse_file, preprocess_file
+from softswitch.p4.compiler import compile_file, parse_file, preprocess_file
 from softswitch.p4.diagnostics import SourceFiles
 from softswitch.p4.lower_program import Lowered
 from softswitch.p4.p4info import message_text, p4info
 from softswitch.p4.p4info_entries import entries
+from softswitch.p4.preprocessor import parse_definition
 
 DRIVER, BACK_END, CHECKER = "p4c", "p4c-bm2-ss", "p4test"
 NAMES = (DRIVER, BACK_END, CHECKER)

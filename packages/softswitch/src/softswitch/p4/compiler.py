@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from softswitch.errors import SwitchError
 from softswitch.p4 import tree
 from softswitch.p4.checker import check_program
 from softswitch.p4.diagnostics import NOWHERE, Position, SourceError, SourceFiles
@@ -67,14 +66,6 @@ def parse_file(
         parsed = parse_program(Preprocessor(sources, folders, definitions).run(file), sources)
         sources.check()
         return parsed
-
-
-def parse_definition(text: str) -> tuple[str, str]:
-    """Return a macro of the command line, `NAME` or `NAME=VALUE`, and its value."""
-    name, _, value = text.partition("=")
-    if not name.isidentifier():
-        raise SwitchError(f"-D {text}: expected NAME or NAME=VALUE")
-    return name, value if "=" in text else "1"
 
 
 @contextmanager

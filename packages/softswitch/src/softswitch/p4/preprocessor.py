@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from softswitch.errors import SwitchError
 from softswitch.p4.conditions import evaluate_condition
 from softswitch.p4.diagnostics import NOWHERE, Position, SourceError, SourceFiles
 from softswitch.p4.lexer import Token, TokenKind, split_lines
@@ -385,3 +386,11 @@ def _joined(left: Token, right: Token) -> list[Token]:
     """Return the tokens that `left ## right` makes."""
     [tokens] = split_lines(left.text + right.text, left.position.file)
     return [replace(t, position=left.position) for t in tokens]
+
+
+def parse_definition(text: str) -> tuple[str, str]:
+    """Return a macro of the command line, `NAME` or `NAME=VALUE`, and its value."""
+    name, _, value = text.partition("=")
+    if not name.isidentifier():
+        raise SwitchError(f"-D {text}: expected NAME or NAME=VALUE")
+    return name, value if "=" in text else "1"

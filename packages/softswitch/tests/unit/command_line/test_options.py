@@ -34,7 +34,7 @@ from switch_harness.wording import says, says_in_one_line
 
 PROGRAM = PROGRAMS / "control.json"
 P4INFO = PROGRAM.with_suffix(".p4info.txtpb")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

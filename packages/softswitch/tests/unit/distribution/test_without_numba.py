@@ -13,7 +13,7 @@ import pytest
 from softswitch.bmv2.install import install
 from switch_harness.wording import says_in_one_line
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BLOCKER = '''
 import sys
 

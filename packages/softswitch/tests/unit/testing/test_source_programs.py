@@ -15,7 +15,7 @@ from softswitch.p4 import command as compiler
 from softswitch.testing import Switch
 from switch_harness.wording import says
 
-SOURCES = Path(__file__).parents[1] / "programs"
+SOURCES = Path(__file__).parents[2] / "programs"
 FRAME = bytes.fromhex("00000000000b 00000000000a 0800") + bytes(46)
 # The port of all frames is `PORT` of an included file, plus the macro `STEP`.
 SOURCE = """

@@ -32,7 +32,7 @@ from switch_bench.workload import INGRESS, Setup, Workload
 from switch_harness.bench import ModelGenerator, check_frames, model_stage
 from switch_harness.wording import mentions
 
-BENCH = Path(__file__).parents[2] / "bench"
+BENCH = Path(__file__).parents[3] / "bench"
 CASES: dict[str, Callable[[], tuple[Setup, Workload]]] = {
     "l3": lambda: (plain.l3_setup(8), plain.l3(8)),
     "wire": lambda: (plain.wire_setup(), plain.l3(2)),
@@ -168,7 +168,7 @@ def test_starts_from_source_are_compared_with_starts_from_its_outputs(
         return 3.0 if files[0].suffix == ".p4" else 2.0
 
     monkeypatch.setattr(compiler_section, "_seconds_until_ready", seconds_until_ready)
-    source = compiler_section.Source(Path(__file__).parents[1] / "programs" / "wire.p4", max_cpu_s=60)
+    source = compiler_section.Source(Path(__file__).parents[2] / "programs" / "wire.p4", max_cpu_s=60)
     compiled, ready = compiler_section.measure_compiler(model_stage(), [source])
     assert compiled.is_met(compiled.goals[0]) and compiled.unit == "CPU s"
     assert (ready.ratio(FROM_JSON), ready.is_met(ready.goals[0])) == (1.5, False)

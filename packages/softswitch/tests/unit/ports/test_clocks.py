@@ -23,7 +23,7 @@ from softswitch.ports.sockets import TP_STATUS_USER, TPACKET2_HDR
 from switch_harness.clocks import STEPS_NS, SteppedClock, readers_of_unix_time
 from switch_harness.effort import examples
 
-SOURCES = Path(__file__).parents[2] / "src"
+SOURCES = Path(__file__).parents[3] / "src"
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 
 

@@ -14,7 +14,7 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.pipeline import METHODS
 
-SOURCES = Path(__file__).parents[2] / "src"
+SOURCES = Path(__file__).parents[3] / "src"
 
 FLOORS = (
     {"errors", "libc", "progress"},

@@ -22,7 +22,7 @@ from softswitch.p4runtime import messages
 from switch_harness.namespaces import on_the_machines_network
 from switch_harness.wording import says, says_in_one_line
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGES = ROOT / "src"
 SOURCES = sorted(PACKAGES.rglob("*.py"))
 OURS = {"softswitch", "nativekit"}

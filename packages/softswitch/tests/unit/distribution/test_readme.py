@@ -16,7 +16,7 @@ from softswitch.ports.report import PortCounters, SwitchCounters
 from switch_harness import PROGRAMS
 from switch_harness.p4runtime import config, controlled, identity_in
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 README = PROJECT / "README.md"
 REGISTERS = PROGRAMS / "registers"
 WRITE_ALL, INDEX, VALUE = 1, 2, 5

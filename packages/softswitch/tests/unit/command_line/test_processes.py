@@ -27,7 +27,7 @@ from switch_harness.slowed import slowed
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import says
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 
 
 # -- finding BMv2

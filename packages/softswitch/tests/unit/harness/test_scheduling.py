@@ -16,7 +16,7 @@ from switch_harness import durations
 from switch_harness.namespaces import on_the_machines_network
 from switch_harness.scheduling import Scheduling, unit_of
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 TESTS = """
 import os, pathlib, socket, pytest
 @pytest.mark.parametrize("number", range(6))

@@ -16,7 +16,7 @@ from finsy.p4entity import P4ValueSetMember
 from switch_harness import PROGRAMS
 from switch_harness.waiting import PATIENCE_S
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROGRAM = PROGRAMS / "control.json"
 P4INFO = PROGRAM.with_suffix(".p4info.txtpb")
 ENTITIES = PROGRAM.with_name("entities.json")

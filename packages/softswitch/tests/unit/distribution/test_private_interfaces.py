@@ -33,7 +33,7 @@ from softswitch.jit import MachineCode
 from softswitch.kernel import compiler
 from switch_harness.constructs import compiled as compiled_program
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROJECTS = (ROOT / "pyproject.toml", ROOT.parent.parent / "pyproject.toml")
 BOUNDED = ("llvmlite", "numba")
 VERSIONS = ", ".join(f"{name} {version(name)}" for name in BOUNDED)

@@ -18,7 +18,7 @@ from softswitch.testing import Switch
 from switch_harness import PROGRAMS
 from switch_harness.wording import mentions, says
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
 FRAME = bytes.fromhex("00000000000b 00000000000a 0800") + bytes(46)
 ENTRY = """
 updates {

@@ -13,7 +13,7 @@ import pytest
 from nativekit.cache import read_entry, write_entry
 from switch_harness.damage import DAMAGES, damage
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 MODULE = """
 from pathlib import Path
 

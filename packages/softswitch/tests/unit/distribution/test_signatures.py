@@ -8,7 +8,7 @@ from pathlib import Path
 
 from softswitch import cli
 
-SOURCES = Path(__file__).parents[2] / "src"
+SOURCES = Path(__file__).parents[3] / "src"
 MAX_PARAMETERS = 8
 
 
