@@ -1,4 +1,4 @@
-"""Lengths that no program of p4c's has, which `tests/unit/codegen/test_extreme_arguments.py` compares without BMv2.
+"""Lengths that no program of p4c has; `unit/codegen/test_extreme_arguments.py` compares them without BMv2.
 
 BMv2 crashes on a negative length of `truncate`, and of a varbit field that is shorter than its header.
 """
