@@ -56,6 +56,7 @@ def test_arrival_times_of_datagrams_do_not_follow_steps_of_the_unix_clock(
         monkeypatch.setattr(time, "time_ns", clock.time_ns)
         stepped = SteppedSocket(sock, clock)
         receiver = Receiver(cast(socket.socket, stepped))
+        is_prompt = []
         for k in range(8):
             begin_ns = time.monotonic_ns()
             stepped.send()
@@ -66,7 +67,10 @@ def test_arrival_times_of_datagrams_do_not_follow_steps_of_the_unix_clock(
             received = receiver.receive()
             assert received is not None
             assert sent_ns + MS <= received.read <= time.monotonic_ns()
-            assert begin_ns - MS <= received.arrival <= (received.read if k % 4 == 1 else sent_ns + MS)
+            assert begin_ns - MS <= received.arrival <= received.read
+            is_prompt.append(received.arrival <= sent_ns + MS)
+        # A busy machine may deliver some late, but times of reading would all be.
+        assert any(is_prompt)
 
 
 def test_a_step_of_the_clock_before_a_datagram_does_not_delay_its_arrival_time(

@@ -138,6 +138,7 @@ def test_rooms_that_serve_all_designs_name_no_design() -> None:
     # A figure of coverage, and the neighbours of a hot set, are about nothing else. Which rule chooses the
     # hot set is a setting of designs that prepare one.
     neighbours = {f"{_SIMULATOR}/neighbours/{name}.py" for name in ("noisy", "pushes")}
+    neighbours.add(f"{_SIMULATOR}/explain.py")  # explains a push of the default design
     assert named == {"src/analysis/figures/coverage.py", "src/experiment/config.py", *neighbours}
 
 

@@ -116,7 +116,9 @@ def test_a_change_of_an_unrelated_file_changes_no_fingerprint(
 
 def test_a_designs_own_modules_are_its_points(copy: Path, whole: dict[str, str]) -> None:
     """Modules of other designs are imported by name, and are no part of it."""
-    with (copy / "hosts" / "none" / "worker.py").open("a") as changed_file:
+    with (copy / "packages" / "agents" / "src" / "hotline_agents" / "none" / "worker.py").open(
+        "a"
+    ) as changed_file:
         changed_file.write("import tools.bench.requests")
     assert digest("hotset", copy) == whole["hotset"]
     of_none = digest("none", copy)

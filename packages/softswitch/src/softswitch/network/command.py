@@ -8,8 +8,10 @@ import re
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -31,6 +33,19 @@ _TRACE_SECONDS = 10  # of virtual time, in which a traced frame has left the net
 _NS_PER_US = 1000
 _STEPS = 20  # of a run, after each of which progress is shown
 _PROGRESS_INTERVAL_S = 1.0
+
+
+@dataclass(frozen=True)
+class SimulateOptions:
+    file: Path
+    sources: Path | None
+    flows: tuple[str, ...]
+    traced: str | None
+    seconds: float
+    seed: int
+    pcap: Path | None
+    picture: Path | None
+    is_json: bool
 
 
 @click.command()
@@ -75,33 +90,27 @@ _PROGRESS_INTERVAL_S = 1.0
     help="Draw the network with the loads of its links.",
 )
 @click.option("--json", "is_json", is_flag=True, help="Print the report as JSON.")
-def simulate(
-    file: Path,
-    sources: Path | None,
-    flows: tuple[str, ...],
-    traced: str | None,
-    seconds: float,
-    seed: int,
-    pcap: Path | None,
-    picture: Path | None,
-    is_json: bool,
-) -> None:
+def simulate(**options: Any) -> None:  # the fields of `SimulateOptions`
     """Simulate the network of a topology.json (p4lang/tutorials) or p4app.json (p4-utils).
 
     The switches run their programs with the entries of the file, in virtual time and without root.
     """
-    with Network(seed=seed) as net:
-        read_network(file, net, sources)
-        if pcap is not None:
-            _capture(net, pcap)
-        if traced is not None:
-            print("\n".join(_explain_trace(net, traced)))
+    _simulate(SimulateOptions(**options))
+
+
+def _simulate(options: SimulateOptions) -> None:
+    with Network(seed=options.seed) as net:
+        read_network(options.file, net, options.sources)
+        if options.pcap is not None:
+            _capture(net, options.pcap)
+        if options.traced is not None:
+            print("\n".join(_explain_trace(net, options.traced)))
             return
-        traffic = _begin_traffic(net, flows, seconds)
-        _run(net, seconds)
-        if picture is not None:
-            replace_file(picture, draw(net).encode(), 0o644)
-        if is_json:
+        traffic = _begin_traffic(net, options.flows, options.seconds)
+        _run(net, options.seconds)
+        if options.picture is not None:
+            replace_file(options.picture, draw(net).encode(), 0o644)
+        if options.is_json:
             print(json.dumps(as_json(net, traffic), indent=1))
         else:
             print("\n".join(describe(net, traffic)))

@@ -13,7 +13,7 @@ from softswitch.network import CallRefused, Controller, Network
 from softswitch.p4runtime.messages import p4i, p4r
 from switch_harness.wording import mentions
 
-LEARNING = Path(__file__).parents[2] / "programs" / "learning.p4"
+LEARNING = Path(__file__).with_name("learning.p4")
 CPU_PORT = 255
 _NS_PER_S = 10**9
 IDLE_NS = 2 * _NS_PER_S

@@ -16,7 +16,7 @@ from switch_harness import PROGRAMS
 from switch_harness.wording import mentions
 
 L2 = PROGRAMS / "l2.json"
-LEARNING = Path(__file__).parents[2] / "programs" / "learning.p4"
+LEARNING = Path(__file__).with_name("learning.p4")
 
 
 def two_hosts(net: Network, **options: Any) -> tuple[Host, Host]:

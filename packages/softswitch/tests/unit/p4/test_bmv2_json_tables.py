@@ -183,7 +183,7 @@ def test_checksums_are_written_with_conditions(tmp_path: Path) -> None:
     assert calculations[checksums[1]["calculation"]][2] == {"type": "payload", "value": None}
 
 
-def test_checksums_of_an_applied_control_are_those_of_its_arguments(tmp_path: Path) -> None:
+def test_an_applied_control_computes_checksums_of_its_arguments(tmp_path: Path) -> None:
     data = "{ word.kind }, sum, HashAlgorithm.csum16"
     before = f"""
         control Sum(in first_t word, inout bit<16> sum) {{
