@@ -55,8 +55,8 @@ def preserved_list(number: int, frame: Frame, node: tree.Node) -> int:
     """Return the list of the metadata fields with `@field_list(number)`."""
     if number not in frame.state.preserved:
         values = _annotated(*frame.state.metadata, number, frame, node) if frame.state.metadata else []
-        frame.state.field_lists.append(ir.FieldList(number, f"fl{number}", tuple(values)))
-        frame.state.preserved[number] = len(frame.state.field_lists) - 1
+        # BMv2 takes the number 0 for no list, so that the number of the source is not taken over.
+        frame.state.preserved[number] = frame.state.add_field_list(list(values))
     return frame.state.preserved[number]
 
 

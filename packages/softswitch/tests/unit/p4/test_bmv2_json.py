@@ -264,3 +264,10 @@ def test_reordered_stacks_keep_their_uses(tmp_path: Path) -> None:
     assert push["parameters"][0]["value"] == "items"
     assert [each["value"] for each in copy["parameters"]] == ["more", "many"]
     assert '{"type": "header_stack", "value": "others"}' in json.dumps(state["parser_ops"][3])
+
+
+def test_the_field_list_0_has_another_number_as_bmv2_takes_0_for_none(tmp_path: Path) -> None:
+    document = written_json(compile_small(tmp_path, ingress="resubmit_preserving_field_list(0);"))
+    [kept] = document["field_lists"]
+    [resubmit] = [each for each in primitives(document) if each["op"] == "resubmit"]
+    assert kept["id"] == 1 and int(resubmit["parameters"][0]["value"], 16) == 1
