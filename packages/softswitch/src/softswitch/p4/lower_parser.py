@@ -35,17 +35,23 @@ class StatesBuilder:
         assert isinstance(declaration, tree.Parser)
         index = {state.name: self._reserve(prefix + state.name) for state in declaration.states}
         targets: dict[str, int | None] = {**index, "accept": accept, "reject": None}
+        first: list[Item] = []
+        lower_locals(frame.within(first))
+        is_entered_again = any("start" in _successors(state) for state in declaration.states)
         for state in declaration.states:
             items: list[Item] = []
             inner = frame.within(items)
-            if state.name == "start":
-                lower_locals(inner)
+            if state.name == "start" and not is_entered_again:
+                items.extend(first)
             for statement in state.statements:
                 lower_statement(statement, inner)
             ending = lower_transition(state, targets, inner)
             operations, ending = self._split(items, prefix + state.name, ending)
             self._set_state(index[state.name], operations, ending)
-        return index["start"]
+        if not is_entered_again or not first:
+            return index["start"]
+        # Variables are initialised once, before the first state.
+        return self._new_state(f"{prefix}start", *self._split(first, prefix, Ending.to(index["start"])))
 
     def finish(self) -> tuple[ir.ParserState, ...]:
         return tuple(state for state in self._states if state is not None)
@@ -106,3 +112,9 @@ class StatesBuilder:
         flag = self._storage.scalar(types.BOOL, "$tmp", tree.Node(item.position))
         cases = (ir.Case(1, ALL_BITS, targets[0]), ir.Case(0, 0, targets[1]))
         return [ir.Assign(flag, item.condition)], Ending((flag,), cases)
+
+
+def _successors(state: tree.State) -> list[str]:
+    if state.next is None or isinstance(state.next, str):
+        return [] if state.next is None else [state.next]
+    return [case.state for case in state.next.cases]

@@ -189,6 +189,20 @@ def test_the_last_element_of_an_empty_stack_is_a_parser_error(tmp_path: Path, it
     assert output.frame.hex() == ("0101000007" if items else "0001010007")
 
 
+def test_a_variable_of_a_parser_is_initialised_once_also_if_start_is_entered_again(tmp_path: Path) -> None:
+    states = """
+        bit<8> rest = 2;
+        state start { packet.extract(hdr.s.next); rest = rest - 1; transition next; }
+        state next { transition select(rest) { 0: f; default: start; } }
+        state f { packet.extract(hdr.f); transition accept; }
+    """
+    source = _PROGRAM.format(body="hdr.f.a = hdr.s[1].x;", locals="", declarations="")
+    file = tmp_path / "program.p4"
+    file.write_text(source.replace("state start { packet.extract(hdr.f); transition accept; }", states))
+    [output] = InterpretedPipeline(compile_file(file).program).process(1, bytes((1, 2, 3, 4, 5, 6)), 0, 0)
+    assert output.frame.hex() == "020405060102"
+
+
 def test_labels_that_share_a_body_run_the_body(tmp_path: Path) -> None:
     body = """
         switch (hdr.f.a) { 1: 2: { hdr.f.b = 10; } 3: { hdr.f.b = 11; } 4: default: { hdr.f.b = 12; } }
