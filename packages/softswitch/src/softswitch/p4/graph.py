@@ -140,13 +140,15 @@ class GraphBuilder:
             default = None
             if not is_by_hit and self._does_nothing(spec.default):
                 without_action = next_nodes[spec.default.action]
+        is_immutable = bool(spec.entries) or spec.declaration.entries_are_const
         table = ir.Table(
             name=spec.name, key=spec.key, actions=spec.actions, default=default,
             default_is_const=default is not None and spec.default_is_const, const_entries=spec.entries,
-            size=len(spec.entries) or spec.size,  # BMv2 lets nobody add entries to these
+            size=len(spec.entries) if is_immutable else spec.size,  # BMv2 lets nobody add entries to these
             has_counter=spec.has_counter, next_nodes=next_nodes, next_on_hit=on_hit, next_on_miss=on_miss,
             branches_on_hit=is_by_hit, next_without_action=without_action, profile=spec.profile,
-            meter=spec.meter, has_idle_timeout=spec.has_idle_timeout, is_immutable=bool(spec.entries),
+            meter=spec.meter, has_idle_timeout=spec.has_idle_timeout,
+            is_immutable=is_immutable,
             location=spec.declaration.position.place,
         )  # fmt: skip
         known = self._nodes.pop(spec.name, None)
