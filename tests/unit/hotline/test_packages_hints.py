@@ -111,7 +111,7 @@ def test_a_testbed_that_is_not_installed_names_its_package(monkeypatch: pytest.M
     assert is_hint(str(raised.value), "machines", "hotline.testbeds")
 
 
-def test_a_part_of_a_design_that_is_not_installed_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_part_of_a_design_is_reported_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_parts_of_packages", dict)
     for part, group in {"agents": "hotline.agents", "switch_state": "hotline.switch_states"}.items():
         for name in names_of(group):

@@ -83,7 +83,7 @@ def test_an_exception_of_a_handler_ends_the_run() -> None:
             net.run()
 
 
-def test_flows_count_frames_that_arrive_through_switches() -> None:
+def test_flows_count_the_frames_behind_switches_and_their_delays() -> None:
     with Network() as net:
         a, b = net.add_host("a", "10.0.0.1/24"), net.add_host("b", "10.0.0.2/24")
         s = net.add_switch("s", L2)
