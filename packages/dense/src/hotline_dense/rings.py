@@ -13,9 +13,9 @@ import numpy as np
 from foundation.compiled import entry_point
 from nativekit.compile import compiled, int64
 from nativekit.records import record
-from simulator.events import pop_event, push_event
 from simulator.links import free_frame, new_frame, send_over_link
 from simulator.state import HEAD_BYTES
+from softswitch.network.events import pop_event, push_event
 
 DUE, FREE, AT_SWITCH, AT_HOST, READY = range(5)
 """Events: a step may be sent, a link is free, a frame reached the switch or a host, a buffer is ready."""

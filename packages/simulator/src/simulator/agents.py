@@ -13,12 +13,12 @@ from simulator.links import (
     fill_head,
     free_frame,
     new_frame,
-    next_random,
     prefetch_arrived,
     send_over_link,
 )
 from simulator.state import AT_RACK, AT_SWITCH, HEAD_BYTES, QUANTILES, World
 from simulator.switch import pass_through
+from softswitch.network.chance import next_random
 
 
 @compiled

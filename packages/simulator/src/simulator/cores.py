@@ -6,9 +6,9 @@ import numpy as np
 
 from hotline_agents.interface import NEVER
 from nativekit.compile import compiled, int64
-from simulator.events import push_event
-from simulator.links import next_random
 from simulator.state import ABSENT, ALARM, BLOCKED, READY, RUNNING, STEP, World
+from softswitch.network.chance import next_random
+from softswitch.network.events import push_event
 
 CONTINUES, YIELDS = 0, 1
 """A STEP event has as `frame`: the agent continues, or its slice has ended and the next agent runs."""

@@ -6,17 +6,12 @@ hints for frames under way change the speed of the simulation and nothing else.
 
 from __future__ import annotations
 
-from typing import Protocol
-
-import numpy as np
-
 from foundation.protocol.addressing import HOSTS_PER_BLOCK
 from hotline_agents.interface import SERVER_OPS, WORKER_OPS
 from nativekit.compile import compiled, int64
 from nativekit.libc import memcpy
 from nativekit.records import Octets
 from nativekit.reference import row
-from simulator.events import push_event
 from simulator.state import (
     ABSENT,
     AT_HOST,
@@ -29,6 +24,8 @@ from simulator.state import (
     Outage,
     World,
 )
+from softswitch.network.chance import next_random
+from softswitch.network.events import push_event
 from softswitch.queues.fifo import WIRE_OVERHEAD
 
 _IPV4, _TOS, _IPV4_LENGTH, _CHECKSUM, _SOURCE_IP, DESTINATION_IP = 14, 15, 16, 24, 26, 30
@@ -38,28 +35,8 @@ _MAC_BYTES, _IP_BYTES, _PORT_BYTES = 6, 4, 2
 _IPV4_AND_UDP_BYTES, _UDP_BYTES = 28, 8
 _ECN_BITS = 3  # all of them set mean *congestion experienced*
 _PICOSECONDS_PER_NS = 1000
-_SPLITMIX_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 prefetch_request_index, prefetch_request_values = SERVER_OPS.prefetch_index, SERVER_OPS.prefetch_values
 prefetch_answer_index, prefetch_answer_values = WORKER_OPS.prefetch_index, WORKER_OPS.prefetch_values
-
-
-class RandomState(Protocol):
-    random: np.uint64
-
-
-@compiled
-def mix64(z: np.uint64) -> np.uint64:
-    """Hash 64 bits (splitmix64)."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-@compiled
-def next_random(header: RandomState) -> float:
-    """Return the next random number in [0, 1) (splitmix64)."""
-    header.random += _SPLITMIX_INCREMENT
-    return float(mix64(header.random) >> np.uint64(11)) * 2.0**-53  # 53 bits, as a float64 has
 
 
 @compiled

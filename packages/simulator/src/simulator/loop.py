@@ -6,7 +6,6 @@ from nativekit.compile import compiled, int64
 from nativekit.reference import as_ref
 from simulator.agents import deliver
 from simulator.cores import YIELDS, block, fire_alarm, leave_core, make_ready, occupy_core, yield_core
-from simulator.events import pop_event, push_event
 from simulator.links import begin_outage, end_outage, forward_down, forward_up
 from simulator.server import step_server
 from simulator.state import (
@@ -26,6 +25,7 @@ from simulator.state import (
 )
 from simulator.switch import arrive_at_switch, finish_switch_latency, send_queued_packet
 from simulator.worker import AGENT_LOG_FULL, CONTINUED, step_worker
+from softswitch.network.events import pop_event, push_event
 
 NO_EVENTS, TIME_REACHED, DRIVER_DUE, LOG_FULL, OUT_OF_ROOM, FRAMES_DEFERRED = 0, 1, 2, 3, 4, 5
 """Why the loop returns: no event is left; the time is reached; the driver of agent `header.agent` is due; the

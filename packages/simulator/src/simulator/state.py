@@ -16,8 +16,9 @@ from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.rpc import BUFFER_BYTES, RPC, Rpc
 from hotline_agents.interface import SERVER_OPS, WORKER_OPS
 from nativekit.generic import Generic
-from nativekit.records import Int32, Ints, Octets, Records, check_field_names, dtype_of
+from nativekit.records import Ints, Octets, Records, check_field_names, dtype_of
 from nativekit.reference import write_words
+from softswitch.network.state import ScheduledEvent
 from softswitch.queues.state import Queues
 
 HEAD_BYTES = FRAME_OVERHEAD
@@ -35,14 +36,6 @@ MAX_DEFERRED = 128
 """Maximum number of frames that one event defers to Python."""
 ABSENT = -1
 """Marks an agent, host or frame that does not exist."""
-
-
-class Event:
-    time: int
-    order: int  # number of the event: events of equal times keep their order
-    kind: Int32
-    target: Int32  # number of the host, rack, outage or queue
-    frame: int  # number of the frame; in a STEP event, CONTINUES or YIELDS (`simulator.cores`)
 
 
 _RPC_OFFSET = _CACHE_LINE_BYTES = 64
@@ -197,14 +190,14 @@ class WorldHeader:
     random: np.uint64
 
 
-EVENT, WORLD_HEADER = dtype_of(Event), dtype_of(WorldHeader)
+EVENT, WORLD_HEADER = dtype_of(ScheduledEvent), dtype_of(WorldHeader)
 
 
 class World(NamedTuple):
     """Workers, servers and the switch between them; n hosts, and up to e events and f frames."""
 
     header: WorldHeader
-    heap: Records[Event]  # EVENT[e]: scheduled events, the next first
+    heap: Records[ScheduledEvent]  # EVENT[e]: scheduled events, the next first
     frames: Records[Frame]
     free: Ints  # int64[f]: the first header.free are unused frames
     up: Records[Link]  # Link[n], from each host to the switch; `down`: from the switch to each host

@@ -13,13 +13,13 @@ from foundation.protocol.addressing import CPU_PORT
 from nativekit.compile import carray, compiled, int64
 from nativekit.libc import memcpy
 from nativekit.memory import pointer
-from simulator.events import push_event
 from simulator.links import address_of, count_delivery, defer_to_python, free_frame, new_frame, send_to_port
 from simulator.state import ABSENT, DEPARTS_FROM, SWITCH_LATENCY_OVER, World
 from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
 from softswitch.memory.process import DEPARTURE_PORT
 from softswitch.memory.waiting import QUEUE_HEAD
 from softswitch.native import call_process
+from softswitch.network.events import push_event
 from softswitch.queues.fifo import put, take_from
 from softswitch.queues.state import NONE
 from softswitch.v1model import PORT_NUMBERS

@@ -37,7 +37,6 @@ from simulator.costs import (
     switch_times_of,
     uplinks_of,
 )
-from simulator.events import push_event as compiled_push_event
 from simulator.loop import MARGIN, wake_agent
 from simulator.memory import sparse_zeros
 from simulator.simulated_switch import SimulatedSwitch
@@ -47,7 +46,6 @@ from simulator.state import (
     HEAD_BYTES,
     MAX_DEFERRED,
     OUTAGE_BEGINS,
-    Event,
     Frame,
     SimulatedAgent,
     SimulatedCore,
@@ -58,6 +56,8 @@ from simulator.state import (
 from simulator.system import SimulatedSystem
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.memory.output import HEAD_BYTES as RECORD_HEAD_BYTES
+from softswitch.network.events import push_event as compiled_push_event
+from softswitch.network.state import ScheduledEvent
 from softswitch.queues.state import make_queues
 from softswitch.v1model import PORT_NUMBERS
 
@@ -169,7 +169,7 @@ class SimulatedNetwork:
         max_frames = 4 * WINDOW * workers + 4 * MARGIN
         self.world = World(
             header=_make_header(arm, workers, servers, network, switch, self._output_buffer, system.seed),
-            heap=records(max_frames + 8 * hosts_count + 4 * MARGIN, Event),
+            heap=records(max_frames + 8 * hosts_count + 4 * MARGIN, ScheduledEvent),
             frames=frames_for(max_frames),
             free=np.arange(max_frames)[::-1].copy(),  # frame 0 is taken first
             up=cables_of(network, hosts, workers, servers),
@@ -294,7 +294,7 @@ class SimulatedNetwork:
 
     def make_room(self) -> None:
         world, n = self.world, len(self.world.frames)
-        frames, heap = frames_for(2 * n), records(2 * len(world.heap), Event)
+        frames, heap = frames_for(2 * n), records(2 * len(world.heap), ScheduledEvent)
         frames[:n], heap[: len(world.heap)] = world.frames, world.heap
         free_count = int(world.header.free)
         free = np.zeros(2 * n, np.int64)

@@ -25,9 +25,9 @@ from nativekit.compile import compiled, int64
 from nativekit.plain import plain
 from nativekit.records import Ints, Records, RecordTable, Words, one_record, records
 from nativekit.reference import as_ref, row
-from simulator.links import mix64, next_random
 from simulator.loop import DRIVER_DUE, LOG_FULL, resume_worker, run_until_needed
 from simulator.state import World, entry_point
+from softswitch.network.chance import mix64, next_random
 
 start = WORKER_OPS.start
 next_unreplayed, take_unreplayed = WORKER_OPS.next_unreplayed, WORKER_OPS.take_unreplayed
