@@ -159,7 +159,7 @@ def test_an_action_reads_the_colour_where_its_table_has_the_meter_and_nowhere_el
     assert sorted(map(len, actions)) == [0, 1]
 
 
-def test_a_table_with_an_empty_list_of_constant_entries_takes_no_others(tmp_path: Path) -> None:
+def test_a_table_with_an_empty_list_of_constant_entries_takes_no_entry(tmp_path: Path) -> None:
     table = "table t { key = { hdr.first.kind: exact; } actions = { NoAction; } const entries = { } }"
     document = written_json(compile_small(tmp_path, ingress_locals=table, ingress="t.apply();"))
     [made] = [each for pipeline in document["pipelines"] for each in pipeline["tables"] if each["key"]]
