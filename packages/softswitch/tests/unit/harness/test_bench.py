@@ -118,6 +118,17 @@ def test_frames_that_were_lost_are_waited_for_before_the_next_trial() -> None:
         assert generator.drains == drains
 
 
+def test_a_switch_that_is_busy_with_an_overload_gets_time_before_a_second_trial() -> None:
+    class Overloaded(ModelGenerator):
+        def run(self, count: int, rate: float, max_burst: int) -> Trial:
+            trial = super().run(count, rate, max_burst)
+            return trial if self.drains else trial._replace(received=0)
+
+    generator = Overloaded()
+    assert ThroughputTest(cast(Generator, generator), QUICK, SOFTSWITCH).run_paced(60_000, 0.001).lost == 0
+    assert generator.drains == 1
+
+
 def test_a_switch_that_carries_nothing_any_more_is_reported_with_its_rate() -> None:
     class Stuck(ModelGenerator):
         workload = "l3"
