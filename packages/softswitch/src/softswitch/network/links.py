@@ -56,7 +56,7 @@ def defer_to_python(net: NetworkState, kind: int, target: int, f: int) -> None:
 
 @compiled
 def send(net: NetworkState, i: int, f: int, now: int) -> None:
-    """Send frame `f` out of interface `i` at `now`; unless it is lost, its arrival becomes an event."""
+    """Send frame `f` out of interface `i` at `now`, its link being free; its arrival becomes an event."""
     link = net.links[i]
     length = int64(net.frames[f].length)
     if link.is_captured and net.header.free:
@@ -66,11 +66,10 @@ def send(net: NetworkState, i: int, f: int, now: int) -> None:
         defer_to_python(net, TRACED, i, copy_frame(net, f))
     link.frames += 1
     link.bytes += length
-    begin = max(int64(link.free_at), now)
     wire_bytes = length + int64(link.overhead)
-    departure = begin + wire_bytes * int64(link.picoseconds_per_byte) // _PICOSECONDS_PER_NS
+    departure = now + wire_bytes * int64(link.picoseconds_per_byte) // _PICOSECONDS_PER_NS
     link.free_at = departure
-    link.busy += departure - begin
+    link.busy += departure - now
     arrival, peer = departure + int64(link.delay), int64(net.interfaces[i].peer)
     if link.down_count:
         _lose(net, link, f)

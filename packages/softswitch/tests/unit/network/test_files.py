@@ -102,6 +102,21 @@ def test_hosts_of_a_tutorial_reach_each_other_with_the_delays_of_its_links(exerc
         assert found.packet_replication_engine_entry.clone_session_entry.packet_length_bytes == 64
 
 
+def test_default_actions_of_runtime_files_replace_default_actions_of_programs(exercise: Path) -> None:
+    source = exercise / "l2.p4"
+    source.write_text(source.read_text().replace("const default_action", "default_action"))
+    file = exercise / "topo" / "s1-runtime.json"
+    settings = json.loads(file.read_text())
+    default = {"table": "L2Ingress.hosts", "default_action": True, "action_name": "L2Ingress.forward"}
+    settings["table_entries"] = [{**default, "action_params": {"port": 2}}]
+    file.write_text(json.dumps(settings))
+    with Network() as net:
+        read_network(exercise / "topo" / "topology.json", net)
+        flow = net.host("h1").send(net.host("h1").udp_frame("10.0.2.2", 7, b""))
+        net.run()
+        assert (flow.received, flow.sent) == (1, 1)
+
+
 def test_sources_are_searched_before_the_folder_of_the_exercise(exercise: Path, tmp_path: Path) -> None:
     solution = tmp_path / "solution"
     solution.mkdir()

@@ -71,14 +71,29 @@ def test_datagrams_reach_their_handlers_and_are_answered() -> None:
     assert answers == [(b"cba", "10.0.0.2", 7, 25)]
 
 
-def test_an_exception_of_a_handler_ends_the_run() -> None:
-    def fail(frame: bytes) -> None:
+@pytest.mark.parametrize("destination, answered", [("10.0.0.2", True), ("10.0.0.3", False)])
+def test_hosts_answer_arp_requests_for_their_own_address_only(destination: str, answered: bool) -> None:
+    replies: list[bytes] = []
+    with Network(knows_neighbours=False) as net:
+        a, _ = two_hosts(net)
+        a.on_frame(replies.append)
+        ping = a.ping(destination)
+        net.run()
+        assert (ping.received, len(replies)) == ((1, 2) if answered else (0, 0))
+
+
+@pytest.mark.parametrize("call", ["of a frame", "at a time"])
+def test_an_exception_of_a_handler_ends_the_run(call: str) -> None:
+    def fail(*_: object) -> None:
         raise ZeroDivisionError
 
     with Network() as net:
         a, b = two_hosts(net)
-        b.on_frame(fail)
-        a.send(bytes(64))
+        if call == "of a frame":
+            b.on_frame(fail)
+            a.ping("10.0.0.2")
+        else:
+            net.call_at(5, fail)
         with pytest.raises(ZeroDivisionError):
             net.run()
 
