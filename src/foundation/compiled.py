@@ -18,6 +18,7 @@ from foundation.import_graph import files_needed_by
 from nativekit.compile import cached_entry_point
 from nativekit.generic import Generic, modules_of
 from nativekit.llvm import Compiled, Function, Signature
+from nativekit.plain import plain
 from nativekit.reference import as_ref, pinned_ref, unwrap_ref, write_words
 
 F = TypeVar("F", bound=Function)
@@ -65,6 +66,17 @@ def entry_points(generics: T, names: Sequence[str], state_classes: StateClasses)
     """Return an interface of generics with `names` as entry points, compiled for each class of state."""
     make = cast(Callable[..., T], type(generics))
     return make(**{name: _make_entry_point(getattr(generics, name), state_classes) for name in names})
+
+
+def plain_entry_points(compiled: T, names: Sequence[str]) -> T:
+    """Return the functions `names` of an interface that `entry_points` made, as plain Python."""
+    make = cast(Callable[..., T], type(compiled))
+    return make(**{name: plain(getattr(compiled, name)) for name in names})
+
+
+def classes_of(operation: object) -> StateClasses:
+    """Return the function that finds, for a state, the class by which a design's `operation` is chosen."""
+    return lambda state: [(cast(Generic, operation), type(state))]
 
 
 def pinning(state_classes: StateClasses) -> Callable[[S], S]:

@@ -15,7 +15,7 @@ from hosts.ledger import Ledger
 from hosts.ps_config import PsConfig
 from hosts.replay import ReplayLog, file_name
 from hosts.unreplayed import UNREPLAYED_FOLDER
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.ps.durable import DurableFile
 from hotline_agents.ps.journal import JOURNAL_BYTES

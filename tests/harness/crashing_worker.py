@@ -16,9 +16,9 @@ from hosts import ledger, replay
 from hosts.keys import KeySpace
 from hosts.ledger import Ledger, count_mismatches
 from hosts.replay import ReplayLog, read_unacked
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.worker.client import HotsetClient
-from hotline_agents.worker.machine import Machine
+from hotline_agents.worker.ops import AnyWorkerOps
 from tests.harness import wire
 from tests.harness.single_step import Contents
 
@@ -34,7 +34,7 @@ class CrashingWorker:
     """A worker, its PS and its switch, whose registers are an array; the test plays the network."""
 
     def __init__(
-        self, folder: Path, machine: Machine, seed: int, size: int, capacity: int, ranges: RowRanges
+        self, folder: Path, ops: AnyWorkerOps, seed: int, size: int, capacity: int, ranges: RowRanges
     ) -> None:
         self.random, self.now, self.size = Random(seed), 1_000 * MS, size
         self.files, self.switch = Files(folder / "ledger", folder / "log"), 0
@@ -42,7 +42,7 @@ class CrashingWorker:
         self.ledger = Ledger(JOB, 10, space, capacity, self.files.ledger)
         self.log = ReplayLog.in_file(space, capacity, self.switch, self.files.log)
         self.client = HotsetClient(
-            Caller(JOB, 1, 10), 1, space, lambda: self.now, machine=machine, max_keys=capacity, log=self.log
+            Caller(JOB, 1, 10), 1, space, lambda: self.now, ops=ops, max_keys=capacity, log=self.log
         )
         self.ps = ParameterServer[str](0, 1, space, {JOB: 5}, lambda: self.now, has_replay_logs=True)
         self.at_switch = np.zeros(space.n_values, np.uint32)

@@ -19,9 +19,9 @@ import hotline_agents.worker.__main__ as worker
 from hotline_agents.hotset.ps.rpc import handle
 from hotline_agents.hotset.worker.answers import receive
 from hotline_agents.hotset.worker.state import Calls
-from hotline_agents.ps.loop import ServerSockets
-from hotline_agents.ps.serve import serve
-from hotline_agents.worker.operate import operate
+from hotline_agents.ps.compiled_loop import serve
+from hotline_agents.ps.server_sockets import ServerSockets
+from hotline_agents.worker.compiled_loop import operate
 from hotline_agents.worker.trainer import spin_until
 from nativekit.plain import plain
 

@@ -30,7 +30,7 @@ from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
 from hotline_agents.collect import CollectingServer
 from hotline_agents.designs import agents_of
-from hotline_agents.hotset.ps.core import OffloadingServer, ParameterServer
+from hotline_agents.hotset.ps.parameter_server import OffloadingServer, ParameterServer
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.warm import warm_worker
 from softswitch.compiled import CompiledPipeline
@@ -85,7 +85,7 @@ class PsHost:
     def wake(self) -> list[bytes]:
         now = time.monotonic_ns()
         self._core.wake(now)
-        self._core.server._machine.wake(self._core.server.reference, now)
+        self._core.server._ops.wake(self._core.server.reference, now)
         return self._pending()
 
     def _hears(self, command: control.Control) -> bool:
@@ -105,8 +105,8 @@ class PsHost:
     def _collections(self) -> Iterator[bytes]:
         """Yield the RPCs of a collecting server's loop."""
         server = self._core.server
-        while (slot := server._machine.transmit(server.reference, time.monotonic_ns())) >= 0:
-            yield server.state.requests[slot].tobytes()[: server._machine.octets(server.reference, slot)]
+        while (slot := server._ops.transmit(server.reference, time.monotonic_ns())) >= 0:
+            yield server.state.requests[slot].tobytes()[: server._ops.octets(server.reference, slot)]
 
     def _frame(self, port: int, destination: UdpEndpoint, datagram: bytes | bytearray | memoryview) -> bytes:
         source = UdpEndpoint(self.row.mac, self.row.addr, port)
@@ -181,10 +181,10 @@ def compile_agents(design: str) -> None:
     server.stores[1].values(server.stores[1].locate(space.all()))
     server.stores[1].contents()
     agents_of(find_design(design)).warm_server(server.server.state)
-    reference, machine = server.server.reference, server.server._machine
-    machine.wake(reference, 0)
-    machine.transmit(reference, 0)
-    machine.octets(reference, 0)
+    reference, ops = server.server.reference, server.server._ops
+    ops.wake(reference, 0)
+    ops.transmit(reference, 0)
+    ops.octets(reference, 0)
 
 
 _code_of: dict[int, tuple[Program, MachineCode]] = {}  # by the id of a program, which is kept with it

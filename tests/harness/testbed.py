@@ -21,7 +21,7 @@ from foundation.protocol.hashing import lane_of, ps_of
 from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Header
 from hosts.keys import KeySpace
 from hosts.ledger import Ledger, Sums
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.worker.client import HotsetClient
 from tests.harness.faulty_loop import MS, FaultyLoop
 from tests.harness.switches import Attached, PipelineSwitch

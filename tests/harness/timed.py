@@ -20,7 +20,7 @@ from hosts.keys import KeySpace
 from hosts.ledger import Ledger
 from hosts.model import SyntheticGradient
 from hosts.workload.trace import Trace
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.hotset.worker.packing import (
     bucket_cold_key,
@@ -32,7 +32,7 @@ from hotline_agents.hotset.worker.packing import (
     queue_chains,
 )
 from hotline_agents.hotset.worker.state import Calls, is_hinted
-from hotline_agents.worker.machine import COMPILED, Machine
+from hotline_agents.worker.ops import COMPILED, AnyWorkerOps
 from hotline_agents.worker.trainer import StepSchedule, Trainer
 from nativekit.plain import plain
 from nativekit.reference import as_ref
@@ -85,8 +85,7 @@ class Timed:
             ps, n_ps, space, dict.fromkeys(jobs, 1), self._clock
         )
         self.clients = {
-            job: HotsetClient(Caller(job, worker, 1), n_ps, space, self._clock, machine=_apart())
-            for job in jobs
+            job: HotsetClient(Caller(job, worker, 1), n_ps, space, self._clock, ops=_apart()) for job in jobs
         }
 
     def _clock(self) -> int:
@@ -170,7 +169,7 @@ def _pack_apart(state: Calls, n_keys: int, _uses_switch: bool) -> None:
 
 
 @cache
-def _apart() -> Machine:
+def _apart() -> AnyWorkerOps:
     """Return a worker's state machine that packs hinted keys apart."""
     return COMPILED._replace(start=plain(COMPILED.start, {pack: _pack_apart}))
 

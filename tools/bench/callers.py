@@ -10,7 +10,7 @@ from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.sockets import Address
 from hotline_agents.udp import BURST, Udp, flush, make_udp, queue, take
-from hotline_agents.worker.operate import Wire, make_wire, wait
+from hotline_agents.worker.compiled_loop import Wire, make_wire, wait
 from nativekit.bits import swap16, swap32
 from nativekit.clocks import MONOTONIC, read_clock
 from nativekit.compile import int64

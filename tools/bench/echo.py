@@ -12,7 +12,7 @@ from foundation.compiled import entry_point
 from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.sockets import Address, open_udp
 from hotline_agents.udp import BURST, Udp, flush, make_udp, name_of, queue, take
-from hotline_agents.worker.operate import Wire, make_wire, wait
+from hotline_agents.worker.compiled_loop import Wire, make_wire, wait
 from nativekit.compile import int64
 from nativekit.records import record, records
 from nativekit.reference import as_ref

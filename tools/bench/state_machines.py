@@ -20,7 +20,7 @@ from hotline_agents.hotset.worker.answers import end_call
 from hotline_agents.hotset.worker.requests import start, transmit
 from hotline_agents.hotset.worker.state import Calls, make_calls
 from hotline_agents.interface import NOTHING
-from hotline_agents.ps.serve import prefetch_next_datagrams
+from hotline_agents.ps.compiled_loop import prefetch_next_datagrams
 from hotline_agents.ps.share import cells_of_row, table_bits
 from hotline_agents.ps.values import CELL
 from hotline_agents.udp import BURST, Udp, make_udp

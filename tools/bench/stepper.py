@@ -16,9 +16,9 @@ from hosts.keys import KeySpace
 from hosts.sockets import Address, clock_offset
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.udp import make_udp
+from hotline_agents.worker.compiled_loop import operate
+from hotline_agents.worker.job_socket import JobSocket, LoopContext
 from hotline_agents.worker.logs import Origin, RpcWriter, WorkerLogs
-from hotline_agents.worker.loop import JobSocket, LoopContext
-from hotline_agents.worker.operate import operate
 from switch_bench.processes import cpu_seconds
 from tools.bench.requests import EPOCH, JOB
 from tools.bench.state_machines import batches_of

@@ -19,7 +19,7 @@ from foundation.errors import DataError
 from foundation.logs.collector import COUNT, ROW, UpdateLogCollector, run_collector, send
 from foundation.logs.merge import merge_logs
 from hosts.keys import KeySpace
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.ps.logs import PsLogs
 from switch_harness.wording import mentions
 

@@ -37,7 +37,7 @@ from foundation.protocol.header import (
     unpack,
 )
 from hosts.keys import KeySpace
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from softswitch.compiled import CompiledPipeline
 from softswitch.memory.layout import COUNTER_WORDS
 from softswitch.memory.rows import Words

@@ -29,7 +29,7 @@ from hosts.scapy.packets import (
 )
 from hosts.scapy.rows import split_rows
 from hosts.scapy.server import ScapyServer
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.ps.rpcs import JOB_COUNTERS
 from switch_harness.effort import examples
 from switch_harness.mutation import mutate

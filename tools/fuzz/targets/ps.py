@@ -16,7 +16,7 @@ from foundation.protocol.control import Command
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import NO_KEY, Op, unpack
 from hosts.keys import KeySpace
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from tests.harness.wire import reply
 from tools.fuzz.datagrams import EPOCH, JOB, answer, command, rpc
 from tools.fuzz.target import MARK, Target, parts

@@ -17,7 +17,7 @@ from foundation.protocol.header import offset_of, unpack
 from hosts.keys import KeySpace
 from hosts.replay import UNDO_WORDS, ReplayLog
 from hotline_agents.hotset.worker.client import HotsetClient
-from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
+from hotline_agents.worker.ops import COMPILED, AnyWorkerOps, plain_ops
 from tests.harness.wire import sent
 from tools.fuzz.datagrams import EPOCH, JOB, WORKER, answer
 from tools.fuzz.target import MARK, Target, parts
@@ -32,7 +32,7 @@ CHANGED_ANSWER, RAW, DEADLINE, NEW_EPOCH, KINDS = range(5)
 class Bench:
     """A worker that has sent the requests of one operation; every third key is marked as hot."""
 
-    def __init__(self, operation: int, machine: Machine) -> None:
+    def __init__(self, operation: int, ops: AnyWorkerOps) -> None:
         self.now, self.epoch = 0, EPOCH
         self.worker = HotsetClient(
             Caller(JOB, WORKER, EPOCH),
@@ -40,7 +40,7 @@ class Bench:
             SPACE,
             lambda: self.now,
             window=4,
-            machine=machine,
+            ops=ops,
             log=ReplayLog.in_memory(np.zeros(SIZE + UNDO_WORDS, np.int64), SPACE, SIZE),
         )
         self.worker.hint(POSITIONS[::3].astype(np.uint64))
@@ -82,7 +82,7 @@ def change_answer(requests: list[bytes], data: bytes) -> bytes:
 
 def run(data: bytes) -> Hashable:
     operation = (data[0] if data else 0) % OPERATIONS
-    benches = [Bench(operation, machine) for machine in (plain_machine(), COMPILED)]
+    benches = [Bench(operation, ops) for ops in (plain_ops(), COMPILED)]
     worker = benches[0].worker
     for part in parts(data[1:]):
         kind, rest = (part[0] if part else 0) % KINDS, part[1:]

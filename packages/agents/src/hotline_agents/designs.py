@@ -12,8 +12,8 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from hosts.keys import KeySpace
 from hotline_agents.interface import SERVER_OPS, WORKER_OPS, Agents
-from hotline_agents.ps.core import ServerCore
 from hotline_agents.ps.rpcs import JobsState
+from hotline_agents.ps.server_core import ServerCore
 from hotline_agents.ps.store import Store
 from hotline_agents.worker.client import BaseClient
 from nativekit.generic import Generic

@@ -211,7 +211,7 @@ class Agents(NamedTuple, Generic[Client_co, Server_co, Store_co, Core_co]):
     """Constructors of a design's agents; `space` is the `hosts.keys.KeySpace` of a job."""
 
     client: Callable[..., Client_co]
-    """(caller, n_ps, space, clock, window, *, max_keys, machine, log): return a worker's client for one job,
+    """(caller, n_ps, space, clock, window, *, max_keys, ops, log): return a worker's client for one job,
     a `hotline_agents.worker.client.BaseClient`; `log` is its `hosts.replay.ReplayLog`, or None."""
     server: Callable[..., Server_co]
     """(ps, n_ps, space, jobs, journal_bytes, tables): return the state of a server that holds its whole
@@ -221,7 +221,7 @@ class Agents(NamedTuple, Generic[Client_co, Server_co, Store_co, Core_co]):
     `hotline_agents.ps.store.Store`."""
     core: Callable[..., Core_co]
     """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, has_replay_logs, state, tables): return
-    a server with its Python part, a `hotline_agents.ps.core.Core`; `state` is an existing state, or None."""
+    a server with its Python part, a `hotline_agents.ps.server_core.Core`; `state` is an existing state, or None."""
     warm_server: Callable[[Any], None] = _skip
     """(state of a server): compile what its Python part calls (`hotline_agents.warm`)."""
     configure: Callable[[Any, Any], None] = _skip

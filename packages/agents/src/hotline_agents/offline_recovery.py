@@ -29,9 +29,9 @@ from hosts.replay import ReplayLog
 from hosts.unreplayed import KEYS_FILE, UNREPLAYED_FOLDER, has_agent_files
 from hosts.worker_config import WorkerConfig
 from hotline_agents.designs import agents_of
-from hotline_agents.ps.core import ServerCore
 from hotline_agents.ps.durable import DurabilityPaused, DurableFile
 from hotline_agents.ps.journal import JOURNAL_BYTES
+from hotline_agents.ps.server_core import ServerCore
 from hotline_agents.udp import BURST
 from hotline_agents.worker.client import BaseClient
 from hotline_agents.worker.trainer import Replay

@@ -18,12 +18,12 @@ from hosts.keys import KeySpace
 from hosts.rpc_cost import RpcCost
 from hosts.sockets import Address, open_udp
 from hotline_agents.designs import agents_of
-from hotline_agents.ps.machine import pinned as pinned_server
-from hotline_agents.ps.serve import make_sources, serve
-from hotline_agents.ps.service import make_service
+from hotline_agents.ps.compiled_loop import make_sources, serve
+from hotline_agents.ps.ops import pinned as pinned_server
+from hotline_agents.ps.service_time import make_service
 from hotline_agents.udp import make_udp
 from hotline_agents.worker.client import NO_ITERATION, BaseClient
-from hotline_agents.worker.operate import ENDED, make_wire, operate
+from hotline_agents.worker.compiled_loop import ENDED, make_wire, operate
 
 _JOB, _EPOCH, _WORKER, _PS, _N_PS = 0, 0, 1, 0, 1
 _ANY_PORT = ("127.0.0.1", 0)

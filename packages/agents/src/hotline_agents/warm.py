@@ -16,15 +16,15 @@ from hosts.model import LogisticRegression
 from hosts.replay import UNDO_WORDS, ReplayLog
 from hosts.workload.trace import MiniBatch
 from hotline_agents.designs import agents_of
-from hotline_agents.ps.machine import COMPILED
-from hotline_agents.ps.machine import pinned as pinned_server
-from hotline_agents.ps.serve import make_sources, serve
-from hotline_agents.ps.server import RpcServer
-from hotline_agents.ps.service import make_service
+from hotline_agents.ps.compiled_loop import make_sources, serve
+from hotline_agents.ps.ops import COMPILED
+from hotline_agents.ps.ops import pinned as pinned_server
+from hotline_agents.ps.rpc_server import RpcServer
+from hotline_agents.ps.service_time import make_service
 from hotline_agents.ps.share import make_share, places_of
 from hotline_agents.udp import make_udp
 from hotline_agents.worker.client import NO_ITERATION
-from hotline_agents.worker.operate import make_wire, operate
+from hotline_agents.worker.compiled_loop import make_wire, operate
 
 _NO_FILE = -1
 _N_PS = 2
@@ -77,7 +77,7 @@ def warm_driven_ps(name: str = DEFAULT) -> None:
     state = agents_of(design(name)).server(0, _N_PS, KeySpace(1), [0])
     server = RpcServer(state, clock=lambda: 0)
     server.handle(b"", arrival=0, read=0)
-    answer: Any = rpcs(1)  # the machine takes the first datagram of an array
+    answer: Any = rpcs(1)  # operations take the first datagram of an array
     COMPILED.stamp(server.reference, answer, 0, 0)
     COMPILED.wake(server.reference, 0)
     COMPILED.transmit(server.reference, 0)

@@ -9,7 +9,7 @@ import numpy as np
 from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
 from hotline_agents.hotset import AGENTS
-from hotline_agents.ps.server import RpcServer
+from hotline_agents.ps.rpc_server import RpcServer
 from hotline_agents.worker.client import NO_ITERATION
 
 _KEYS = 300

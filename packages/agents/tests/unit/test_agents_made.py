@@ -20,8 +20,8 @@ from hosts.worker_config import WorkerConfig
 from hotline_agents.hotset.ps.state import make_server
 from hotline_agents.ps.__main__ import PsProcess
 from hotline_agents.ps.durable import DurabilityError, DurableFile
-from hotline_agents.ps.machine import COMPILED as COMPILED_PS
-from hotline_agents.ps.server import RpcServer
+from hotline_agents.ps.ops import COMPILED as COMPILED_PS
+from hotline_agents.ps.rpc_server import RpcServer
 from switch_harness.wording import mentions
 from tests.harness.agents import ps_config, worker_config
 
@@ -85,7 +85,7 @@ def test_settings_of_agents_have_bounds(
 @pytest.mark.parametrize("as_plain", [False, True])
 def test_a_servers_data_path_is_compiled_unless_plain_python_is_requested(as_plain: bool) -> None:
     server = RpcServer(make_server(0, 1, KeySpace(9), [1]), lambda: 0, as_plain)
-    assert (server._machine is COMPILED_PS) is not as_plain
+    assert (server._ops is COMPILED_PS) is not as_plain
 
 
 def test_a_server_writes_its_connection_log_when_a_part_is_full(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from foundation.protocol.header import HOTLINE_PORT
 from hosts.keys import KeySpace
 from hosts.scapy.packets import Address, datagram_of, packet_of
 from hosts.scapy.server import ScapyServer
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from switch_harness.effort import examples
 
 JOB, PS, SPACE = 4, 0, KeySpace(16)

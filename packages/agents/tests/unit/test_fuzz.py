@@ -14,24 +14,24 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command, Control
 from foundation.protocol.header import RESPONSE, Header, Op, unpack
 from hosts.keys import KeySpace
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.worker.client import HotsetClient
-from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
+from hotline_agents.worker.ops import COMPILED, AnyWorkerOps, plain_ops
 from switch_harness.mutation import mutate
 from tests.harness.wire import answers, reply, sent
 
 SIZE = 100
 
 
-def client(machine: Machine = COMPILED) -> HotsetClient:
-    return HotsetClient(Caller(1, 2, 3), 1, KeySpace(SIZE), lambda: 0, machine=machine)
+def client(ops: AnyWorkerOps = COMPILED) -> HotsetClient:
+    return HotsetClient(Caller(1, 2, 3), 1, KeySpace(SIZE), lambda: 0, ops=ops)
 
 
-@pytest.mark.parametrize(("machine", "count"), [(COMPILED, 10_000), (plain_machine(), 500)])
+@pytest.mark.parametrize(("ops", "count"), [(COMPILED, 10_000), (plain_ops(), 500)])
 @pytest.mark.parametrize("op", [Op.PULL, Op.PUSH])
-def test_mutated_answers_do_not_stop_a_worker(machine: Machine, count: int, op: Op) -> None:
+def test_mutated_answers_do_not_stop_a_worker(ops: AnyWorkerOps, count: int, op: Op) -> None:
     random = Random(1)
-    worker = client(machine)
+    worker = client(ops)
     keys, answered = np.arange(SIZE), np.zeros(SIZE + 1, dtype=np.bool_)
     if op == Op.PULL:
         worker.pull(1, keys)

@@ -29,13 +29,13 @@ from hosts.sockets import Address, Received, Receiver, clock_offset, open_udp
 from hosts.workload.trace import Trace
 from hotline_agents.hotset.ps.state import make_server
 from hotline_agents.hotset.worker.client import HotsetClient
-from hotline_agents.ps.machine import pinned as pinned_server
-from hotline_agents.ps.serve import make_sources, serve
-from hotline_agents.ps.service import make_service
+from hotline_agents.ps.compiled_loop import make_sources, serve
+from hotline_agents.ps.ops import pinned as pinned_server
+from hotline_agents.ps.service_time import make_service
 from hotline_agents.udp import make_udp
 from hotline_agents.warm import warm
+from hotline_agents.worker.compiled_loop import SEND_BURST, make_wire, operate
 from hotline_agents.worker.logs import Origin, WorkerLogs
-from hotline_agents.worker.operate import SEND_BURST, make_wire, operate
 from hotline_agents.worker.trainer import spin_until
 from switch_harness.clocks import STEPS_NS
 from switch_harness.waiting import wait_for

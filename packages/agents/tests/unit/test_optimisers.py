@@ -19,7 +19,7 @@ from foundation.protocol.header import FIRST, KEYS, LANES, SECOND, SET, VALUES, 
 from hosts.keys import KeySpace
 from hotline_agents.hotset.ps.state import make_server
 from hotline_agents.none.ps import make_values_server
-from hotline_agents.ps.server import RpcServer
+from hotline_agents.ps.rpc_server import RpcServer
 from hotline_agents.ps.store import Store
 from switch_harness.effort import examples
 from tests.harness import torch_optimisers

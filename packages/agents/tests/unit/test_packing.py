@@ -15,7 +15,7 @@ from foundation.protocol.header import LANES, Header
 from hosts.keys import KeySpace
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.hotset.worker.counting import RpcCounts, count_rpcs
-from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
+from hotline_agents.worker.ops import COMPILED, AnyWorkerOps, plain_ops
 from switch_harness.effort import examples
 from tests.harness.packing import COST_AT_PS, pack, share_out
 from tests.harness.wire import reply
@@ -35,11 +35,11 @@ def keys_of(lane: int | None, ps: int | None, n_ps: int, number: int, beyond: in
 
 
 def requests(
-    cold: Keys, hot: Keys, n_ps: int, machine: Machine = COMPILED, lane_count: int = LANES
+    cold: Keys, hot: Keys, n_ps: int, ops: AnyWorkerOps = COMPILED, lane_count: int = LANES
 ) -> list[tuple[Header, Keys]]:
     """Return header and keys of each RPC of a pull, in the order of sending."""
     keys = np.unique(np.concatenate([cold, hot]))
-    client = HotsetClient(Caller(1, 2, 3), n_ps, KeySpace(len(keys), keys), lambda: 0, machine=machine)
+    client = HotsetClient(Caller(1, 2, 3), n_ps, KeySpace(len(keys), keys), lambda: 0, ops=ops)
     client.hint(hot)
     client.limit_lanes(lane_count)
     client.pull(1, np.arange(len(keys)))
@@ -101,11 +101,11 @@ def test_each_key_travels_once(
     assert len(sent) <= np.bincount(lane[is_hot]).max(initial=0) + sum(calls.values())
 
 
-@pytest.mark.parametrize("machine", [COMPILED, plain_machine()], ids=["compiled", "plain"])
-def test_hot_keys_ride_in_the_free_lanes_of_rpcs_to_any_server(machine: Machine) -> None:
+@pytest.mark.parametrize("ops", [COMPILED, plain_ops()], ids=["compiled", "plain"])
+def test_hot_keys_ride_in_the_free_lanes_of_rpcs_to_any_server(ops: AnyWorkerOps) -> None:
     cold = np.concatenate([keys_of(None, ps, 3, 20) for ps in range(3)])
     hot = np.concatenate([keys_of(lane, 1, 3, 1, 100_000) for lane in range(LANES)])
-    sent = requests(cold, hot, 3, machine)
+    sent = requests(cold, hot, 3, ops)
     assert [header.ps for header, _ in sent] == [0, 1, 2]
     assert sum(header.live.bit_count() for header, _ in sent) == 60 + LANES
 

@@ -19,8 +19,8 @@ from hotline_agents.hotset.worker import prefetch as of_worker
 from hotline_agents.hotset.worker.requests import start, transmit
 from hotline_agents.hotset.worker.state import make_calls
 from hotline_agents.ps import prefetch as of_server
+from hotline_agents.ps.compiled_loop import prefetch_next_datagrams
 from hotline_agents.ps.rpcs import find_caller
-from hotline_agents.ps.serve import prefetch_next_datagrams
 from hotline_agents.ps.share import places_of
 from hotline_agents.worker.window import SLOT
 from nativekit.plain import plain

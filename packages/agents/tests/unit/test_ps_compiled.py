@@ -16,8 +16,8 @@ from foundation.protocol.header import MAX_EPOCHS, NO_KEY, Op, unpack
 from hosts.keys import KeySpace
 from hotline_agents.hotset.ps.state import make_server
 from hotline_agents.hotset.ps.store import HotsetStore
+from hotline_agents.ps.rpc_server import RpcServer
 from hotline_agents.ps.rpcs import CONNECTION_RECORDS, JOB_COUNTERS, row_of
-from hotline_agents.ps.server import RpcServer
 from hotline_agents.ps.share import keys_at, make_share, places_and_keys, places_of
 from nativekit.plain import plain
 from switch_harness.mutation import mutate

@@ -22,11 +22,11 @@ from foundation.protocol.header import HOTLINE_PORT, MAX_EPOCHS, PS_RPC_PORT, VE
 from hosts.agent import Commands
 from hosts.keys import KeySpace
 from hosts.sockets import Address
-from hotline_agents.hotset.ps.core import ParameterServer
-from hotline_agents.ps import service as service_time
-from hotline_agents.ps.loop import ServerSockets
-from hotline_agents.ps.serve import answer_burst, make_sources, serve
-from hotline_agents.ps.service import make_service
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
+from hotline_agents.ps import service_time
+from hotline_agents.ps.compiled_loop import answer_burst, make_sources, serve
+from hotline_agents.ps.server_sockets import ServerSockets
+from hotline_agents.ps.service_time import make_service
 from hotline_agents.udp import make_udp
 from nativekit.plain import plain
 from switch_harness.waiting import PATIENCE_S

@@ -13,7 +13,7 @@ from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import NO_KEY, RESPONSE, Op, unpack
 from hosts.keys import KeySpace
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.ps.store import ShareContents
 from tests.harness.wire import reply, rpc
 

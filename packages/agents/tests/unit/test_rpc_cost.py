@@ -19,7 +19,7 @@ from hotline_agents import rpc_cost
 from hotline_agents.codec import COMPILED_AGENTS
 from hotline_agents.rpc_cost import measure_rpc_cost
 from hotline_agents.warm import warm
-from hotline_agents.worker.operate import operate
+from hotline_agents.worker.compiled_loop import operate
 from topologies import calibrate as room
 from topologies.calibrate import measure_agent_costs
 

@@ -24,10 +24,10 @@ from hosts.keys import KeySpace
 from hosts.sockets import open_udp
 from hotline_agents.designs import agents_of
 from hotline_agents.interface import NEVER
-from hotline_agents.ps.serve import make_sources, serve
-from hotline_agents.ps.service import make_service
+from hotline_agents.ps.compiled_loop import make_sources, serve
+from hotline_agents.ps.service_time import make_service
 from hotline_agents.udp import make_udp
-from hotline_agents.worker.operate import ENDED, make_wire, operate
+from hotline_agents.worker.compiled_loop import ENDED, make_wire, operate
 from nativekit.plain import plain
 from simulator.config import SimulationConfig
 from simulator.costs import Network

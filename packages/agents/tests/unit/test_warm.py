@@ -21,18 +21,18 @@ from hosts import ledger
 from hosts.keys import KeySpace
 from hosts.ledger import Ledger
 from hosts.sockets import open_udp
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.ps import share
-from hotline_agents.ps.loop import ServerSockets
+from hotline_agents.ps.compiled_loop import make_sources, serve
 from hotline_agents.ps.rpcs import CONNECTION_RECORDS
-from hotline_agents.ps.serve import make_sources, serve
-from hotline_agents.ps.service import make_service
+from hotline_agents.ps.server_sockets import ServerSockets
+from hotline_agents.ps.service_time import make_service
 from hotline_agents.udp import make_udp
 from hotline_agents.warm import warm_ps, warm_worker
+from hotline_agents.worker.compiled_loop import make_wire, operate
 from hotline_agents.worker.logs import RpcWriter
-from hotline_agents.worker.machine import COMPILED
-from hotline_agents.worker.operate import make_wire, operate
+from hotline_agents.worker.ops import COMPILED
 
 CALLED = [each for each in COMPILED if isinstance(each, Loop)]
 WORKERS: list[Any] = [*CALLED, operate, ledger._open_log, ledger._close_log]

@@ -11,7 +11,7 @@ from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import HEADER_BYTES, KEYS, Header, Op
 from hosts.keys import KeySpace
 from hotline_agents.hotset.worker.client import HotsetClient
-from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
+from hotline_agents.worker.ops import COMPILED, AnyWorkerOps, plain_ops
 from switch_harness.wording import mentions
 from tests.harness import wire
 
@@ -22,10 +22,10 @@ DELTAS = np.arange(SIZE, dtype=np.uint32)
 
 
 class Bench:
-    def __init__(self, window: int = 64, machine: Machine = COMPILED) -> None:
+    def __init__(self, window: int = 64, ops: AnyWorkerOps = COMPILED) -> None:
         self.now = 0
         caller, space = Caller(1, 2, 3), KeySpace(SIZE)
-        self.client = HotsetClient(caller, 1, space, lambda: self.now, window, machine=machine)
+        self.client = HotsetClient(caller, 1, space, lambda: self.now, window, ops=ops)
         self.answered = np.zeros(SIZE + 1, dtype=np.bool_)
 
     def push(self) -> list[Message]:
@@ -56,9 +56,9 @@ class Bench:
         return self.sent()
 
 
-@pytest.mark.parametrize("machine", [COMPILED, plain_machine()], ids=["compiled", "plain"])
-def test_a_pull_ends_with_its_last_answer(machine: Machine) -> None:
-    bench = Bench(machine=machine)
+@pytest.mark.parametrize("ops", [COMPILED, plain_ops()], ids=["compiled", "plain"])
+def test_a_pull_ends_with_its_last_answer(ops: AnyWorkerOps) -> None:
+    bench = Bench(ops=ops)
     bench.client.pull(1, EVERYTHING)
     requests = bench.sent()
     assert [request.header.count for request in requests] == [32] * 6 + [8]

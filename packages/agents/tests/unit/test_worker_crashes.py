@@ -25,8 +25,8 @@ from hosts.ledger import Ledger
 from hosts.replay import UNDO_WORDS
 from hotline_agents.hotset.worker import client as client_module
 from hotline_agents.none import AGENTS as NONE
-from hotline_agents.worker import machine
-from hotline_agents.worker.machine import COMPILED, plain_machine
+from hotline_agents.worker import ops
+from hotline_agents.worker.ops import COMPILED, plain_ops
 from nativekit.plain import plain
 from switch_harness.effort import seeds
 from tests.harness import wire
@@ -78,13 +78,13 @@ def take_an_answer(worker: CrashingWorker) -> Step:
     """Take a push's answer: the switch has added some lanes, and the PS others."""
     request = last_of_push(worker)
     answer = worker.answer(request, worker.random.getrandbits(32))
-    return Step(partial(worker.receive, answer), (entry(machine._receive, worker),), N_KEYS)
+    return Step(partial(worker.receive, answer), (entry(ops._receive, worker),), N_KEYS)
 
 
 def take_an_answer_of_the_switch(worker: CrashingWorker) -> Step:
     request = last_of_push(worker)
     answer = worker.answer(request, 2**32 - 1)
-    return Step(partial(worker.receive, answer), (entry(machine._receive, worker),), N_KEYS)
+    return Step(partial(worker.receive, answer), (entry(ops._receive, worker),), N_KEYS)
 
 
 def take_an_answer_to_a_query(worker: CrashingWorker) -> Step:
@@ -95,7 +95,7 @@ def take_an_answer_to_a_query(worker: CrashingWorker) -> Step:
     worker.renew()
     query = wire.sent(worker.client)[-1]
     answer = worker.answer(query, 0)
-    return Step(partial(worker.receive, answer), (entry(machine._receive, worker),), N_KEYS)
+    return Step(partial(worker.receive, answer), (entry(ops._receive, worker),), N_KEYS)
 
 
 def renew_a_worker(worker: CrashingWorker) -> Step:
@@ -131,7 +131,7 @@ def take_an_answer_to_a_replay(worker: CrashingWorker) -> Step:
     for other in others:
         worker.receive(worker.answer(other, 0))
     answer = worker.answer(request, worker.random.getrandbits(32))
-    return Step(partial(worker.receive, answer), (entry(machine._receive, worker),), worker.capacity)
+    return Step(partial(worker.receive, answer), (entry(ops._receive, worker),), worker.capacity)
 
 
 def restore_after_a_kill_in_note(worker: CrashingWorker) -> Step:
@@ -194,7 +194,7 @@ def prepared(
 ) -> Any:
     """Return a worker with unreplayed and acknowledged updates of the same keys, and the step to kill."""
     folder.mkdir()
-    worker = CrashingWorker(folder, plain_machine() if is_plain else COMPILED, seed, size, size, ranges)
+    worker = CrashingWorker(folder, plain_ops() if is_plain else COMPILED, seed, size, size, ranges)
     worker.push(N_KEYS)
     worker.push(N_KEYS)
     worker.lose_switch()
@@ -364,7 +364,7 @@ def test_a_worker_without_a_switch_marks_only_lanes_that_its_server_has_added(tm
 
     begin_push()()  # so that the function is compiled
     book.close()
-    functions = [cast(Any, machine._receive).entry_point_for(client.state)]
+    functions = [cast(Any, ops._receive).entry_point_for(client.state)]
     states = machine_states(functions, begin_push(), [path])
     assert len(states) == 1 + len(positions)
     for n, (content,) in enumerate(states):

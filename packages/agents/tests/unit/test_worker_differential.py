@@ -14,7 +14,7 @@ from foundation.protocol.header import unpack
 from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.keys import KeySpace
 from hotline_agents.hotset.worker.client import HotsetClient
-from hotline_agents.worker.machine import plain_machine
+from hotline_agents.worker.ops import plain_ops
 from switch_harness.effort import examples
 from switch_harness.mutation import mutate
 from tests.harness.model_client import ModelClient
@@ -40,7 +40,7 @@ class Three:
         self.space = space
         self.model = ModelClient(caller, self.n_ps, space, self._clock, window)
         self.compiled = HotsetClient(caller, self.n_ps, space, self._clock, window)
-        self.plain = HotsetClient(caller, self.n_ps, space, self._clock, window, machine=plain_machine())
+        self.plain = HotsetClient(caller, self.n_ps, space, self._clock, window, ops=plain_ops())
         self.answered = [np.zeros(1, np.bool_) for _ in self.clients]
         self.requests: list[bytes] = []
 

@@ -25,8 +25,16 @@ from hosts.keys import KeySpace
 from hosts.sockets import open_udp
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.udp import BURST, make_udp
-from hotline_agents.worker.loop import JobSocket, LoopContext, Operate
-from hotline_agents.worker.operate import ENDED, INTERRUPTED, LOG_FULL, TIMED_OUT, make_wire, operate, wait
+from hotline_agents.worker.compiled_loop import (
+    ENDED,
+    INTERRUPTED,
+    LOG_FULL,
+    TIMED_OUT,
+    make_wire,
+    operate,
+    wait,
+)
+from hotline_agents.worker.job_socket import JobSocket, LoopContext, Operate
 from nativekit.libc import ppoll
 from nativekit.plain import plain
 from nativekit.records import records

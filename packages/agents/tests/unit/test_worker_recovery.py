@@ -17,9 +17,9 @@ from hosts import replay
 from hosts.keys import KeySpace
 from hosts.ledger import LedgerError
 from hosts.replay import UNDO_WORDS, ReplayLog, read_unacked
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.worker.client import HotsetClient
-from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
+from hotline_agents.worker.ops import COMPILED, AnyWorkerOps, plain_ops
 from switch_harness.wording import mentions
 from tests.harness import wire
 
@@ -31,11 +31,11 @@ MS = 1_000_000
 class Bench:
     """A worker and the one PS; tests play the network and the switch."""
 
-    def __init__(self, machine: Machine, window: int = 64) -> None:
+    def __init__(self, ops: AnyWorkerOps, window: int = 64) -> None:
         self.now = 1_000 * MS
         self.log = ReplayLog.in_memory(np.zeros(SIZE + UNDO_WORDS, np.int64), KeySpace(SIZE), SIZE)
         self.worker = HotsetClient(
-            Caller(JOB, 1, 10), 1, SPACE, lambda: self.now, window, machine=machine, log=self.log
+            Caller(JOB, 1, 10), 1, SPACE, lambda: self.now, window, ops=ops, log=self.log
         )
         self.ps = ParameterServer[str](0, 1, SPACE, {JOB: 5}, lambda: self.now, has_replay_logs=True)
         self.answered = np.zeros(SIZE, np.bool_)
@@ -82,7 +82,7 @@ class Bench:
         return values
 
 
-@pytest.fixture(params=[COMPILED, plain_machine()], ids=["compiled", "plain"])
+@pytest.fixture(params=[COMPILED, plain_ops()], ids=["compiled", "plain"])
 def bench(request: pytest.FixtureRequest) -> Bench:
     return Bench(request.param)
 
@@ -170,7 +170,7 @@ def test_updates_acknowledged_by_the_new_switch_are_not_replayed(bench: Bench) -
 def test_the_plain_twin_leaves_the_same_bytes(seed: int) -> None:
     """Answers and failures of the switch are random."""
     random = Random(seed)
-    twins = [Bench(machine, window=4) for machine in (COMPILED, plain_machine())]
+    twins = [Bench(ops, window=4) for ops in (COMPILED, plain_ops())]
     epoch = 100
     for _ in range(60):
         chance, choice = random.random(), random.getrandbits(32)

@@ -14,7 +14,7 @@ from hosts.ledger import Ledger
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import MiniBatch
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.worker.trainer import EmptyCalls, StepSchedule, Trainer
 from tests.harness.wire import sent

@@ -16,7 +16,7 @@ from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.keys import KeySpace
 from hotline_agents.designs import agents_of
 from hotline_agents.interface import NO_REPLY, NOTHING, Agents
-from hotline_agents.worker.machine import Machine, plain_machine
+from hotline_agents.worker.ops import AnyWorkerOps, plain_ops
 from hotline_allreduce.dense.client import DenseClient
 from hotline_allreduce.dense.packet import DensePacket, parse
 from nativekit.plain import plain
@@ -26,20 +26,20 @@ Datagram = tuple[int, int, bytes]  # source and peer: servers come first, then w
 
 
 class DenseTestbed(VectorLoop[Datagram]):
-    """Workers, servers (plain Python unless `machine` is given), and the datagrams between them."""
+    """Workers, servers (plain Python unless `ops` is given), and the datagrams between them."""
 
     def __init__(
         self, design: Design, workers: int, servers: int = 1, *, values: int = 300, window: int = 4,
         chunk_size: int = 64, seed: int = 1, faults: float = 0.0,
-        machine: Machine | None = None,
+        ops: AnyWorkerOps | None = None,
     ) -> None:  # fmt: skip
         super().__init__(Random(seed), loss=faults, doubling=faults / 2, extra=2, reordering=faults)
         self.n_ps = servers
         [arm, *_], space = design.arms, KeySpace(values)
         agents: Agents[DenseClient, Any, Any, Any] = cast(Any, agents_of(design))
-        machine = machine or plain_machine()
+        ops = ops or plain_ops()
         self.clients = [
-            agents.client(caller, servers, space, lambda: self.now, window, machine=machine)
+            agents.client(caller, servers, space, lambda: self.now, window, ops=ops)
             for caller in [Caller(arm.job, w + 1, 1) for w in range(workers)]
         ]
         for client in self.clients:

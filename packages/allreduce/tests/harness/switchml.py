@@ -15,7 +15,7 @@ from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
 from foundation.protocol.frames import parse as parse_frame
 from hosts.keys import KeySpace
 from hotline_agents.interface import Agents
-from hotline_agents.worker.machine import COMPILED, Machine
+from hotline_agents.worker.ops import COMPILED, AnyWorkerOps
 from hotline_allreduce.switchml import design as switchml
 from hotline_allreduce.switchml.agents import AGENTS, WindowClient
 from hotline_allreduce.switchml.control import CONTROL
@@ -47,12 +47,12 @@ class SwitchMLTestbed(VectorLoop[Frame]):
     """Probability that a frame comes twice, and that it overtakes others."""
 
     def __init__(
-        self, workers: int, seed: int = 1, window: int = 4, machine: Machine = COMPILED, loss: float = 0.0
+        self, workers: int, seed: int = 1, window: int = 4, ops: AnyWorkerOps = COMPILED, loss: float = 0.0
     ) -> None:
         super().__init__(Random(seed), loss=loss, doubling=self.disorder, reordering=self.disorder)
         self.switch = SwitchMLSwitchModel(workers, 64, check=self.check)
         self.clients: list[WindowClient] = [
-            self.agents.client(caller, 1, KeySpace(self.size), lambda: self.now, window, machine=machine)
+            self.agents.client(caller, 1, KeySpace(self.size), lambda: self.now, window, ops=ops)
             for caller in [Caller(JOB, w + 1, 1) for w in range(workers)]
         ]
         self.sent: list[tuple[int, SwitchMLPacket]] = []

@@ -14,7 +14,7 @@ from foundation.protocol.codec import Caller
 from hosts import ledger
 from hosts.keys import KeySpace
 from hosts.ledger import Ledger
-from hotline_agents.worker.machine import COMPILED
+from hotline_agents.worker.ops import COMPILED
 from hotline_allreduce.ring.agents import AGENTS as RING
 from packages.agents.tests.unit.test_worker_crashes import writers_of
 from tests.harness.crashing_worker import JOB

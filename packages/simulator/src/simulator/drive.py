@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hotline_agents.interface import NEVER
-from hotline_agents.worker.loop import Driver
+from hotline_agents.worker.job_socket import Driver
 from simulator.config import SimulationError
 from simulator.costs import HostCosts
 from simulator.loop import (

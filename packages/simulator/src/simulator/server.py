@@ -1,4 +1,4 @@
-"""A parameter server's loop in virtual time, as in `hotline_agents.ps.serve`: answer a burst of frames."""
+"""A parameter server's loop in virtual time, as in `hotline_agents.ps.compiled_loop`: answer a burst of frames."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A worker's loop in virtual time, as in `hotline_agents.worker.operate`: send a burst, then receive one."""
+"""A worker's loop in virtual time, as in `hotline_agents.worker.compiled_loop`: send a burst, then receive one."""
 
 from __future__ import annotations
 
 from foundation.protocol.rpc import BUFFER_BYTES
 from hotline_agents.interface import NOTHING, WORKER_OPS, WorkerState
 from hotline_agents.udp import BURST
-from hotline_agents.worker.operate import SEND_BURST
+from hotline_agents.worker.compiled_loop import SEND_BURST
 from nativekit.compile import compiled, int64
 from nativekit.reference import row
 from simulator.agents import build_frame, draw_duration, send_burst, take_frame

@@ -13,12 +13,12 @@ from experiment import recovery
 from experiment.liveness import Liveness
 from hosts import replay
 from hosts.replay import ReplayLog, UnackedUpdates, acknowledged_sums
-from hotline_agents.hotset.ps import checkpoint, core
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps import checkpoint, parameter_server
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.ps.store import HotsetStore
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_note
-from hotline_agents.ps.server import RpcServer
+from hotline_agents.ps.rpc_server import RpcServer
 from simulator.faults import cluster as virtual
 from simulator.faults import player
 from simulator.faults.cluster import SimulatedCluster
@@ -50,7 +50,7 @@ def forget_notes_of(source: int) -> Break:
         by, datagram, behind = read_note(notes, at)
         return by, b"" if by == source else datagram, behind
 
-    return lambda patched: patched.setattr(core, "read_note", read)
+    return lambda patched: patched.setattr(parameter_server, "read_note", read)
 
 
 def server_forgets(name: str) -> Break:
@@ -59,7 +59,7 @@ def server_forgets(name: str) -> Break:
         really(server, movers, some, arrays)
 
     really = checkpoint.restore_checkpoint
-    return lambda patched: patched.setattr(core, "restore_checkpoint", put_back)
+    return lambda patched: patched.setattr(parameter_server, "restore_checkpoint", put_back)
 
 
 def server_forgets_its_checkpoint(patched: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import simulator.faults.testbed
 from foundation.designs.registry import design
 from hotline_agents.collect.state import COLLECTIONS
 from hotline_agents.ps.journal import NOTE_BYTES, WAIT_ENDED
-from hotline_agents.ps.server import RpcServer
+from hotline_agents.ps.rpc_server import RpcServer
 from hotline_agents.udp import BURST
 from simulator.faults.draw import draw_faults
 from simulator.faults.kinds import play_schedule

@@ -13,8 +13,8 @@ from hotline_agents.collect.rpc import handle
 from hotline_agents.collect.state import COLLECTIONS, CollectServer, make_server, needs_room
 from hotline_agents.collect.store import CollectStore, warm
 from hotline_agents.hotset import WORKER
-from hotline_agents.hotset.ps.core import OffloadingServer
 from hotline_agents.hotset.ps.moves import ReplyTo
+from hotline_agents.hotset.ps.parameter_server import OffloadingServer
 from hotline_agents.interface import Agents, ServerOps, register_server_ops
 from hotline_agents.ps.prefetch import prefetch_index, prefetch_values
 from hotline_agents.ps.rpcs import charge, share_cpu, stamp, unserved_lanes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hotline_agents.hotset.ps.core import ParameterServer
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.ps.rpc import handle
 from hotline_agents.hotset.ps.state import HotsetServer, make_server, needs_room
 from hotline_agents.hotset.ps.store import HotsetStore

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from hotline_agents.none.ps import SERVER, make_values_server
 from hotline_agents.none.worker import WORKER, RequestsHeader, make_requests
-from hotline_agents.ps.core import make_agents
+from hotline_agents.ps.server_core import make_agents
 from hotline_agents.worker.client import DesignClient, NumberedPushes
 
 __all__ = ["AGENTS", "SERVER", "WORKER", "RequestClient"]

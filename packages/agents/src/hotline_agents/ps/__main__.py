@@ -29,13 +29,13 @@ from hosts.agent import (
 from hosts.ps_config import DurableConfig, PsConfig
 from hosts.sockets import Address, clock_offset
 from hotline_agents.designs import agents_of
-from hotline_agents.ps.core import ServerCore
 from hotline_agents.ps.durable import DurableFile
 from hotline_agents.ps.journal import JOURNAL_BYTES
 from hotline_agents.ps.logs import PsLogs
-from hotline_agents.ps.loop import ServerSockets
 from hotline_agents.ps.rpcs import JOB_COUNTERS
-from hotline_agents.ps.service import make_service
+from hotline_agents.ps.server_core import ServerCore
+from hotline_agents.ps.server_sockets import ServerSockets
+from hotline_agents.ps.service_time import make_service
 
 
 class PsProcess:

@@ -40,9 +40,9 @@ from hotline_agents.designs import agents_of
 from hotline_agents.udp import make_udp
 from hotline_agents.warm import warm_worker
 from hotline_agents.worker.client import BaseClient
+from hotline_agents.worker.compiled_loop import operate
+from hotline_agents.worker.job_socket import Driver, JobSocket, LoopContext
 from hotline_agents.worker.logs import Origin, RpcWriter, WorkerLogs
-from hotline_agents.worker.loop import Driver, JobSocket, LoopContext
-from hotline_agents.worker.operate import operate
 from hotline_agents.worker.trainer import EmptyCalls, Replay, StepSchedule, Trainer
 
 _NO_ROUND = -1  # round of rows that belong to no block

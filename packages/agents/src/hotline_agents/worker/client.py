@@ -16,7 +16,7 @@ from foundation.protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
 from hosts.keys import KeySpace
 from hosts.replay import ReplayLog
 from hotline_agents.interface import NEVER, NOTHING, WorkerHeader, WorkerState
-from hotline_agents.worker.machine import COMPILED, Machine, pinned
+from hotline_agents.worker.ops import COMPILED, AnyWorkerOps, pinned
 from hotline_agents.worker.rpcs import RpcsHeader
 from hotline_agents.worker.window import OperandState
 from nativekit.records import Records, records, with_arrays
@@ -60,17 +60,17 @@ class BaseClient:
         self,
         state: ClientState,
         clock: Callable[[], int],
-        machine: Machine = COMPILED,
+        ops: AnyWorkerOps = COMPILED,
         log: ReplayLog | None = None,
     ) -> None:
         self.log = log
         self._clock = clock
-        self._machine = machine
+        self._ops = ops
         self._n_pulled = 0
         self.further_values = 0
         """Number of values of the last pull's or push's rows, without the first one of each row."""
         self._reference: Any = None  # of any class of state
-        self._inbox: Any = rpcs(1)  # machines take the first datagram of an array
+        self._inbox: Any = rpcs(1)  # operations take the first datagram of an array
         self._inbox_bytes = self._inbox.view(np.uint8).data
         self.adopt(state)
 
@@ -182,7 +182,7 @@ class BaseClient:
     def start_empty_rpc(self, ps: int) -> None:
         """Start an empty RPC to a PS (Pan et al. Fig. 9); the client must be idle."""
         self._check_numbers()
-        self._machine.start(self.reference, EMPTY, NO_ITERATION, ps)
+        self._ops.start(self.reference, EMPTY, NO_ITERATION, ps)
 
     def hint(self, keys: Keys | None) -> None:
         """Replace the hints by these keys, which the switch holds, or clear them; most designs do nothing."""
@@ -199,43 +199,43 @@ class BaseClient:
         """Start to push the next unreplayed updates, if there are any; the client must be idle."""
         self._check_numbers()
         # This sets the first n positions and deltas of the state.
-        n = self._machine.next_unreplayed(self.reference)
+        n = self._ops.next_unreplayed(self.reference)
         if n:
             assert self.log is not None
             # In this order, a crash at any point leaves each update either to replay or known as unanswered.
             positions = self.state.positions[:n]
             answered = self.log.note(positions, self.state.deltas[: self._count_values(positions)])
-            self._machine.take_unreplayed(self.reference, n)
+            self._ops.take_unreplayed(self.reference, n)
             self.log.mark_taken()
             self.state = with_arrays(self.state, answered=answered)
-            self._machine.start(self.reference, PUSH, NO_ITERATION, n)
+            self._ops.start(self.reference, PUSH, NO_ITERATION, n)
 
     def transmit(self) -> tuple[memoryview, int] | None:
         """Return the next datagram to send, and its peer; None if there is none."""
-        slot = self._machine.transmit(self.reference, self._clock())
+        slot = self._ops.transmit(self.reference, self._clock())
         if slot == NOTHING:
             return None
         start = slot * BUFFER_BYTES
-        datagram = self._sent_bytes[start : start + self._machine.octets(self.reference, slot)]
-        return datagram, self._machine.peer(self.reference, slot)
+        datagram = self._sent_bytes[start : start + self._ops.octets(self.reference, slot)]
+        return datagram, self._ops.peer(self.reference, slot)
 
     def receive(self, datagram: bytes | memoryview, arrival: int, read: int) -> None:
         """Handle a datagram that the kernel received at `arrival` and that was read at `read` (ns)."""
         self._make_room()
         length = min(len(datagram), BUFFER_BYTES)
         self._inbox_bytes[:length] = datagram[:length]
-        row = self._machine.receive(self.reference, self._inbox, length, arrival, read)
+        row = self._ops.receive(self.reference, self._inbox, length, arrival, read)
         if row != NOTHING:
             self.state.log[row].w_proc = self._clock() - read  # processing time at the worker, ns
 
     def deadline(self) -> int | None:
         """Return when `wake` is due next, in ns, or None."""
-        due = self._machine.deadline(self.reference)
+        due = self._ops.deadline(self.reference)
         return None if due == NEVER else due
 
     def wake(self, now: int) -> None:
         if now >= self._header.due:
-            self._machine.wake(self.reference, now)
+            self._ops.wake(self.reference, now)
 
     def _start(self, op: int, iteration: int, positions: NDArray[np.integer]) -> None:
         size, max_keys = len(positions), len(self.state.positions)
@@ -243,7 +243,7 @@ class BaseClient:
             raise ValueError(f"expected an operation on at most {max_keys} rows, got {size}")
         self._check_numbers()
         self.state.positions[:size] = positions
-        self._machine.start(self.reference, op, iteration, size)
+        self._ops.start(self.reference, op, iteration, size)
 
     def _check_numbers(self) -> None:
         header = self._header
@@ -287,8 +287,8 @@ class DesignClient(BaseClient):
 
     def __init__(
         self, caller: Caller, n_ps: int, space: KeySpace, clock: Callable[[], int], window: int = WINDOW, *,
-        max_keys: int | None = None, machine: Machine = COMPILED, log: ReplayLog | None = None,
+        max_keys: int | None = None, ops: AnyWorkerOps = COMPILED, log: ReplayLog | None = None,
     ) -> None:  # fmt: skip
         self._space = space
         limit = space.size if max_keys is None else max_keys
-        super().__init__(self.make_state(caller, n_ps, space, limit, window), clock, machine, log)
+        super().__init__(self.make_state(caller, n_ps, space, limit, window), clock, ops, log)

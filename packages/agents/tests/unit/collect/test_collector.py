@@ -67,7 +67,7 @@ class Bench:
 
     def advance(self, ns: int) -> None:
         self.now += ns
-        self.ps.server._machine.wake(self.ps.server.reference, self.now)
+        self.ps.server._ops.wake(self.ps.server.reference, self.now)
         self.ps.wake(self.now)
         self.persist()
 
@@ -78,10 +78,10 @@ class Bench:
 
     def sent(self) -> list[bytes]:
         """Return the RPCs of collections that are to be sent now."""
-        server, machine = self.ps.server, self.ps.server._machine
+        server, ops = self.ps.server, self.ps.server._ops
         found = []
-        while (s := machine.transmit(server.reference, self.now)) >= 0:
-            found.append(server.state.requests[s].tobytes()[: machine.octets(server.reference, s)])
+        while (s := ops.transmit(server.reference, self.now)) >= 0:
+            found.append(server.state.requests[s].tobytes()[: ops.octets(server.reference, s)])
         return found
 
     def deliver(self, answer: bytes) -> None:

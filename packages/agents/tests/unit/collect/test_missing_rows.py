@@ -13,7 +13,7 @@ from foundation.protocol.codec import parse
 from foundation.protocol.control import Command, Status
 from foundation.protocol.header import Op
 from hotline_agents.collect import CollectingServer
-from hotline_agents.hotset.ps.core import OffloadingServer, ParameterServer
+from hotline_agents.hotset.ps.parameter_server import OffloadingServer, ParameterServer
 from packages.agents.tests.unit.collect.switch_model import Row, SwitchModel
 from packages.agents.tests.unit.collect.test_collected_sums import MIXED
 from packages.agents.tests.unit.collect.test_collector import JOB, MINE, Bench

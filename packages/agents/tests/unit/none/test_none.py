@@ -17,7 +17,7 @@ from foundation.protocol.header import LANES
 from hosts.keys import KeySpace
 from hotline_agents.designs import agents_of
 from hotline_agents.none import RequestClient
-from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
+from hotline_agents.worker.ops import COMPILED, AnyWorkerOps, plain_ops
 from tests.harness.faulty_loop import FaultyLoop
 
 JOB, N_PS = 7, 3
@@ -31,12 +31,12 @@ Datagram = tuple[int, int | None, bytes]
 class ServerTestbed(FaultyLoop[Datagram]):
     """Workers and servers, with a network that loses, doubles and reorders datagrams."""
 
-    def __init__(self, space: KeySpace, seed: int, workers: int = 2, machine: Machine = COMPILED) -> None:
+    def __init__(self, space: KeySpace, seed: int, workers: int = 2, ops: AnyWorkerOps = COMPILED) -> None:
         super().__init__(Random(seed), doubling=0.3, reordering=0.9)
         self.space = space
-        as_plain = machine is not COMPILED
+        as_plain = ops is not COMPILED
         self.clients = [
-            RequestClient(Caller(JOB, w + 1, 1), N_PS, space, lambda: self.now, window=4, machine=machine)
+            RequestClient(Caller(JOB, w + 1, 1), N_PS, space, lambda: self.now, window=4, ops=ops)
             for w in range(workers)
         ]
         self.servers = [
@@ -98,9 +98,7 @@ def test_servers_hold_the_sums_of_all_pushes(space: KeySpace, seed: int, loss: f
 
 @given(seed=st.integers(0, 2**32))
 def test_plain_python_leaves_the_same_state_as_compiled_code(seed: int) -> None:
-    beds = [
-        ServerTestbed(SPACES[0], seed, workers=1, machine=machine) for machine in (COMPILED, plain_machine())
-    ]
+    beds = [ServerTestbed(SPACES[0], seed, workers=1, ops=ops) for ops in (COMPILED, plain_ops())]
     for testbed in beds:
         testbed.loss = 0.2
         for _ in range(2):

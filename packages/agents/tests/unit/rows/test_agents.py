@@ -17,7 +17,7 @@ from foundation.protocol.header import DIMS, Op, lanes_of_dim, unpack
 from foundation.protocol.rows import RowRange, RowRanges
 from hosts.keys import KeySpace
 from hotline_agents.designs import agents_of
-from hotline_agents.worker.machine import COMPILED, plain_machine
+from hotline_agents.worker.ops import COMPILED, plain_ops
 from tests.harness import fbgemm_adagrad, wire
 
 JOB, N_PS, SIZE, BATCH = 3, 2, 120, 60
@@ -34,9 +34,9 @@ class Cluster:
         tables = (
             [] if optimiser is None else [TableOptimiser(first=0, scale=SCALE, optimiser=parse(optimiser))]
         )
-        machine = plain_machine() if is_plain else COMPILED
+        ops = plain_ops() if is_plain else COMPILED
         self.client = agents.client(
-            Caller(JOB, 1, 0), N_PS, space, lambda: self.now, 64, max_keys=BATCH, machine=machine
+            Caller(JOB, 1, 0), N_PS, space, lambda: self.now, 64, max_keys=BATCH, ops=ops
         )
         self.servers = [
             agents.core(ps, N_PS, space, {JOB: 0}, lambda: self.now, is_plain, tables=tables)

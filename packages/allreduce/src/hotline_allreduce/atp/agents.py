@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hotline_agents.ps.core import make_agents
+from hotline_agents.ps.server_core import make_agents
 from hotline_allreduce.atp.packet import WORKERS
 from hotline_allreduce.atp.server import SERVER, make_server
 from hotline_allreduce.atp.worker import WORKER, AtpHeader, AtpWorker, make_worker

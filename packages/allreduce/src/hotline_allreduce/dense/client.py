@@ -82,7 +82,7 @@ class VectorClient(DesignClient):
         self.set_worker_count(workers)
         self.put(vector, workers)
         op = FLOATS if vector.dtype == np.float32 else INTEGERS
-        self._machine.start(self.reference, op, NO_ITERATION, n)
+        self._ops.start(self.reference, op, NO_ITERATION, n)
 
     @property
     def is_stalled(self) -> bool:

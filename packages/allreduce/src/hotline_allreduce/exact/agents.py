@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hotline_agents.ps.core import make_agents
 from hotline_agents.ps.idle_server import SERVER, make_idle_server
+from hotline_agents.ps.server_core import make_agents
 from hotline_agents.worker.client import NO_ITERATION
 from hotline_allreduce.dense.client import Vector
 from hotline_allreduce.dense.vector import FLOATS
@@ -54,7 +54,7 @@ class ExactClient(WindowClient):
             )
         self.set_worker_count(workers)
         self._put_shards(shards, workers)
-        self._machine.start(self.reference, FLOATS, NO_ITERATION, shards.shape[1])
+        self._ops.start(self.reference, FLOATS, NO_ITERATION, shards.shape[1])
 
     def _put_shards(self, shards: NDArray[np.float32], workers: int) -> None:
         count, n = shards.shape

@@ -14,8 +14,8 @@ from hosts.agent import Commands, SignalPipe
 from hosts.keys import KeySpace
 from hosts.sockets import Address, open_udp
 from hotline_agents.udp import make_udp
-from hotline_agents.worker.loop import JobSocket, LoopContext
-from hotline_agents.worker.operate import operate
+from hotline_agents.worker.compiled_loop import operate
+from hotline_agents.worker.job_socket import JobSocket, LoopContext
 from hotline_allreduce.dense.client import StalledError
 from hotline_allreduce.exact.agents import ExactClient
 from hotline_allreduce.exact.design import EXACT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hotline_agents.ps.core import make_agents
+from hotline_agents.ps.server_core import make_agents
 from hotline_allreduce.dense.client import DenseClient
 from hotline_allreduce.psdense.server import SERVER, make_adder
 from hotline_allreduce.psdense.worker import WORKER, make_pusher

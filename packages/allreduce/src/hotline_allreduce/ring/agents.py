@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hotline_agents.ps.core import make_agents
 from hotline_agents.ps.idle_server import SERVER, make_idle_server
+from hotline_agents.ps.server_core import make_agents
 from hotline_allreduce.dense.client import DenseClient
 from hotline_allreduce.ring.worker import WORKER, make_member
 

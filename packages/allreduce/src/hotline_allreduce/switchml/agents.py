@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hotline_agents.ps.core import make_agents
 from hotline_agents.ps.idle_server import SERVER, make_idle_server
+from hotline_agents.ps.server_core import make_agents
 from hotline_allreduce.dense.client import Vector, VectorClient, check_below
 from hotline_allreduce.switchml.packet import WORKERS
 from hotline_allreduce.switchml.window import ReducerHeader, ReducerState

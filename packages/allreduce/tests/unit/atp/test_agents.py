@@ -17,7 +17,7 @@ from foundation.protocol.header import HOTLINE_PORT
 from foundation.protocol.rpc import rpcs
 from hosts.keys import KeySpace
 from hotline_agents.interface import NEVER, NO_REPLY
-from hotline_agents.worker.machine import COMPILED, Machine, plain_machine
+from hotline_agents.worker.ops import COMPILED, AnyWorkerOps, plain_ops
 from hotline_allreduce.atp import design as atp
 from hotline_allreduce.atp import server
 from hotline_allreduce.atp.agents import AGENTS, MAX_SUM, AtpClient
@@ -70,7 +70,7 @@ class Network(VectorLoop[Frame]):
     def __init__(
         self, jobs: dict[int, int], seed: int = 1, *, window: int = 4, faults: float = 0.0,
         places: int = CELLS,
-        reordering: float = 0.0, check: bool = False, machine: Machine = COMPILED,
+        reordering: float = 0.0, check: bool = False, ops: AnyWorkerOps = COMPILED,
     ) -> None:  # fmt: skip
         super().__init__(Random(seed), loss=faults, doubling=faults / 2, reordering=max(faults, reordering))
         self.switch = AtpSwitchModel(check=check)
@@ -78,7 +78,7 @@ class Network(VectorLoop[Frame]):
         self.server.job_states.check = check
         self.clients = {
             job: [
-                AtpClient(Caller(job, w + 1, 1), 1, KeySpace(SIZE), lambda: self.now, window, machine=machine)
+                AtpClient(Caller(job, w + 1, 1), 1, KeySpace(SIZE), lambda: self.now, window, ops=ops)
                 for w in range(workers)
             ]
             for job, workers in jobs.items()
@@ -249,8 +249,7 @@ def test_a_worker_sends_the_packets_of_the_model_of_a_window(
 @pytest.mark.parametrize("faults", [0.0, 0.3])
 def test_plain_python_leaves_the_same_state_as_compiled_code(faults: float) -> None:
     networks = [
-        Network({1: 2}, 5, window=2, faults=faults, check=True, machine=machine)
-        for machine in (COMPILED, plain_machine())
+        Network({1: 2}, 5, window=2, faults=faults, check=True, ops=ops) for ops in (COMPILED, plain_ops())
     ]
     for network in networks:
         network.all_reduce({1: [np.linspace(-300, 7, 150, dtype=np.float32) * (w + 1) for w in range(2)]})

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hotline_agents.worker.machine import COMPILED, plain_machine
+from hotline_agents.worker.ops import COMPILED, plain_ops
 from hotline_allreduce.exact.agents import AGENTS, ExactClient
 from hotline_allreduce.exact.arithmetic import INFINITY, NAN, NEGATIVE_ZERO, SIGN
 from hotline_allreduce.exact.reference import correctly_rounded_sums
@@ -127,7 +127,7 @@ def test_sums_of_zeros_infinities_and_nans_follow_ieee_754() -> None:
 
 
 def test_plain_python_leaves_the_same_state_as_compiled_code() -> None:
-    beds = [ExactTestbed(2, 5, 2, machine, loss=0.2) for machine in (COMPILED, plain_machine())]
+    beds = [ExactTestbed(2, 5, 2, ops, loss=0.2) for ops in (COMPILED, plain_ops())]
     for testbed in beds:
         testbed.all_reduce(list(drawn(3, (2, 150))))
         testbed.all_reduce([integers(testbed.random, 200) for _ in range(2)])

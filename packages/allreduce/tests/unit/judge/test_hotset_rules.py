@@ -12,7 +12,7 @@ from foundation.protocol.header import PS_CALLER_BASE, WINDOW_BITS, Op
 from hosts.keys import KeySpace
 from hotline_agents.hotset.ps.state import make_server
 from hotline_agents.hotset.ps.store import HotsetStore
-from hotline_agents.ps.server import RpcServer
+from hotline_agents.ps.rpc_server import RpcServer
 from hotline_allreduce.judge.hotset_rules import (
     COLD_KEY,
     HOT_KEY,

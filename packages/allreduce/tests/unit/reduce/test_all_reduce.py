@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from foundation.designs.interface import Design
-from hotline_agents.worker.machine import COMPILED, plain_machine
+from hotline_agents.worker.ops import COMPILED, plain_ops
 from hotline_allreduce.dense.client import StalledError, addend_limit, error_bound
 from hotline_allreduce.dense.packet import HEADER, MAX_SIZE, VALUE_BYTES
 from hotline_allreduce.dense.vector import STALL_TIMEOUT_NS
@@ -102,10 +102,7 @@ def test_pushes_add_to_the_model_of_every_worker_and_pulls_read_that_model(desig
 
 @DESIGNS
 def test_plain_python_leaves_the_same_state_as_compiled_code(design: Design) -> None:
-    beds = [
-        DenseTestbed(design, 3, seed=5, faults=0.2, machine=machine)
-        for machine in (COMPILED, plain_machine())
-    ]
+    beds = [DenseTestbed(design, 3, seed=5, faults=0.2, ops=ops) for ops in (COMPILED, plain_ops())]
     for testbed in beds:
         testbed.all_reduce([np.linspace(-3, 7, 150, dtype=np.float32) * (w + 1) for w in range(3)])
         testbed.all_reduce([integers(testbed.random, 200) for _ in range(3)])

@@ -16,9 +16,9 @@ from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
 from hotline_agents.udp import make_udp
-from hotline_agents.worker.loop import JobSocket, LoopContext
-from hotline_agents.worker.machine import plain_machine
-from hotline_agents.worker.operate import operate
+from hotline_agents.worker.compiled_loop import operate
+from hotline_agents.worker.job_socket import JobSocket, LoopContext
+from hotline_agents.worker.ops import plain_ops
 from hotline_allreduce.dense.client import DenseClient
 from hotline_allreduce.dense.packet import ACK, HEADER, DensePacket, parse
 from hotline_allreduce.psdense import design as psdense
@@ -61,7 +61,7 @@ def pair() -> Iterator[list[tuple[DenseClient, JobSocket, Any]]]:
         for worker, sock in enumerate(socks, start=1):
             client = AGENTS.client(
                 Caller(ring.RING.job, worker, 1), 1, KeySpace(VALUES), time.monotonic_ns,
-                machine=plain_machine(),
+                ops=plain_ops(),
             )  # fmt: skip
             line = JobSocket(sock, peers, LoopContext(make_udp(), idle, idle, run))
             found.append((client, line, sock))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
 from hotline_agents.interface import NEVER
-from hotline_agents.worker.machine import COMPILED, plain_machine
+from hotline_agents.worker.ops import COMPILED, plain_ops
 from hotline_allreduce.dense.client import StalledError
 from hotline_allreduce.dense.vector import STALL_TIMEOUT_NS
 from hotline_allreduce.switchml.agents import SwitchMLClient
@@ -125,7 +125,7 @@ def test_a_worker_sends_the_packets_of_the_model_of_a_window(
 
 @pytest.mark.parametrize("loss", [0.0, 0.3])
 def test_plain_python_leaves_the_same_state_as_compiled_code(loss: float) -> None:
-    beds = [SwitchMLTestbed(2, 5, 2, machine, loss) for machine in (COMPILED, plain_machine())]
+    beds = [SwitchMLTestbed(2, 5, 2, ops, loss) for ops in (COMPILED, plain_ops())]
     for testbed in beds:
         vectors = [np.linspace(-3, 7, 150, dtype=np.float32) * (w + 1) for w in range(2)]
         testbed.all_reduce(vectors)

@@ -11,9 +11,9 @@ from foundation.errors import HotlineError
 from hosts.agent import Commands
 from hosts.keys import KeySpace
 from hosts.sockets import Address, open_udp
-from hotline_agents.hotset.ps.core import ParameterServer
-from hotline_agents.ps.serve import make_sources
-from hotline_agents.ps.service import make_service
+from hotline_agents.hotset.ps.parameter_server import ParameterServer
+from hotline_agents.ps.compiled_loop import make_sources
+from hotline_agents.ps.service_time import make_service
 from hotline_agents.udp import BURST, make_udp
 from hotline_paper.connections.process import Handlers, ProcessConfig, make_command
 from hotline_paper.connections.waiting import COMMAND, LOOPS, WAYS, WaitSet, make_poll_fds

@@ -14,8 +14,8 @@ import numpy as np
 
 from foundation.compiled import entry_point
 from hotline_agents.hotset.ps.state import HotsetServer, needs_room
-from hotline_agents.ps.serve import Sources, answer_burst
-from hotline_agents.ps.service import Service
+from hotline_agents.ps.compiled_loop import Sources, answer_burst
+from hotline_agents.ps.service_time import Service
 from hotline_agents.udp import BURST, Udp
 from nativekit.compile import compiled, int64
 from nativekit.libc import epoll_wait, ppoll

@@ -23,8 +23,8 @@ from hosts.sockets import Address
 from hotline_agents.designs import agents_of
 from hotline_agents.udp import make_udp
 from hotline_agents.worker.client import BaseClient
-from hotline_agents.worker.machine import COMPILED
-from hotline_agents.worker.operate import LOG_FULL, make_wire, operate
+from hotline_agents.worker.compiled_loop import LOG_FULL, make_wire, operate
+from hotline_agents.worker.ops import COMPILED
 from hotline_agents.worker.window import WindowState
 from hotline_scripts.kv.calls import Operation
 from hotline_scripts.kv.connection import ClusterLost, release

@@ -16,7 +16,7 @@ from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT
 from hosts.keys import KeySpace
 from hotline_agents.designs import agents_of
 from hotline_agents.interface import NEVER
-from hotline_agents.ps.core import ServerCore
+from hotline_agents.ps.server_core import ServerCore
 from simulator.switch_state import SwitchStateOps
 from simulator.world import SimulatedNetwork
 

@@ -23,7 +23,7 @@ from hotline_agents.hotset.ps.command_order import CommandOrder, CommandOrderSna
 from hotline_agents.hotset.ps.store import HotsetStore, OffloadingStore
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.worker.client import NO_ITERATION
-from hotline_agents.worker.machine import COMPILED, Machine
+from hotline_agents.worker.ops import COMPILED, AnyWorkerOps
 
 ReplyTo = TypeVar("ReplyTo")
 S = TypeVar("S", bound=OffloadingStore)
@@ -54,7 +54,7 @@ class BaseMover(Generic[S, ReplyTo]):
         space: KeySpace,
         store: S,
         clock: Callable[[], int],
-        machine: Machine = COMPILED,
+        ops: AnyWorkerOps = COMPILED,
     ) -> None:
         self._caller = Caller(job, PS_CALLER_BASE + ps, epoch)
         self._make_client = partial(
@@ -63,7 +63,7 @@ class BaseMover(Generic[S, ReplyTo]):
             space=space,
             clock=clock,
             max_keys=MAX_KEYS,
-            machine=machine,
+            ops=ops,
             uses_registers=True,
         )
         self._switch = self._make_client(self._caller)

@@ -16,7 +16,7 @@ from hotline_agents.hotset.worker.recovery import renew
 from hotline_agents.hotset.worker.state import Calls, CallsHeader, make_calls
 from hotline_agents.interface import NOTHING
 from hotline_agents.worker.client import BaseClient
-from hotline_agents.worker.machine import COMPILED, Machine
+from hotline_agents.worker.ops import COMPILED, AnyWorkerOps
 from hotline_agents.worker.window import MAX_TURN, RESERVED_NUMBERS
 from nativekit.plain import plain
 from nativekit.reference import as_ref
@@ -48,19 +48,19 @@ class HotsetClient(BaseClient):
         window: int = WINDOW,
         *,
         max_keys: int | None = None,
-        machine: Machine = COMPILED,
+        ops: AnyWorkerOps = COMPILED,
         uses_registers: bool = False,
         log: ReplayLog | None = None,
     ) -> None:
         self._space = space
-        self._renew = _renew if machine is COMPILED else plain(_renew)
+        self._renew = _renew if ops is COMPILED else plain(_renew)
         limit = space.size if max_keys is None else max_keys
         words = None if log is None else log.words
         state = make_calls(
             caller, n_ps, space, limit, window, uses_registers=uses_registers, replay_log=words,
             servers_own_parameters=self.servers_own_parameters,
         )  # fmt: skip
-        super().__init__(state, clock, machine, log)
+        super().__init__(state, clock, ops, log)
         has_unreplayed = log is not None and log.has_unreplayed
         self._header.unreplayed = 1 if has_unreplayed else 0  # 1: search from the first position on
 

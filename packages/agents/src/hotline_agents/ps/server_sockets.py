@@ -14,10 +14,8 @@ from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT, VERSION
 from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address, Receiver, open_connected_udp, open_udp, send
 from hotline_agents.interface import NEVER
-from hotline_agents.ps import serve as serving
-from hotline_agents.ps.core import ServerCore
-from hotline_agents.ps.durable import DurabilityPaused, DurableFile
-from hotline_agents.ps.serve import (
+from hotline_agents.ps import compiled_loop
+from hotline_agents.ps.compiled_loop import (
     COMMAND,
     FOR_CONTROL,
     FOREIGN,
@@ -29,7 +27,9 @@ from hotline_agents.ps.serve import (
     TIMED_OUT,
     make_sources,
 )
-from hotline_agents.ps.service import Service
+from hotline_agents.ps.durable import DurabilityPaused, DurableFile
+from hotline_agents.ps.server_core import ServerCore
+from hotline_agents.ps.service_time import Service
 from hotline_agents.udp import BURST, address_of, datagram_of, make_udp
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class ServerSockets:
         connected: Collection[Address],
         service_time: Service,
         on_full_log: Callable[[], None] = lambda: None,
-        serve: Callable[..., int] = serving.serve,
+        serve: Callable[..., int] = compiled_loop.serve,
         durable: DurableFile | None = None,
         peers: Sequence[Address] = (),
         port: int = HOTLINE_PORT,

@@ -9,8 +9,8 @@ from foundation.optimisers import TableOptimiser
 from hosts.config import AgentConfigError
 from hosts.keys import KeySpace
 from hotline_agents.interface import Agents
+from hotline_agents.ps.rpc_server import RpcServer
 from hotline_agents.ps.rpcs import JobsState
-from hotline_agents.ps.server import RpcServer
 from hotline_agents.ps.store import SharedState, Store
 from hotline_agents.worker.client import BaseClient
 

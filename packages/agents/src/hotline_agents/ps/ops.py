@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from foundation.compiled import entry_points, loop, pinning
+from foundation.compiled import classes_of, entry_points, loop, pinning, plain_entry_points
 from foundation.protocol.rpc import Rpc
 from hotline_agents.interface import SERVER_OPS, ServerOps, ServerState
 from hotline_agents.ps.journal import FROM_WORKER, NOTE_HEAD_BYTES, PADDING
 from nativekit.compile import int64
-from nativekit.generic import Generic
 from nativekit.libc import memcpy
-from nativekit.plain import plain
 from nativekit.records import Ints, Octets, Records
 from nativekit.reference import as_ref
 
 handle, stamp, needs_room = SERVER_OPS.handle, SERVER_OPS.stamp, SERVER_OPS.needs_room
-ServerMachine: TypeAlias = ServerOps[Any]  # of any state: each call looks up the functions of its class
+AnyServerOps: TypeAlias = ServerOps[Any]  # of any state: each call looks up the functions of its class
+server_states = classes_of(SERVER_OPS.handle)
 # Python does not call the prefetch functions, which come last.
 _OP_NAMES = ServerOps._fields[: ServerOps._fields.index("prefetch_index")]
 _NO_ARRIVAL = 0  # the arrival, in ns, of a request from the journal, which has no times
-
-
-def server_states(state: object) -> list[tuple[Generic, type]]:
-    return [(cast(Generic, SERVER_OPS.handle), type(state))]
 
 
 @loop(server_states)
@@ -67,9 +62,9 @@ pinned = pinning(server_states)
 
 # Python passes a datagram as an array of one record, for which `ServerOps` has no type.
 _array_functions: dict[str, Any] = {"handle": _handle, "stamp": _stamp}
-COMPILED: ServerMachine = entry_points(SERVER_OPS, _OP_NAMES, server_states)._replace(**_array_functions)
+COMPILED: AnyServerOps = entry_points(SERVER_OPS, _OP_NAMES, server_states)._replace(**_array_functions)
 
 
 @cache
-def plain_machine() -> ServerMachine:
-    return ServerMachine(**{name: plain(getattr(COMPILED, name)) for name in _OP_NAMES})
+def plain_ops() -> AnyServerOps:
+    return plain_entry_points(COMPILED, _OP_NAMES)

@@ -14,8 +14,8 @@ from hosts.sockets import Address
 from hotline_agents.interface import COMMAND as COMMAND_OUTCOME
 from hotline_agents.interface import FOREIGN as FOREIGN_OUTCOME
 from hotline_agents.interface import NEVER, NOTHING, SERVER_OPS, ServerState
-from hotline_agents.ps.machine import server_states
-from hotline_agents.ps.service import (
+from hotline_agents.ps.ops import server_states
+from hotline_agents.ps.service_time import (
     Service,
     assign_core,
     has_service_time,

@@ -17,10 +17,10 @@ from hotline_agents.hotset.ps.checkpoint import restore_checkpoint, take_checkpo
 from hotline_agents.hotset.ps.moves import BaseMover, Mover, ReplyTo
 from hotline_agents.hotset.ps.state import OffloadingState, make_server
 from hotline_agents.hotset.ps.store import HotsetStore, OffloadingStore
-from hotline_agents.ps.core import ServerCore
 from hotline_agents.ps.journal import FROM_CONTROLLER, FROM_SWITCH, WAIT_ENDED, read_note
 from hotline_agents.ps.rpcs import CALLER
-from hotline_agents.worker.machine import COMPILED, plain_machine
+from hotline_agents.ps.server_core import ServerCore
+from hotline_agents.worker.ops import COMPILED, plain_ops
 
 _OP_AT = offset_of("op")
 
@@ -57,9 +57,9 @@ class OffloadingServer(ServerCore[ReplyTo]):
         server_state = state or self.make_state(ps, n_ps, space, list(epochs), journal_bytes, tables)
         stores = {job: self.make_store(server_state, job, has_replay_logs) for job in epochs}
         super().__init__(server_state, stores, clock, as_plain)
-        machine = plain_machine() if as_plain else COMPILED
+        ops = plain_ops() if as_plain else COMPILED
         self._movers: dict[int, BaseMover[Any, ReplyTo]] = {
-            job: self.make_mover(job, ps, n_ps, epoch, space, self.stores[job], clock, machine)
+            job: self.make_mover(job, ps, n_ps, epoch, space, self.stores[job], clock, ops)
             for job, epoch in epochs.items()
         }
 

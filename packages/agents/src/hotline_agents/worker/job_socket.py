@@ -16,7 +16,7 @@ from hosts.sockets import Address
 from hotline_agents.interface import WorkerState
 from hotline_agents.udp import BURST, Udp
 from hotline_agents.worker.client import BaseClient
-from hotline_agents.worker.operate import INTERRUPTED, LOG_FULL, Wire, make_wire
+from hotline_agents.worker.compiled_loop import INTERRUPTED, LOG_FULL, Wire, make_wire
 from nativekit.records import records
 
 _REPORT_NS = 500_000_000  # interval of reports

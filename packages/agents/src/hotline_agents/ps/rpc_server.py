@@ -12,7 +12,7 @@ from foundation.protocol.header import offset_of
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hotline_agents.interface import COMMAND
 from hotline_agents.ps.journal import add_note
-from hotline_agents.ps.machine import COMPILED, pinned, plain_machine, replay_journal
+from hotline_agents.ps.ops import COMPILED, pinned, plain_ops, replay_journal
 from hotline_agents.ps.rpcs import JobsState, grow_state
 from nativekit.plain import plain
 from nativekit.reference import unwrap_ref
@@ -39,10 +39,10 @@ class RpcServer:
         """Job -> a record with `JOB_COUNTERS`: bytes are UDP payloads, times ns from reading to sending."""
         self._full_logs: list[NDArray[np.void]] = []
         self._clock = clock
-        self._machine = plain_machine() if as_plain else COMPILED
+        self._ops = plain_ops() if as_plain else COMPILED
         self._replay_journal = plain(replay_journal) if as_plain else replay_journal
         self._reference: Any = None  # of any class of state
-        self._request: Any = rpcs(1)  # machines take the first datagram of an array
+        self._request: Any = rpcs(1)  # operations take the first datagram of an array
         self._answer: Any = rpcs(1)  # one record, too
         self._request_bytes = self._request.view(np.uint8)
         self._answer_bytes = self._answer.view(np.uint8)
@@ -74,12 +74,12 @@ class RpcServer:
         self.make_room(1)
         length = min(len(datagram), BUFFER_BYTES)
         self._request_bytes[:length] = np.frombuffer(datagram, np.uint8, length)
-        outcome = self._machine.handle(self.reference, self._request, length, arrival, self._answer)
+        outcome = self._ops.handle(self.reference, self._request, length, arrival, self._answer)
         if outcome == COMMAND:  # without a Python part that handles commands
             self.count_misdirected()
         if outcome <= 0:  # NO_REPLY, COMMAND or FOREIGN; otherwise the length of the answer
             return None
-        self._machine.stamp(self.reference, self._answer, self._clock() - read, read - arrival)
+        self._ops.stamp(self.reference, self._answer, self._clock() - read, read - arrival)
         octets = self._answer_bytes[:outcome].tobytes()
         return job_of(octets), octets
 
@@ -112,7 +112,7 @@ class RpcServer:
 
     def make_room(self, datagrams: int) -> None:
         """Make room for that many datagrams of any callers; the notes must be persisted."""
-        if self._machine.needs_room(self.reference, datagrams):
+        if self._ops.needs_room(self.reference, datagrams):
             self.state, connection_records = grow_state(self.state, datagrams)
             self._full_logs.append(connection_records)
 

@@ -22,7 +22,7 @@ from hotline_agents.udp import (
     socket_names,
     take,
 )
-from hotline_agents.worker.machine import worker_states
+from hotline_agents.worker.ops import worker_states
 from nativekit.clocks import MONOTONIC, NS_PER_S, measure_offset, read_clock
 from nativekit.compile import compiled, int64
 from nativekit.libc import ppoll
