@@ -1,7 +1,7 @@
 """`make costs`: fit the simulator's costs of hosts to what the bench has measured.
 
 A server answers and a worker issues full RPCs of 3,000 keys a step as fast as they can, in bursts of up to
-64, so that bursts and sleeps hardly count. What the bench does not see stays as `simulator.costs` has it.
+64, so that bursts and sleeps hardly count. What the bench does not see stays as `hotline_simulator.costs` has it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from foundation.checkout import ROOT
 from foundation.logs.parts import write_text
 from foundation.protocol.header import LANES
 from hotline_agents.udp import BURST
-from simulator.costs import HostCosts
+from hotline_simulator.costs import HostCosts
 from tools.evidence.result import EvidenceError, Result, Table, read_result, result_path
 
 RESULT = "performance"
-FILE = ROOT / "packages" / "simulator" / "src" / "simulator" / "measured_costs.py"
+FILE = ROOT / "packages" / "simulator" / "src" / "hotline_simulator" / "measured_costs.py"
 _AGENT = "sockets, or agent"
 """Column of the bench's table."""
 _KEYS = 3_000
@@ -26,7 +26,7 @@ _OPS = ("pull", "push")
 
 
 class MeasuredCosts(NamedTuple):
-    """Fields of `simulator.costs.HostCosts` that the bench determines, ns."""
+    """Fields of `hotline_simulator.costs.HostCosts` that the bench determines, ns."""
 
     encode_ns: int
     send_ns: int
@@ -75,7 +75,7 @@ def as_module(costs: MeasuredCosts, result: Result) -> str:
     """Return the module with the costs, and with date, commit and machine of the bench."""
     origin, machine = result.origin, result.origin.machine
     lines = [
-        '"""Costs of hosts that `make costs` has fitted to the bench, in ns (`simulator.costs.HostCosts`).',
+        '"""Costs of hosts that `make costs` has fitted to the bench, in ns (`hotline_simulator.costs.HostCosts`).',
         "",
         f"Measured on {origin.date} at commit {origin.commit}, on {machine.cores} cores of {machine.cpu},",
         f"Linux {machine.kernel}.",

@@ -15,7 +15,7 @@ import numpy as np
 
 from analysis.record import AnalysisError, Block, read_record
 from foundation.errors import HotlineError
-from simulator.dedicated_switch.similar_run import mean_wait_us
+from hotline_simulator.dedicated_switch.similar_run import mean_wait_us
 
 
 class KernelCosts(NamedTuple):

@@ -3,7 +3,7 @@
     python -m mine.look mine.count
     python -m mine.look mine.count loss=0.05 seed=2
 
-Faults are those of `simulator.costs.Network`.
+Faults are those of `hotline_simulator.costs.Network`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from foundation.designs.programs import P4Error
 from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from hosts.keys import KeySpace
-from simulator.config import SimulationConfig
-from simulator.costs import HostCosts, Network
-from simulator.drive import WorkerClock, drive, pass_time
-from simulator.simulated_switch import SimulatedSwitch
-from simulator.system import SimulatedSystem
-from simulator.world import SimulatedNetwork
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.costs import HostCosts, Network
+from hotline_simulator.drive import WorkerClock, drive, pass_time
+from hotline_simulator.simulated_switch import SimulatedSwitch
+from hotline_simulator.system import SimulatedSystem
+from hotline_simulator.world import SimulatedNetwork
 
 WORKERS, SERVERS, KEYS, PUSHES = 4, 2, 200, 25
 A_SECOND = 1_000_000_000

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.switch_state import NO_STATE_OPS
+from hotline_simulator.switch_state import NO_STATE_OPS
 
 
 def _values(pipeline: Any, _entries: Any, space: Any) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.faults.draw import draw_faults
-from simulator.faults.kinds import play_schedule
-from simulator.faults.player import ScheduleOutcome
-from simulator.faults.schedule import FaultSchedule
-from simulator.faults.testbed import SimulatedTestbed
+from hotline_simulator.faults.draw import draw_faults
+from hotline_simulator.faults.kinds import play_schedule
+from hotline_simulator.faults.player import ScheduleOutcome
+from hotline_simulator.faults.schedule import FaultSchedule
+from hotline_simulator.faults.testbed import SimulatedTestbed
 
 SOON = 1_000
 """Number of schedules to search."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from experiment.config import Config
-from simulator.config import SimulationConfig
+from hotline_simulator.config import SimulationConfig
 from tests.harness.cli import invoke
 
 PROGRAM_NS, LOOKUP_NS, ANSWER_NS, IDLE_NS, TAKE_NS = 1_500, 3_000, 800, 5_000, 1_000

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from controller.tables import TableRow
 from foundation.designs.interface import Design
 from foundation.designs.programs import include_folders
-from simulator.simulated_switch import RowWriter, compiled_config
+from hotline_simulator.simulated_switch import RowWriter, compiled_config
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4.bmv2_json import bmv2_json
 from softswitch.p4.compiler import compile_file

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from foundation.settings import Strict
-from simulator import study
-from simulator.study import StudyPoint
+from hotline_simulator import study
+from hotline_simulator.study import StudyPoint
 
 
 def fake_runs(monkeypatch: pytest.MonkeyPatch, result_of: Callable[[StudyPoint], Strict]) -> list[StudyPoint]:

@@ -1,6 +1,6 @@
 """Sequences of real kills, also while what was killed before comes back: a run goes on, and nothing is lost.
 
-`simulator.faults` plays the same sequences in virtual time. In the slow tier several share a run.
+`hotline_simulator.faults` plays the same sequences in virtual time. In the slow tier several share a run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 
 from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED
 from foundation.protocol.addressing import SWITCH_NAME
-from simulator.faults.draw import Kill, draw_kills
+from hotline_simulator.faults.draw import Kill, draw_kills
 from tests.harness.cli import invoke
 from tests.harness.warm_processes import warm_process
 from tests.mininet.run_topo import FEWER_KEYS, Run, check_staleness, command_line, record_of, run_topo

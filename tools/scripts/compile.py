@@ -43,7 +43,7 @@ designs = [design(name) for name in (DEFAULT, "none")]
 compile_programs((each.program, each.p4info) for each in designs)
 """
 PARTS = (
-    Part("simulator", "from simulator.warm import warm; warm()", 27),
+    Part("simulator", "from hotline_simulator.warm import warm; warm()", 27),
     Part("programs", _PROGRAMS, 18),
     Part("switch", "from softswitch.warm import warm_all; warm_all()", 16),
     Part(
@@ -60,10 +60,10 @@ class CompileError(Exception): ...
 def parts_of_tests() -> list[Part]:
     """Return parts for schedules of faults, for other designs than the default one, and for packages."""
     from foundation.designs.registry import DEFAULT, NAMES
-    from simulator.faults.matrix import DESIGNS
+    from hotline_simulator.faults.matrix import DESIGNS
 
-    faults = "; from simulator.faults.matrix import warm_faults; warm_faults({0!r})"
-    simulated = "from simulator.warm import warm; warm({0!r})"
+    faults = "; from hotline_simulator.faults.matrix import warm_faults; warm_faults({0!r})"
+    simulated = "from hotline_simulator.warm import warm; warm({0!r})"
     driven = "from hotline_agents.warm import warm_driven_ps; warm_driven_ps({0!r})"
     others = [name for name in NAMES if name != DEFAULT]
     return [
@@ -85,7 +85,7 @@ def packages_to_compile() -> list[str]:
     """Return installed packages without parts here whose module `warm` compiles what they run."""
     groups = ("hotline.api", "hotline.commands")
     names = {each.module.partition(".")[0] for group in groups for each in entry_points(group=group)}
-    names -= {"hotline_agents", "simulator"}
+    names -= {"hotline_agents", "hotline_simulator"}
     return sorted(name for name in names if find_spec(f"{name}.warm") is not None)
 
 

@@ -28,8 +28,8 @@ from analysis.summary import Summary, read_summary, summarise
 from analysis.terminal import RESULT_WIDTH, print_result
 from experiment.config import config_of
 from experiment.phases.workload import read_data
-from simulator.config import SimulationConfig
-from simulator.experiment import quiet_reporter, simulate
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.experiment import quiet_reporter, simulate
 from tests.harness.cli import invoke, output_of
 
 SMALL: Mapping[str, object] = {

@@ -19,7 +19,7 @@ from foundation.protocol.header import LANES
 from hosts.ps_config import PsConfig
 from hosts.scapy import DESIGNS
 from hosts.worker_config import WorkerConfig
-from simulator.config import SimulationConfig
+from hotline_simulator.config import SimulationConfig
 
 RUN_TOML = Path(__file__).parents[3] / "run.toml"
 READABLE = CODEC_DEFAULTS["scapy"]

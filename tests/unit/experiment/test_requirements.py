@@ -21,12 +21,12 @@ from foundation.designs.registry import NAMES, DesignError
 from hotline_agents.hotset import AGENTS as HOTSET_AGENTS
 from hotline_agents.interface import Agents
 from hotline_scripts import up
-from simulator.faults import matrix, schedule
-from simulator.faults.kinds import play_schedule
-from simulator.faults.schedule import FaultSchedule
-from simulator.faults.testbed import SimulatedTestbed
-from simulator.hotset import SWITCH_STATE_OPS
-from simulator.switch_state import SwitchStateOps
+from hotline_simulator.faults import matrix, schedule
+from hotline_simulator.faults.kinds import play_schedule
+from hotline_simulator.faults.schedule import FaultSchedule
+from hotline_simulator.faults.testbed import SimulatedTestbed
+from hotline_simulator.hotset import SWITCH_STATE_OPS
+from hotline_simulator.switch_state import SwitchStateOps
 from switch_harness.wording import mentions, says
 from tests.harness.cli import invoke
 from tests.harness.crashed_run import CrashedRunFolder
@@ -213,7 +213,7 @@ def test_up_is_refused_before_anything_is_made(mine: Mine, monkeypatch: pytest.M
 def test_a_simulation_is_refused_before_its_folder_is_made(
     mine: Mine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simulator.run.create_run_folder", _must_not_be_called)
+    monkeypatch.setattr("hotline_simulator.run.create_run_folder", _must_not_be_called)
     mine.remove(Removal("switch_state", "values"))
     (tmp_path / "mine.toml").write_text(f"design = '{NAME}'\nruns = '{tmp_path / 'runs'}'\n")
     ended = invoke("simulate", tmp_path / "mine.toml")

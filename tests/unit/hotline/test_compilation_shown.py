@@ -11,8 +11,8 @@ from experiment import progress
 from foundation.errors import HotlineError
 from hotline_scripts.kv import launch
 from nativekit.notices import compiling
-from simulator.faults import matrix
-from simulator.faults.schedule import ARMS
+from hotline_simulator.faults import matrix
+from hotline_simulator.faults.schedule import ARMS
 from switch_harness.wording import says, says_in_one_line
 from tests.harness.cli import invoke
 
@@ -31,7 +31,7 @@ def test_compilations_that_take_long_are_listed(
         raise HotlineError("it ends here")
 
     monkeypatch.setattr(progress, "_MIN_SHOWN_S", min_shown_s)
-    monkeypatch.setattr("simulator.run.simulate", simulate)
+    monkeypatch.setattr("hotline_simulator.run.simulate", simulate)
     ended = invoke("simulate")
     assert (ended.exit_code, ended.stdout, ended.stderr) == (1, "", f"{HEAD}{lines}Error: it ends here\n")
 
@@ -40,7 +40,7 @@ def test_nothing_is_printed_if_all_code_is_cached(monkeypatch: pytest.MonkeyPatc
     def simulate(*_: object, **__: object) -> None:
         raise HotlineError("it ends here")
 
-    monkeypatch.setattr("simulator.run.simulate", simulate)
+    monkeypatch.setattr("hotline_simulator.run.simulate", simulate)
     assert says_in_one_line(invoke("simulate").stderr, "Error", "ends")
 
 

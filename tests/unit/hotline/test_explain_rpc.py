@@ -12,7 +12,7 @@ import pytest
 from foundation.protocol import addressing, codec, frames
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import RESPONSE, Op
-from simulator.explain import FIRST_VALUE, HOSTS, SLOT, WORKER, explain_rpc, keys_of_lanes
+from hotline_simulator.explain import FIRST_VALUE, HOSTS, SLOT, WORKER, explain_rpc, keys_of_lanes
 from tests.harness.cli import invoke
 
 LINES = "HotlineIngress.bank_{:02d}.values_a"

@@ -89,7 +89,7 @@ def test_ctrl_c_in_a_command_that_needs_no_switch_ends_with_one_line(
         ("hotline.cli.report.check_logs", ("logs", "check", "log.csv")),
         ("analysis.compare.compare_runs", ("compare", "one", "two")),
         ("hotline.runs.open_cluster", ("report", "--logs", ".")),
-        ("simulator.run.run_simulation", ("simulate",)),
+        ("hotline_simulator.run.run_simulation", ("simulate",)),
     ],
 )
 def test_ctrl_c_while_a_thread_reads_a_log_ends_with_one_line(

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from foundation.designs import registry
 from hotline.cli.commands import hotline
-from simulator import simulated_switch
+from hotline_simulator import simulated_switch
 from softswitch.load import load_program
 from switch_harness.wording import says
 from tests.unit.repository.test_rooms import ROOT

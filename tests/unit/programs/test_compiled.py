@@ -25,7 +25,7 @@ from foundation.designs.programs import (
     trees,
 )
 from foundation.designs.sources import newest_source_ns
-from simulator.simulated_switch import loaded_config
+from hotline_simulator.simulated_switch import loaded_config
 from softswitch import ir
 from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.prefetch_plan import plan_prefetches

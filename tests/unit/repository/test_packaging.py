@@ -109,7 +109,7 @@ def test_the_testbed_requires_its_imports() -> None:
     known = sys.stdlib_module_names | rooms() | NOT_NAMED | {"softswitch", "nativekit"}
     wanted = {
         (INSTALLED_AS.get(top, top), source)
-        for room in rooms() - {"simulator", "tests", "tools"}
+        for room in rooms() - {"tests", "tools"}
         for folder in SOURCES
         for source in (folder / room).rglob("*.py")
         for top in {module.partition(".")[0] for module in imports(source)} - known
@@ -120,8 +120,6 @@ def test_the_testbed_requires_its_imports() -> None:
 def distribution_of(module: str) -> str:
     """Return the distribution that has an imported module, as a `pyproject.toml` names it."""
     top = module.partition(".")[0]
-    if top == "simulator":
-        return "hotline-simulator"
     if top in ("nativekit", "softswitch"):
         return "hotline-softswitch"
     if top in rooms():

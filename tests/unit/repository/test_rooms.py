@@ -163,7 +163,7 @@ def test_no_two_modules_import_each_other() -> None:
 
 
 def import_name(package: str) -> str:
-    return package if package == "simulator" else f"hotline_{package}"
+    return f"hotline_{package}"
 
 
 def package_files(package: str) -> list[Path]:
@@ -180,10 +180,7 @@ def declared(package: str) -> set[str]:
 
 def words_naming_packages(text: str) -> set[str]:
     """Return the packages whose import name stands in a text, as code, in a string or in a comment."""
-    names = {
-        name: r"simulator\.[a-z_]" if name == "simulator" else rf"{import_name(name)}\b" for name in PACKAGES
-    }
-    return {name for name, pattern in names.items() if re.search(rf"(?<![\w.]){pattern}", text)}
+    return {name for name in PACKAGES if re.search(rf"(?<![\w.]){import_name(name)}\b", text)}
 
 
 def naming_packages(sources: Iterable[Path], allowed: frozenset[str] = frozenset()) -> dict[str, set[str]]:
@@ -201,7 +198,7 @@ def test_the_core_names_no_package() -> None:
 def test_tests_and_tools_of_the_whole_name_only_packages_of_a_default_run() -> None:
     sources = (file for room in ("tests", "tools") for file in (ROOT / room).rglob("*.py"))
     assert naming_packages(sources, frozenset(DEFAULTS)) == {}
-    assert words_naming_packages("from simulator.world import Network") == {"simulator"}
+    assert words_naming_packages("from hotline_simulator.world import Network") == {"simulator"}
     assert words_naming_packages("the simulator. It imports hotline_agents") == {"agents"}
 
 

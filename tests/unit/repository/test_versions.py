@@ -36,11 +36,7 @@ def test_changelogs_begin_with_the_version_and_its_abilities() -> None:
 
 def test_packages_install_modules_whose_names_begin_with_hotline() -> None:
     names = {path.name for path in ROOT.glob("packages/*/src/*") if is_importable(path)}
-    assert {name for name in names if not name.startswith("hotline_")} == {
-        "nativekit",
-        "simulator",
-        "softswitch",
-    }
+    assert {name for name in names if not name.startswith("hotline_")} == {"nativekit", "softswitch"}
 
 
 def is_importable(path: Path) -> bool:

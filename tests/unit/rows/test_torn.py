@@ -12,12 +12,12 @@ from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from foundation.protocol.rows import RowRange, RowRanges
 from hosts.keys import KeySpace
-from simulator.faults.model import judge
-from simulator.faults.operations import KEYS, make_operations
-from simulator.faults.schedule import ranges_of
-from simulator.faults.switch import compile_small
-from simulator.faults.testbed import SimulatedTestbed
-from simulator.simulated_switch import CompiledConfig
+from hotline_simulator.faults.model import judge
+from hotline_simulator.faults.operations import KEYS, make_operations
+from hotline_simulator.faults.schedule import ranges_of
+from hotline_simulator.faults.switch import compile_small
+from hotline_simulator.faults.testbed import SimulatedTestbed
+from hotline_simulator.simulated_switch import CompiledConfig
 from softswitch.p4runtime.loaded_config import read_p4info
 from tests.harness.faults import fails_soon
 from tests.harness.programs import Edit, edited

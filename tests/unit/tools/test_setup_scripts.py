@@ -14,7 +14,7 @@ from rich.console import Console
 from foundation.checkout import ROOT
 from foundation.designs.programs import P4Error
 from foundation.designs.registry import DEFAULT, NAMES
-from simulator.faults.matrix import DESIGNS
+from hotline_simulator.faults.matrix import DESIGNS
 from softswitch import set_up
 from switch_harness.wording import says
 from tools.scripts import compile as compile_script

@@ -54,7 +54,7 @@ def test_a_run_without_a_model_cannot_be_simulated(changes: dict[str, Any]) -> N
 
 
 def test_a_design_that_no_simulation_can_have_is_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    lacking = replace(hotset.DESIGN, switch_state="simulator.switch_state:NO_STATE_OPS")
+    lacking = replace(hotset.DESIGN, switch_state="hotline_simulator.switch_state:NO_STATE_OPS")
     monkeypatch.setattr(hotset, "DESIGN", lacking)
     assert not can_be_simulated(record())
 

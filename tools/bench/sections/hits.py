@@ -11,7 +11,7 @@ import numpy as np
 from controller.tables import TableRow
 from foundation.protocol.header import WINDOW, lanes_of_dim
 from hosts.workload.generator import R1
-from simulator.simulated_switch import RowWriter
+from hotline_simulator.simulated_switch import RowWriter
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import StateError
 from softswitch.p4runtime.control import ControlledPipeline

@@ -7,8 +7,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from simulator.faults.kinds import FAULTS
-from simulator.faults.schedule import ARMS
+from hotline_simulator.faults.kinds import FAULTS
+from hotline_simulator.faults.schedule import ARMS
 from tools.bench.recovery import SETTINGS, WITHOUT, Change
 from tools.evidence.result import Cell, Measured, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, json_output, modules_of, typed
@@ -61,7 +61,7 @@ FAULT_SCHEDULES = Stage(
     results=("faults",),
     steps=(_FAULTS,),
     tables=fault_tables,
-    modules=("simulator.faults.matrix", *modules_of("hotset", "none", "collect")),
+    modules=("hotline_simulator.faults.matrix", *modules_of("hotset", "none", "collect")),
     files=("p4src/**/*.json",),
     seeds=(0,),
 )

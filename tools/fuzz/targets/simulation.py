@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from experiment.config import load_config_as
-from simulator.config import SimulationConfig
-from simulator.costs import HostCosts, Network, costs_of, links_of, outages_of, shapes_of, uplinks_of
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.costs import HostCosts, Network, costs_of, links_of, outages_of, shapes_of, uplinks_of
 from tools.fuzz.target import Target, scratch
 from tools.fuzz.targets.run_toml import WORDS
 
@@ -57,8 +57,8 @@ TARGET = Target(
     run,
     (
         "src/experiment/config.py",
-        "packages/simulator/src/simulator/config.py",
-        "packages/simulator/src/simulator/costs.py",
+        "packages/simulator/src/hotline_simulator/config.py",
+        "packages/simulator/src/hotline_simulator/costs.py",
     ),
     seeds,
     TOKENS,

@@ -27,7 +27,7 @@ from nativekit.plain import plain
 from nativekit.prefetch import prefetch
 from nativekit.records import CACHE_LINE_BYTES
 from nativekit.reference import as_ref
-from simulator.state import EVENT
+from hotline_simulator.state import EVENT
 from tools.bench.requests import EPOCH, FIRST_WORKER, JOB, make_requests
 
 SIZE = 5_000

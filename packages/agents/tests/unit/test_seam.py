@@ -29,19 +29,19 @@ from hotline_agents.ps.service_time import make_service
 from hotline_agents.udp import make_udp
 from hotline_agents.worker.compiled_loop import ENDED, make_wire, operate
 from nativekit.plain import plain
-from simulator.config import SimulationConfig
-from simulator.costs import Network
-from simulator.loop import DRIVER_DUE, NO_EVENTS, resume, run, wake_agent
-from simulator.simulated_switch import SimulatedSwitch
-from simulator.system import SimulatedSystem
-from simulator.world import SimulatedNetwork
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.costs import Network
+from hotline_simulator.loop import DRIVER_DUE, NO_EVENTS, resume, run, wake_agent
+from hotline_simulator.simulated_switch import SimulatedSwitch
+from hotline_simulator.system import SimulatedSystem
+from hotline_simulator.world import SimulatedNetwork
 from switch_harness.wording import mentions
 from tests.designs.echo.agents import WORKERS
 from tests.designs.echo.server import make_mirror
 from tests.designs.echo.worker import make_numbers
 
 ECHO = "tests.designs.echo"
-_SIMULATOR = "packages/simulator/src/simulator"
+_SIMULATOR = "packages/simulator/src/hotline_simulator"
 ROOMS = ("controller", "hosts", _SIMULATOR, "src", "tools/bench", "topologies")
 SERVERS, NUMBERS = 2, 100
 USERS = {"hotset": {"collect"}, "none": {"collect", "hotset"}, "switchml": {"exact"}}

@@ -18,7 +18,7 @@ from packages.allreduce.tests.harness import atp as atp_harness
 from packages.allreduce.tests.harness import switchml as switchml_harness
 from packages.allreduce.tests.unit.atp import test_program as of_atp
 from packages.allreduce.tests.unit.switchml import test_program as of_switchml
-from simulator.simulated_switch import compiled_config
+from hotline_simulator.simulated_switch import compiled_config
 from softswitch.conformance.direct import DirectPipeline
 from switch_harness.effort import steps
 

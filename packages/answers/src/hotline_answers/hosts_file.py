@@ -1,4 +1,4 @@
-"""The table [hosts] as TOML, which `simulator.config.load_hosts` and `hotline simulate` read.
+"""The table [hosts] as TOML, which `hotline_simulator.config.load_hosts` and `hotline simulate` read.
 
 Its `sources` say what disturbed the blocks in which the costs were measured.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from simulator.costs import HostCosts
+from hotline_simulator.costs import HostCosts
 
 
 def hosts_text(hosts: HostCosts, comments: Sequence[str] = ()) -> str:

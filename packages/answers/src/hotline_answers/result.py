@@ -17,7 +17,7 @@ from hotline_answers.cluster_answer.ask import answer as answer_for
 from hotline_answers.cluster_answer.cluster import Cluster
 from hotline_answers.cluster_answer.reservations import with_reservations, withheld_costs
 from hotline_answers.cluster_answer.sizes import Size
-from simulator.experiment import quiet_reporter
+from hotline_simulator.experiment import quiet_reporter
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

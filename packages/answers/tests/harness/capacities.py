@@ -5,7 +5,7 @@ from __future__ import annotations
 from hotline_answers.cluster_answer.ask import capacities
 from hotline_answers.cluster_answer.cluster import Cluster, config_for, part_of
 from hotline_answers.cluster_answer.hotset import workload_for
-from simulator.experiment import quiet_reporter
+from hotline_simulator.experiment import quiet_reporter
 
 
 def capacities_of(cluster: Cluster, limit: int | None = None) -> tuple[float, float]:

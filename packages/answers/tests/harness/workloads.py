@@ -15,7 +15,7 @@ from experiment.phases import workload
 from hosts.workload.generator import R1, Shape, generate
 from hosts.workload.trace import Samples, Trace
 from hotline_answers.cluster_answer import cluster
-from simulator import config as simulation_config
+from hotline_simulator import config as simulation_config
 
 _TRACES = 8  # that are kept, of some 30 MB each
 _PARAMETERS = 100_000

@@ -20,8 +20,8 @@ from hotline_answers.cluster_answer.ask import ClusterAnswer, answer, capacities
 from hotline_answers.cluster_answer.cluster import MAX_ERROR, Cluster, config_for, max_workers, part_of
 from hotline_answers.cluster_answer.hotset import workload_for
 from packages.answers.tests.harness.capacities import capacities_of
-from simulator.costs import HostCosts
-from simulator.experiment import quiet_reporter
+from hotline_simulator.costs import HostCosts
+from hotline_simulator.experiment import quiet_reporter
 from switch_harness.effort import examples
 from switch_harness.wording import says
 

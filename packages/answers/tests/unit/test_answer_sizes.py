@@ -17,7 +17,7 @@ from hotline_answers.cluster_answer import ask
 from hotline_answers.cluster_answer.ask import ClusterAnswer
 from hotline_answers.cluster_answer.cluster import config_for
 from hotline_answers.result import answer
-from simulator.config import SimulationConfig
+from hotline_simulator.config import SimulationConfig
 from switch_harness.effort import examples
 
 

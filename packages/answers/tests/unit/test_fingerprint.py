@@ -17,8 +17,8 @@ from foundation.import_graph import digest_of, files_needed_by
 from hotline_answers.sweeps import point
 from hotline_answers.sweeps.plan import with_changes
 from hotline_answers.sweeps.point import SweepPoint
-from simulator.config import SimulationConfig
-from simulator.study import digest_of_code, fingerprint
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.study import digest_of_code, fingerprint
 
 SMALL = SimulationConfig(workers=4, servers=2, rounds=1, block_steps=1, trace_steps=4, top_k=20)
 OURS = """
@@ -82,10 +82,10 @@ def soaked(*files: str) -> list[Any]:
 @pytest.mark.parametrize(
     "file",
     [
-        "packages/agents/src/hotline_agents/hotset/ps/rpc.py", "packages/simulator/src/simulator/hotset.py",
+        "packages/agents/src/hotline_agents/hotset/ps/rpc.py", "packages/simulator/src/hotline_simulator/hotset.py",
         "p4src/compiled/hotset.json",
         *soaked(
-            "src/foundation/protocol/header.py", "packages/simulator/src/simulator/switch.py",
+            "src/foundation/protocol/header.py", "packages/simulator/src/hotline_simulator/switch.py",
             "src/experiment/hotset.py", "packages/answers/src/hotline_answers/sweeps/point.py",
         ),
     ],

@@ -18,7 +18,7 @@ from hotline_answers.cluster_answer.hotset import short_log_warning, split_log, 
 from hotline_answers.cluster_answer.sizes import PackingCounter
 from hotline_answers.result import answer
 from hotline_policies.result import study
-from simulator.experiment import quiet_reporter
+from hotline_simulator.experiment import quiet_reporter
 from switch_harness.wording import says
 from tests.harness.cli import invoke
 

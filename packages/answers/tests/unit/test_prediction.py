@@ -18,9 +18,9 @@ from hotline_answers.prediction import fit as fits
 from hotline_answers.prediction.compare import LatencyPrediction, compare
 from hotline_answers.prediction.fit import RANGES, WEIGHTS, Target, with_costs
 from hotline_answers.prediction.observed import Observation, read_observation
-from simulator.config import load_hosts
-from simulator.costs import HostCosts, sources_of
-from simulator.dedicated_switch.similar_run import config_like, shared_cores
+from hotline_simulator.config import load_hosts
+from hotline_simulator.costs import HostCosts, sources_of
+from hotline_simulator.dedicated_switch.similar_run import config_like, shared_cores
 from switch_harness.wording import mentions, says
 from tests.harness import records
 from tests.harness.cli import invoke, json_of

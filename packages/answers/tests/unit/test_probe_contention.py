@@ -21,7 +21,7 @@ from hotline_answers.probe.processes import ServedPort, ServerProcesses
 from hotline_answers.probe.report import HOSTS_FILE, evaluate, write_files
 from hotline_answers.probe.requests import UNKNOWN, SocketEvents
 from hotline_answers.probe.watch import SocketFlow, WatchedServer
-from simulator.config import load_hosts
+from hotline_simulator.config import load_hosts
 from switch_harness.wording import says
 
 

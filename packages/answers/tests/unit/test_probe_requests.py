@@ -27,8 +27,8 @@ from hotline_answers.probe.report import (
 )
 from hotline_answers.probe.requests import UNKNOWN, SocketEvents, concurrent_flows, requests_of
 from hotline_answers.probe.watch import SocketFlow, WatchedServer
-from simulator.config import load_hosts
-from simulator.costs import HostCosts
+from hotline_simulator.config import load_hosts
+from hotline_simulator.costs import HostCosts
 from switch_harness.effort import examples
 from switch_harness.wording import mentions, says
 

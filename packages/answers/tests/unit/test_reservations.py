@@ -12,8 +12,8 @@ from hotline_answers import result
 from hotline_answers.cluster_answer.ask import ClusterAnswer
 from hotline_answers.cluster_answer.cluster import Cluster
 from hotline_answers.hosts_file import hosts_text
-from simulator.config import load_hosts
-from simulator.costs import HostCosts
+from hotline_simulator.config import load_hosts
+from hotline_simulator.costs import HostCosts
 from switch_harness.wording import says
 
 QUIET = DisturbedBlocks(blocks=60, disturbed=0, reasons={}, kind=SECOND)

@@ -42,10 +42,10 @@ from hotline_answers.sweeps.point import (
     SweptRun,
     summarize_run,
 )
-from simulator import study
-from simulator.config import DDL, SimulationConfig, SimulationError
-from simulator.experiment import quiet_reporter, temporary_run
-from simulator.study import Results, StudyPoint, run_points
+from hotline_simulator import study
+from hotline_simulator.config import DDL, SimulationConfig, SimulationError
+from hotline_simulator.experiment import quiet_reporter, temporary_run
+from hotline_simulator.study import Results, StudyPoint, run_points
 from switch_harness.damage import CONTENTS, damage
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import mentions, says

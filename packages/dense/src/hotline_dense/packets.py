@@ -18,9 +18,9 @@ from hotline_dense.network import DenseNetwork, addition_us
 from hotline_dense.rings import FRAME, Rings, run_rings
 from hotline_dense.whatif import last_end_us
 from nativekit.records import records
-from simulator.costs import Network as LinkSettings
-from simulator.costs import links_of
-from simulator.state import EVENT, HEAD_BYTES, WORLD_HEADER
+from hotline_simulator.costs import Network as LinkSettings
+from hotline_simulator.costs import links_of
+from hotline_simulator.state import EVENT, HEAD_BYTES, WORLD_HEADER
 from softswitch.queues.fifo import WIRE_OVERHEAD
 
 MTU = 1500

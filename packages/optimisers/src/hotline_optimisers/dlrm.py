@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from foundation.protocol.codec import Values
 from hosts.model.logistic import sigmoid, to_fixed_point
 from hosts.workload.trace import MiniBatch, Trace, distinct_columns
-from simulator.training import trace_of_samples
+from hotline_simulator.training import trace_of_samples
 
 Floats: TypeAlias = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from hotline_optimisers.offload import OffloadChanges
 from hotline_optimisers.plan import ARMS, TITLES, OptimiserPlan, data_of, offload_jobs_of, tuning_jobs_of
 from hotline_optimisers.point import OffloadPoint, OptimiserTrainingPoint
 from hotline_optimisers.training import DataName, OptimiserTraining, OptimiserTrainingResult
-from simulator.study import StudyProgress, run_points
+from hotline_simulator.study import StudyProgress, run_points
 
 
 class TrainingCurve(Strict):

@@ -8,8 +8,8 @@ from foundation.optimisers import Adagrad
 from foundation.settings import Strict
 from hosts.config import CollectionSettings
 from hotline_optimisers.training import SERVERS, WORKERS
-from simulator.config import SimulationConfig
-from simulator.experiment import quiet_reporter, temporary_run
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.experiment import quiet_reporter, temporary_run
 
 _LOAD, _ROUNDS, _LEARNING_RATE = 0.5, 2, 0.1
 _PROFILED_STEPS_DIVISOR = 4  # the hot set is chosen from the first quarter of the trace

@@ -9,8 +9,8 @@ from foundation.designs.interface import Design
 from hotline_allreduce.study.point import host_costs, make_network
 from hotline_optimisers.offload import Offload, OffloadChanges, simulate_changes
 from hotline_optimisers.training import PLACEMENTS, OptimiserTraining, OptimiserTrainingResult, train
-from simulator.costs import HostCosts, Network
-from simulator.study import StudyPoint
+from hotline_simulator.costs import HostCosts, Network
+from hotline_simulator.study import StudyPoint
 
 _LINK_GBIT = 10.0
 

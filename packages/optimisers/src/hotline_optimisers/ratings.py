@@ -9,7 +9,7 @@ import polars as pl
 
 from foundation.errors import DataError, reason_of
 from hosts.workload.trace import Trace, distinct_columns
-from simulator.training import trace_of_samples
+from hotline_simulator.training import trace_of_samples
 
 _USER, _ITEM, _RATING = "user_id:token", "item_id:token", "rating:float"
 MIN_CLICK_RATING = 4.0

@@ -25,9 +25,9 @@ from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
 from hotline_optimisers import dlrm
 from hotline_optimisers.ratings import ratings_trace
-from simulator.costs import HostCosts, Network
-from simulator.training import LossCurve, make_network, train_closed_loop
-from simulator.world import SimulatedNetwork
+from hotline_simulator.costs import HostCosts, Network
+from hotline_simulator.training import LossCurve, make_network, train_closed_loop
+from hotline_simulator.world import SimulatedNetwork
 
 WORKERS, SERVERS = 4, 2
 Way = Literal["sgd", "sgd-hotset", "adagrad", "collect"]

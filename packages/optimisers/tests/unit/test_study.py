@@ -19,7 +19,7 @@ from hotline_optimisers.offload import Offload, simulate_changes
 from hotline_optimisers.page import tables_of
 from hotline_optimisers.plan import ARMS, BUDGETS, OptimiserPlan
 from hotline_optimisers.training import Data, OptimiserTraining, OptimiserTrainingResult, train
-from simulator import study
+from hotline_simulator import study
 
 SHAPE = WorkloadShape(parameters=30_000, hot_parameters=600, keys_per_step=300)
 CLICKS = Data(name="clicks", hot_keys=600, shape=SHAPE)

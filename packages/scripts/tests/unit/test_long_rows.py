@@ -13,7 +13,7 @@ from experiment.config import load_config
 from experiment.errors import ConfigError
 from foundation.protocol.rows import MAX_DIM, check_dim, describe_long_row, split_row
 from hotline_scripts.embedding_tables import make_tables
-from simulator.config import SimulationConfig
+from hotline_simulator.config import SimulationConfig
 from switch_harness.wording import mentions, says
 from tests.harness.cli import invoke
 

@@ -12,13 +12,13 @@ from foundation.designs.interface import Arm
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
-from simulator.config import SimulationConfig
-from simulator.costs import HostCosts, Network
-from simulator.drive import WorkerClock, drive, pass_time
-from simulator.ledger import SimulatedPushLedger, WorkerLedger
-from simulator.simulated_switch import SimulatedSwitch
-from simulator.system import SimulatedSystem
-from simulator.world import SimulatedNetwork, VirtualClient
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.costs import HostCosts, Network
+from hotline_simulator.drive import WorkerClock, drive, pass_time
+from hotline_simulator.ledger import SimulatedPushLedger, WorkerLedger
+from hotline_simulator.simulated_switch import SimulatedSwitch
+from hotline_simulator.system import SimulatedSystem
+from hotline_simulator.world import SimulatedNetwork, VirtualClient
 
 PARAMETERS = 300
 SOUND, QUICK = Network(), HostCosts()

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from experiment.config import config_of
 from experiment.errors import ConfigError
-from simulator.config import DDL, SimulationConfig, load_hosts
+from hotline_simulator.config import DDL, SimulationConfig, load_hosts
 from switch_harness.wording import mentions, says
 from tests.harness.cli import invoke
 

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from foundation.errors import DataError
 from hotline_agents.interface import NEVER
-from simulator.config import SimulationConfig
-from simulator.costs import (
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.costs import (
     HostCosts,
     LinkOutage,
     Network,
@@ -25,7 +25,7 @@ from simulator.costs import (
     switch_times_of,
     uplinks_of,
 )
-from simulator.state import QUANTILES
+from hotline_simulator.state import QUANTILES
 from switch_harness.wording import mentions
 from tests.harness.records import a_block, a_record
 

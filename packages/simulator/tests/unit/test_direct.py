@@ -12,18 +12,18 @@ from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.summary import Summary, summarise
 from experiment.phases.workload import generate_trace
 from hosts.workload.trace import Trace
-from simulator.config import SimulationConfig
-from simulator.costs import HostCosts
-from simulator.dedicated_switch import simulate as dedicated_switch
-from simulator.dedicated_switch.__main__ import main
-from simulator.dedicated_switch.similar_run import (
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.costs import HostCosts
+from hotline_simulator.dedicated_switch import simulate as dedicated_switch
+from hotline_simulator.dedicated_switch.__main__ import main
+from hotline_simulator.dedicated_switch.similar_run import (
     ArmCosts,
     baseline_costs,
     correct_costs,
     costs_of_run,
     fit_cold_time,
 )
-from simulator.experiment import temporary_run
+from hotline_simulator.experiment import temporary_run
 from switch_harness.wording import mentions
 from tests.harness.known_costs import (
     ANSWER_NS,

@@ -19,11 +19,11 @@ from analysis.record import RunRecord, Virtual, read_record
 from analysis.summary import summarise, summarise_for_costs
 from analysis.verdict import Verdict
 from foundation.designs.arms import baseline_and_lead
-from simulator.config import SimulationConfig
-from simulator.costs import HostCosts
-from simulator.dedicated_switch.similar_run import baseline_costs, costs_of_run
-from simulator.dedicated_switch.simulate import simulate_dedicated_switch
-from simulator.experiment import quiet_reporter, temporary_run
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.costs import HostCosts
+from hotline_simulator.dedicated_switch.similar_run import baseline_costs, costs_of_run
+from hotline_simulator.dedicated_switch.simulate import simulate_dedicated_switch
+from hotline_simulator.experiment import quiet_reporter, temporary_run
 from tests.harness.disturbed_runs import Injection, draw_injection, inject
 from tests.harness.known_costs import as_if_measured
 

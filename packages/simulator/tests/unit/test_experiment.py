@@ -16,11 +16,11 @@ from analysis.record import Accounting
 from analysis.summary import read_summary
 from foundation.logs.check import check
 from foundation.logs.columns import LOGS
-from simulator import experiment
-from simulator.accounting import account
-from simulator.drive import pass_time
-from simulator.ledger import WorkerLedger
-from simulator.session import SimulatedSession
+from hotline_simulator import experiment
+from hotline_simulator.accounting import account
+from hotline_simulator.drive import pass_time
+from hotline_simulator.ledger import WorkerLedger
+from hotline_simulator.session import SimulatedSession
 from switch_harness.wording import says
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.cli import invoke, json_of

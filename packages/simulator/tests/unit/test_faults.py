@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from foundation.designs.registry import design
 from foundation.protocol.rpc import PULL, PUSH
-from simulator.faults.draw import draw_faults
-from simulator.faults.kinds import FAULTS, KINDS, Fault, kinds_of, play_schedule
-from simulator.faults.matrix import (
+from hotline_simulator.faults.draw import draw_faults
+from hotline_simulator.faults.kinds import FAULTS, KINDS, Fault, kinds_of, play_schedule
+from hotline_simulator.faults.matrix import (
     MATRIX_ROWS,
     Tally,
     as_rows,
@@ -25,12 +25,12 @@ from simulator.faults.matrix import (
     quantiles,
     tally_of,
 )
-from simulator.faults.model import Judgement, judge
-from simulator.faults.operations import WorkerOperations
-from simulator.faults.player import Player, ScheduleOutcome
-from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultSchedule
-from simulator.faults.testbed import SimulatedTestbed
-from simulator.state import HEAD_BYTES
+from hotline_simulator.faults.model import Judgement, judge
+from hotline_simulator.faults.operations import WorkerOperations
+from hotline_simulator.faults.player import Player, ScheduleOutcome
+from hotline_simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultSchedule
+from hotline_simulator.faults.testbed import SimulatedTestbed
+from hotline_simulator.state import HEAD_BYTES
 from switch_harness.wording import says
 from tests.harness.cli import invoke
 from tests.harness.faults import some_and_many
@@ -191,7 +191,7 @@ def test_pulls_are_checked_again_when_all_workers_have_replayed(monkeypatch: pyt
         spans.extend(blind_spans.tolist())
         return judge(operations, values, blind_spans, *rest, **more)
 
-    monkeypatch.setattr("simulator.faults.player.judge", judge_and_record)
+    monkeypatch.setattr("hotline_simulator.faults.player.judge", judge_and_record)
     checked_pulls = 0
     for seed in range(16):
         assert play_schedule(testbed, draw_faults("switch restarted", "offload", seed)).judgement.holds

@@ -13,10 +13,10 @@ from foundation.designs.registry import design
 from hosts.scapy.packets import Hotline
 from hosts.scapy.server import ScapyServer, ScapyStore
 from hosts.scapy.worker import ScapyWorker
-from simulator.faults.draw import draw_faults
-from simulator.faults.kinds import KINDS, faults_of, play_schedule
-from simulator.faults.mixed import MixedTestbed
-from simulator.faults.schedule import ARMS, SERVERS, WORKERS, ranges_of
+from hotline_simulator.faults.draw import draw_faults
+from hotline_simulator.faults.kinds import KINDS, faults_of, play_schedule
+from hotline_simulator.faults.mixed import MixedTestbed
+from hotline_simulator.faults.schedule import ARMS, SERVERS, WORKERS, ranges_of
 from tests.harness.faults import some_and_many
 
 ARM_NAMES = ("offload", "offload-proxy", "none")

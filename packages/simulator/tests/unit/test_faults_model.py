@@ -20,15 +20,15 @@ from foundation.protocol.codec import Values
 from foundation.protocol.rpc import PULL, PUSH
 from hotline_agents.hotset.ps.store import HotsetStore
 from nativekit.plain import plain
-from simulator.faults import matrix
-from simulator.faults.kinds import play_schedule
-from simulator.faults.model import Judgement, judge
-from simulator.faults.operations import EXTREMES, KEYS, WorkerOperations, delta_of, make_operations
-from simulator.faults.schedule import FaultSchedule
-from simulator.faults.shrink import shrink
-from simulator.faults.switch import compile_small
-from simulator.faults.testbed import SimulatedTestbed
-from simulator.simulated_switch import CompiledConfig
+from hotline_simulator.faults import matrix
+from hotline_simulator.faults.kinds import play_schedule
+from hotline_simulator.faults.model import Judgement, judge
+from hotline_simulator.faults.operations import EXTREMES, KEYS, WorkerOperations, delta_of, make_operations
+from hotline_simulator.faults.schedule import FaultSchedule
+from hotline_simulator.faults.shrink import shrink
+from hotline_simulator.faults.switch import compile_small
+from hotline_simulator.faults.testbed import SimulatedTestbed
+from hotline_simulator.simulated_switch import CompiledConfig
 from softswitch.p4runtime.loaded_config import read_p4info
 from switch_harness.wording import says
 from tests.harness.cli import invoke

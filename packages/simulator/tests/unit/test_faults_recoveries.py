@@ -19,11 +19,11 @@ from hotline_agents.hotset.ps.store import HotsetStore
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_note
 from hotline_agents.ps.rpc_server import RpcServer
-from simulator.faults import cluster as virtual
-from simulator.faults import player
-from simulator.faults.cluster import SimulatedCluster
-from simulator.faults.kinds import play_schedule
-from simulator.faults.matrix import cached_testbed
+from hotline_simulator.faults import cluster as virtual
+from hotline_simulator.faults import player
+from hotline_simulator.faults.cluster import SimulatedCluster
+from hotline_simulator.faults.kinds import play_schedule
+from hotline_simulator.faults.matrix import cached_testbed
 from tests.harness.faults import fails_soon
 
 Break = Callable[[pytest.MonkeyPatch], None]

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import simulator.faults.testbed
+import hotline_simulator.faults.testbed
 from foundation.designs.registry import design
 from hotline_agents.collect.state import COLLECTIONS
 from hotline_agents.ps.journal import NOTE_BYTES, WAIT_ENDED
 from hotline_agents.ps.rpc_server import RpcServer
 from hotline_agents.udp import BURST
-from simulator.faults.draw import draw_faults
-from simulator.faults.kinds import play_schedule
-from simulator.faults.matrix import cached_testbed
-from simulator.faults.player import ScheduleOutcome
-from simulator.faults.schedule import ARMS, ranges_of
-from simulator.faults.servers import RestartableServer
-from simulator.faults.testbed import SimulatedTestbed
+from hotline_simulator.faults.draw import draw_faults
+from hotline_simulator.faults.kinds import play_schedule
+from hotline_simulator.faults.matrix import cached_testbed
+from hotline_simulator.faults.player import ScheduleOutcome
+from hotline_simulator.faults.schedule import ARMS, ranges_of
+from hotline_simulator.faults.servers import RestartableServer
+from hotline_simulator.faults.testbed import SimulatedTestbed
 
 GOES_ON_AFTER_A_WAIT = 285
 """A seed: a server that has waited for collections goes on with a move, and restarts later."""
@@ -72,7 +72,7 @@ def test_a_server_whose_journal_is_full_goes_on_during_a_move(
     monkeypatch: pytest.MonkeyPatch, arm: str, notes: int
 ) -> None:
     """Its journal has room for one note more than the `notes` of a burst."""
-    monkeypatch.setattr(simulator.faults.testbed, "_JOURNAL_BYTES", (notes + 1) * NOTE_BYTES)
+    monkeypatch.setattr(hotline_simulator.faults.testbed, "_JOURNAL_BYTES", (notes + 1) * NOTE_BYTES)
     testbed, moves = SimulatedTestbed(ARMS[arm], ranges=ranges_of(design(ARMS[arm].design))), 0
     persist = RestartableServer.persist
 

@@ -11,8 +11,8 @@ import pytest
 
 from foundation.protocol.header import LANES
 from hotline_agents.udp import BURST
-from simulator import measured_costs
-from simulator.costs import HostCosts
+from hotline_simulator import measured_costs
+from hotline_simulator.costs import HostCosts
 from switch_harness.wording import mentions
 from tools import host_costs
 from tools.evidence.result import (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges
 from hosts.keys import KeySpace
-from simulator.ledger import SimulatedPushLedger
+from hotline_simulator.ledger import SimulatedPushLedger
 from switch_harness.effort import examples
 
 SIZE = 12

@@ -7,9 +7,9 @@ import pytest
 from foundation.checkout import ROOT
 from foundation.designs.collect import COLLECT
 from foundation.protocol.header import LANES
-from simulator.costs import Network
-from simulator.neighbours import noisy
-from simulator.neighbours.noisy import (
+from hotline_simulator.costs import Network
+from hotline_simulator.neighbours import noisy
+from hotline_simulator.neighbours.noisy import (
     KEYS,
     NETWORKS,
     NOISY,

@@ -20,14 +20,14 @@ from foundation.protocol.rpc import BUFFER_BYTES
 from nativekit.plain import plain
 from nativekit.reference import unwrap_ref
 from packages.simulator.tests.unit.networks import PARAMETERS, RandomTestbed
-from simulator import drive as drives
-from simulator import loop
-from simulator.config import SimulationError
-from simulator.costs import HostCosts, LinkOutage, Network
-from simulator.drive import pass_time
-from simulator.links import free_frame, new_frame, send_over_link
-from simulator.state import ABSENT, AT_HOST, AT_SWITCH, FRAME, READY, SWITCH_LATENCY_OVER, World
-from simulator.switch import pass_once
+from hotline_simulator import drive as drives
+from hotline_simulator import loop
+from hotline_simulator.config import SimulationError
+from hotline_simulator.costs import HostCosts, LinkOutage, Network
+from hotline_simulator.drive import pass_time
+from hotline_simulator.links import free_frame, new_frame, send_over_link
+from hotline_simulator.state import ABSENT, AT_HOST, AT_SWITCH, FRAME, READY, SWITCH_LATENCY_OVER, World
+from hotline_simulator.switch import pass_once
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.jit import PROCESS_CTYPE
 from softswitch.memory.output import read_records

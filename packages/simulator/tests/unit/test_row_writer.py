@@ -22,7 +22,7 @@ from foundation.designs.hotset import OFFLOAD_PROXY
 from foundation.designs.interface import Design, SwitchHosts
 from foundation.designs.registry import design
 from foundation.protocol.hashing import lane_of
-from simulator.simulated_switch import RowWriter, compiled_config
+from hotline_simulator.simulated_switch import RowWriter, compiled_config
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import StateError
 from softswitch.p4runtime.control import ControlledPipeline

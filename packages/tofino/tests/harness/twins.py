@@ -16,10 +16,10 @@ from foundation.designs.interface import Arm
 from foundation.protocol.codec import Values
 from foundation.protocol.header import LANES, QUAD
 from hosts.keys import KeySpace
-from simulator.faults.switch import compile_small
-from simulator.faults.testbed import SimulatedTestbed
-from simulator.simulated_switch import CompiledConfig
-from simulator.switch_state import Entry
+from hotline_simulator.faults.switch import compile_small
+from hotline_simulator.faults.testbed import SimulatedTestbed
+from hotline_simulator.simulated_switch import CompiledConfig
+from hotline_simulator.switch_state import Entry
 from softswitch.compiled import CompiledPipeline
 from softswitch.memory.rows import Words
 from softswitch.p4runtime.messages import p4i

@@ -15,10 +15,10 @@ from hosts.model import SyntheticGradient
 from hosts.workload.trace import Trace
 from hotline_agents.collect.store import CollectStore
 from hotline_agents.worker.trainer import StepSchedule, Trainer
-from simulator.costs import HostCosts, Network
-from simulator.drive import WorkerClock, drive
-from simulator.ledger import SimulatedPushLedger
-from simulator.training import make_network
+from hotline_simulator.costs import HostCosts, Network
+from hotline_simulator.drive import WorkerClock, drive
+from hotline_simulator.ledger import SimulatedPushLedger
+from hotline_simulator.training import make_network
 from tests.harness import torch_optimisers
 
 KEYS, STEPS, WORKERS, SCALE, LR = 48, 150, 2, 2.0**10, 0.1

@@ -21,9 +21,9 @@ from hotline_allreduce.exact.subject import SUBJECT
 from hotline_allreduce.simulation.measure import IDEAL, all_reduce_once
 from hotline_allreduce.simulation.subject import Subject
 from hotline_allreduce.switchml.model import subject as switchml
-from simulator.simulated_switch import switch_of
-from simulator.system import SimulatedSystem
-from simulator.world import SimulatedNetwork
+from hotline_simulator.simulated_switch import switch_of
+from hotline_simulator.system import SimulatedSystem
+from hotline_simulator.world import SimulatedNetwork
 
 Floats = NDArray[np.float32]
 Draw = Callable[[np.random.Generator, tuple[int, int]], NDArray[np.float64]]

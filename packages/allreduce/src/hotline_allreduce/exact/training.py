@@ -21,13 +21,13 @@ from hotline_allreduce.exact.agents import ExactClient
 from hotline_allreduce.exact.design import DESIGN, EXACT
 from hotline_allreduce.exact.worker import FLOATS_A_CHUNK
 from hotline_allreduce.simulation.measure import IDEAL
-from simulator.config import SimulationError
-from simulator.costs import Network
-from simulator.drive import run_network
-from simulator.loop import resume, wake_agent
-from simulator.simulated_switch import switch_of
-from simulator.system import SimulatedSystem
-from simulator.world import SimulatedNetwork
+from hotline_simulator.config import SimulationError
+from hotline_simulator.costs import Network
+from hotline_simulator.drive import run_network
+from hotline_simulator.loop import resume, wake_agent
+from hotline_simulator.simulated_switch import switch_of
+from hotline_simulator.system import SimulatedSystem
+from hotline_simulator.world import SimulatedNetwork
 
 SHARDS, SAMPLES_A_SHARD, FEATURES = 32, 4, 3 * FLOATS_A_CHUNK
 WORKER_COUNTS = (1, 2, 8, 32)

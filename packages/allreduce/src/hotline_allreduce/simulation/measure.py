@@ -16,14 +16,14 @@ from hotline_agents.interface import NEVER
 from hotline_allreduce.dense.client import VectorClient
 from hotline_allreduce.dense.packet import HEADER, VALUE_BYTES
 from hotline_allreduce.simulation.subject import Subject
-from simulator.config import SimulationError
-from simulator.costs import HostCosts, Network
-from simulator.drive import run_network
-from simulator.loop import resume, wake_agent
-from simulator.simulated_switch import switch_of
-from simulator.state import HEAD_BYTES
-from simulator.system import SimulatedSystem
-from simulator.world import INBOX_FRAMES, SimulatedNetwork
+from hotline_simulator.config import SimulationError
+from hotline_simulator.costs import HostCosts, Network
+from hotline_simulator.drive import run_network
+from hotline_simulator.loop import resume, wake_agent
+from hotline_simulator.simulated_switch import switch_of
+from hotline_simulator.state import HEAD_BYTES
+from hotline_simulator.system import SimulatedSystem
+from hotline_simulator.world import INBOX_FRAMES, SimulatedNetwork
 
 # An agent tells by the time passed whether it has sent or received frames, so 1 ns is the minimum.
 IDEAL = HostCosts(

@@ -29,14 +29,14 @@ from hotline_allreduce.simulation.schedule import (
     draw_all_reduces,
 )
 from hotline_allreduce.simulation.subject import PSDENSE, RING, Subject
-from simulator.costs import HostCosts, LinkOutage, Network, set_frame_faults
-from simulator.drive import run_network
-from simulator.loop import resume, wake_agent
-from simulator.simulated_switch import switch_of
-from simulator.snapshot import WorldSnapshot
-from simulator.state import ABSENT, OUTAGE_BEGINS
-from simulator.system import SimulatedSystem
-from simulator.world import SimulatedNetwork, push_event
+from hotline_simulator.costs import HostCosts, LinkOutage, Network, set_frame_faults
+from hotline_simulator.drive import run_network
+from hotline_simulator.loop import resume, wake_agent
+from hotline_simulator.simulated_switch import switch_of
+from hotline_simulator.snapshot import WorldSnapshot
+from hotline_simulator.state import ABSENT, OUTAGE_BEGINS
+from hotline_simulator.system import SimulatedSystem
+from hotline_simulator.world import SimulatedNetwork, push_event
 
 TESTBED_HOSTS = HostCosts(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,

@@ -14,7 +14,7 @@ from hotline_allreduce.dense.packet import MAX_SIZE, MIN_SIZE, SIZE
 from hotline_allreduce.psdense import design as psdense
 from hotline_allreduce.ring import design as ring
 from hotline_allreduce.simulation.schedule import ScheduleRange
-from simulator.simulated_switch import SimulatedSwitch
+from hotline_simulator.simulated_switch import SimulatedSwitch
 
 STALL_TIMEOUT_NS = 100_000_000_000
 """Stall timeout in schedules. Frames are resent every second, so each arrives in time at any loss rate."""

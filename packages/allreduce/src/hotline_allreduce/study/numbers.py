@@ -28,7 +28,7 @@ from hotline_allreduce.study.plan import (
 )
 from hotline_allreduce.study.point import AllReducePoint, SharingPoint
 from hotline_allreduce.study.schemes import SCHEMES, WITH_PUBLISHED_TIMERS, Scheme
-from simulator.study import Results, StudyProgress, run_points
+from hotline_simulator.study import Results, StudyProgress, run_points
 
 LEARNED_MARGIN = 0.1  # share of the difference between the loss of an untrained model and the best loss
 

@@ -15,8 +15,8 @@ from hotline_allreduce.simulation.measure import IDEAL, AllReduceResult, measure
 from hotline_allreduce.study.schemes import scheme_of
 from hotline_allreduce.study.sharing import MAX_SLOTS, SharingResult, share, share_hot_set
 from hotline_allreduce.study.training import ARMS, AllReduceTraining, AllReduceTrainingResult, train
-from simulator.costs import HostCosts, Network
-from simulator.study import StudyPoint
+from hotline_simulator.costs import HostCosts, Network
+from hotline_simulator.study import StudyPoint
 
 DELAY_US, SWITCH_US, SWITCH_MPPS, QUEUE_KB = 1.0, 1.0, 1_000.0, 1_024.0
 """One-way delay of a cable, delay and rate of the dedicated switch, size of the queue before a cable."""

@@ -18,11 +18,11 @@ from hotline_allreduce.atp.design import NAME as ATP
 from hotline_allreduce.atp.packet import CELLS
 from hotline_allreduce.simulation.measure import IDEAL, all_reduce_once, draw_vectors, largest_window
 from hotline_allreduce.simulation.subject import Subject
-from simulator.costs import Network
-from simulator.neighbours.pushes import Load, draw_keys, push_all
-from simulator.simulated_switch import SimulatedSwitch, switch_of
-from simulator.system import SimulatedSystem
-from simulator.world import SimulatedNetwork
+from hotline_simulator.costs import Network
+from hotline_simulator.neighbours.pushes import Load, draw_keys, push_all
+from hotline_simulator.simulated_switch import SimulatedSwitch, switch_of
+from hotline_simulator.system import SimulatedSystem
+from hotline_simulator.world import SimulatedNetwork
 
 HOT_KEYS, KEYS_A_STEP, HOT_SERVERS = 6_000, 100, 2
 """Parameters of a job of `hotset`, parameters that a worker pushes in a step, and servers of the job."""

@@ -27,8 +27,8 @@ from hotline_allreduce.atp import design as atp
 from hotline_allreduce.psdense import design as psdense
 from hotline_allreduce.ring import design as ring
 from hotline_allreduce.switchml import design as switchml
-from simulator.costs import HostCosts, Network
-from simulator.training import LossCurve, make_network, train_closed_loop
+from hotline_simulator.costs import HostCosts, Network
+from hotline_simulator.training import LossCurve, make_network, train_closed_loop
 
 ARMS: dict[str, Arm] = {
     arm.name: arm

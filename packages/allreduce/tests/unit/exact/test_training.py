@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from hotline_allreduce.exact import accuracy, training
 from hotline_allreduce.exact.training import SHARDS, WORKER_COUNTS, ShardedModel, train
-from simulator.costs import Network
+from hotline_simulator.costs import Network
 from switch_harness.wording import mentions
 from tools.evidence.result import published_table
 

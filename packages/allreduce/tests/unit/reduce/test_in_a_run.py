@@ -11,9 +11,9 @@ import pytest
 
 from analysis.record import Accounting
 from foundation.designs.registry import design as find_design
-from simulator import experiment
-from simulator.accounting import account
-from simulator.session import SimulatedSession
+from hotline_simulator import experiment
+from hotline_simulator.accounting import account
+from hotline_simulator.session import SimulatedSession
 from tests.harness.cli import json_of
 
 SMALL = """

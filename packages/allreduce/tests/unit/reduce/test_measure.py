@@ -6,7 +6,7 @@ import pytest
 
 from hotline_allreduce.simulation.measure import AllReduceResult, largest_window, measure
 from hotline_allreduce.simulation.subject import PSDENSE, RING, Subject
-from simulator.costs import Network
+from hotline_simulator.costs import Network
 
 TEN_GBIT = Network(rate_mbit=10_000, delay_us=1, queue_kb=1024)
 NS_A_BYTE = 0.8

@@ -10,7 +10,7 @@ from hotline_allreduce.study.fair import EQUAL_BYTES, FairRow, fair_tables
 from hotline_allreduce.study.plan import FULL, GBITS, fair_points
 from hotline_allreduce.switchml.model.subject import LARGE_PACKETS, LARGE_PACKETS_CHECKED, PUBLISHED
 from packages.allreduce.tests.harness.verdicts import check_verdicts
-from simulator.costs import Network
+from hotline_simulator.costs import Network
 from switch_harness.wording import mentions
 from tools.evidence.result import published_table
 

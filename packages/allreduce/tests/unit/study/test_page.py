@@ -35,8 +35,8 @@ from hotline_allreduce.study.schemes import SCHEMES, scheme_of
 from hotline_allreduce.study.sharing import SharingResult
 from hotline_allreduce.study.training import AllReduceTrainingResult
 from hotline_dense.catalogue import open_model
-from simulator.study import Results, StudyPoint
-from simulator.training import LossCurve
+from hotline_simulator.study import Results, StudyPoint
+from hotline_simulator.training import LossCurve
 from tests.harness.cli import invoke
 from tests.harness.studies import fake_runs
 

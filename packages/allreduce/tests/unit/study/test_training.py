@@ -21,7 +21,7 @@ from hotline_allreduce.study.training import (
     restrict_to_hot_keys,
     train,
 )
-from simulator.training import LossCurve, loss_curve
+from hotline_simulator.training import LossCurve, loss_curve
 from switch_harness.effort import examples
 
 SHAPE = Shape("clicks", 2_000, 60, 0.5, 40, 4)

@@ -55,7 +55,7 @@ def cluster(settings: Cluster, hosts_file: Path | None, as_json: bool) -> None:
     taken as rows of one value, and the first lines say what rows of 16, 64 and 128 would make of the result.
     """
     from hotline_answers.result import answer as answer_for
-    from simulator.config import load_hosts
+    from hotline_simulator.config import load_hosts
 
     if settings.oversubscription != 1 and settings.racks is None:
         raise click.UsageError(f"--oversubscription ({settings.oversubscription:g}) needs --racks")

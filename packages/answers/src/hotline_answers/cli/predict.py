@@ -104,7 +104,7 @@ def predict(run: Path, hosts_file: Path | None, predictor: Path | None, as_json:
 def _compare_with_simulation(run: Path, hosts_file: Path) -> RunPrediction:
     from experiment.progress import Reporter, RunConsole
     from hotline_answers.prediction.compare import predict as simulate_run
-    from simulator.config import load_hosts
+    from hotline_simulator.config import load_hosts
 
     hosts = load_hosts(hosts_file)
     reporter = Reporter(RunConsole())

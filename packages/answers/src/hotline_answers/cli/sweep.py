@@ -16,7 +16,7 @@ from hotline.cli.options import simulation_options
 if TYPE_CHECKING:
     from hotline_answers.sweeps.plan import Sweep
     from hotline_answers.sweeps.point import SweepPoint
-    from simulator.study import Results
+    from hotline_simulator.study import Results
 
 
 @click.command()
@@ -44,7 +44,7 @@ def sweep(
     """
     from hotline_answers.sweeps.page import write_page
     from hotline_answers.sweeps.plan import points_of
-    from simulator.study import run_points
+    from hotline_simulator.study import run_points
 
     with one_line_errors():
         selected_sweeps = _select_sweeps(names, config, vary)
@@ -62,7 +62,7 @@ def sweep(
 def _select_sweeps(names: tuple[str, ...], config: Path | None, setting: str | None) -> list[Sweep]:
     from experiment.config import load_config_as
     from hotline_answers.sweeps.plan import sweeps, vary
-    from simulator.config import DDL, SimulationConfig
+    from hotline_simulator.config import DDL, SimulationConfig
 
     if setting is None:
         if config is not None:

@@ -10,7 +10,7 @@ from analysis.statistics import Comparison
 from analysis.summary import Summary
 from foundation.designs.arms import baseline_and_lead
 from foundation.settings import Strict
-from simulator.config import SimulationConfig
+from hotline_simulator.config import SimulationConfig
 
 BOTTLENECK_UTILIZATION = 0.8
 Limit = Literal["servers", "workers", "waiting"]

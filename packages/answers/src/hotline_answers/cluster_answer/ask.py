@@ -50,9 +50,9 @@ from hotline_answers.cluster_answer.sizes import (
     sizes_for,
 )
 from hotline_answers.cluster_answer.uplinks import UplinkGain, uplink_gains
-from simulator.config import SimulationConfig
-from simulator.devices import DEVICES
-from simulator.experiment import simulate_closed_loops, temporary_run
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.devices import DEVICES
+from hotline_simulator.experiment import simulate_closed_loops, temporary_run
 
 
 class ClusterAnswer(Strict):

@@ -28,9 +28,9 @@ from foundation.settings import Strict
 from hosts.workload import files
 from hosts.workload.generator import R1
 from hosts.workload.trace import Trace
-from simulator.config import SimulationConfig, SimulationError
-from simulator.costs import HostCosts, Network
-from simulator.devices import DEVICES, Device, DeviceName, with_dedicated_cores
+from hotline_simulator.config import SimulationConfig, SimulationError
+from hotline_simulator.costs import HostCosts, Network
+from hotline_simulator.devices import DEVICES, Device, DeviceName, with_dedicated_cores
 
 MAX_LOAD = 0.8
 """Maximum load, as a fraction of the lowest capacity; beyond it queues grow as long as the run lasts."""

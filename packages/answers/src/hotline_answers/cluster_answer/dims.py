@@ -18,8 +18,8 @@ from foundation.settings import Strict
 from hotline_answers.cluster_answer.arm_results import OffloadComparison
 from hotline_answers.cluster_answer.cluster import Cluster, config_for, max_workers, part_of
 from hotline_answers.cluster_answer.hotset import ScoredWorkload, shorten
-from simulator.config import SimulationConfig
-from simulator.devices import DEVICES
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.devices import DEVICES
 
 OTHER_DIMS = (16, 64, 128)
 _MAX_WORKERS = 8

@@ -23,7 +23,7 @@ from foundation.text import pluralize
 from hosts.keys import KeySpace
 from hosts.workload import files
 from hosts.workload.trace import Trace, prefix_sums
-from simulator.config import SimulationConfig
+from hotline_simulator.config import SimulationConfig
 
 _MIN_STEPS = 4
 """Minimum number of mini-batches that a worker replays."""

@@ -7,7 +7,7 @@ from analysis.sentences.answers import costs_withheld
 from analysis.sentences.differences import disturbances
 from hotline_answers.cluster_answer.ask import ClusterAnswer
 from hotline_answers.cluster_answer.cluster import Cluster
-from simulator.costs import sources_of
+from hotline_simulator.costs import sources_of
 
 
 def withheld_costs(cluster: Cluster) -> DisturbedBlocks | None:

@@ -19,8 +19,8 @@ from foundation.settings import Strict
 from hosts.workload.trace import Trace, prefix_sums
 from hotline_answers.cluster_answer.cluster import Cluster, Part, config_for, part_of, whole_cluster
 from hotline_answers.cluster_answer.hotset import ReadLog
-from simulator.config import SimulationConfig, SimulationError
-from simulator.costs import HostCosts
+from hotline_simulator.config import SimulationConfig, SimulationError
+from hotline_simulator.costs import HostCosts
 
 PART_WORKERS = 8
 """Workers of the simulated part; eight values of inputs take less time than the rest of an answer."""

@@ -15,9 +15,9 @@ from hotline_answers.cluster_answer.dims import DimEffect
 from hotline_answers.cluster_answer.hotset import ReadLog
 from hotline_answers.cluster_answer.sizes import MIN_GAIN, ComparedSizes, Size
 from hotline_answers.cluster_answer.uplinks import UplinkGain
-from simulator.config import SimulationConfig
-from simulator.costs import HostCosts
-from simulator.devices import DEVICES, Device
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.costs import HostCosts
+from hotline_simulator.devices import DEVICES, Device
 
 _LIMITS: dict[tuple[Limit, ...], str] = {
     ("servers",): "the servers' cores are the bottleneck",

@@ -22,7 +22,7 @@ from hosts.workload.trace import Trace
 from hotline_agents.hotset.worker.counting import count_rpcs
 from hotline_answers.cluster_answer.arm_results import ArmCapacity, cores_of
 from hotline_answers.cluster_answer.hotset import ScoredWorkload
-from simulator.config import SimulationConfig
+from hotline_simulator.config import SimulationConfig
 
 MIN_GAIN = 0.03
 """Relative difference in capacity from which on a hot set is said to carry more than another."""

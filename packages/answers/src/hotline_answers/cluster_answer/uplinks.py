@@ -15,8 +15,8 @@ from foundation.settings import Strict
 from hotline_answers.cluster_answer.arm_results import ArmCapacity, OffloadComparison
 from hotline_answers.cluster_answer.cluster import Cluster
 from hotline_answers.cluster_answer.sizes import PackingCounts
-from simulator.config import SimulationConfig
-from simulator.costs import uplink_mbit
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.costs import uplink_mbit
 from softswitch.queues.fifo import WIRE_OVERHEAD
 
 _NORM = 8  # exponent of the p-norm; `test_answer_parts.py` compares it with simulations

@@ -14,9 +14,9 @@ from experiment.phases.workload import read_data
 from experiment.progress import Reporter
 from foundation.designs.arms import arm
 from hotline_answers.prediction.observed import LATENCIES, LoadAndArm, Observation, observe, read_observation
-from simulator.costs import HostCosts, sources_of
-from simulator.dedicated_switch.similar_run import config_like, read_real_record
-from simulator.experiment import temporary_run
+from hotline_simulator.costs import HostCosts, sources_of
+from hotline_simulator.dedicated_switch.similar_run import config_like, read_real_record
+from hotline_simulator.experiment import temporary_run
 
 BOUNDS = {"mean": 0.15, "p99": 0.30}
 """Maximum relative error of a latency."""

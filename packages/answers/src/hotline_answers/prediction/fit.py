@@ -13,9 +13,9 @@ from analysis.disturbance import cost_sources
 from analysis.record import AnalysisError
 from experiment.phases.workload import generate_trace, read_data
 from hotline_answers.prediction.observed import CPU, LoadAndArm, Observation, observe, read_observation
-from simulator.costs import HostCosts
-from simulator.dedicated_switch.similar_run import config_like, read_real_record, shared_cores
-from simulator.experiment import quiet_reporter, temporary_run
+from hotline_simulator.costs import HostCosts
+from hotline_simulator.dedicated_switch.similar_run import config_like, read_real_record, shared_cores
+from hotline_simulator.experiment import quiet_reporter, temporary_run
 
 FitProgress = Callable[[int, int], None]
 
@@ -42,7 +42,7 @@ RANGES: Mapping[str, CostRange] = {
     "noise_every_us": CostRange(500, 20_000, 500_000),
     "noise_us": CostRange(5, 1_000, 10_000),
 }
-"""Field of `simulator.costs.HostCosts` -> range in which it is fitted."""
+"""Field of `hotline_simulator.costs.HostCosts` -> range in which it is fitted."""
 WEIGHTS = {
     "pull_mean": 1.0, "push_mean": 1.0, "pull_p50": 0.5, "push_p50": 0.5, "pull_p99": 0.7, "push_p99": 0.7,
     "worker_cpu": 1.0, "ps_cpu": 1.0,

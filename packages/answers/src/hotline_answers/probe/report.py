@@ -30,7 +30,7 @@ from hotline_answers.probe.requests import (
     requests_of,
 )
 from hotline_answers.probe.watch import WatchedServer
-from simulator.costs import HostCosts
+from hotline_simulator.costs import HostCosts
 
 HOSTS_FILE, LOG_FILE = "hosts.toml", "connections.parquet"
 FULL_RPC_BYTES = 2 * HEADER_BYTES + LANES * (KEY_BYTES + VALUE_BYTES)

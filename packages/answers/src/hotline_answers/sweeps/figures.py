@@ -11,7 +11,7 @@ from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import arms_in_order
 from hotline_answers.sweeps.plan import Sweep
 from hotline_answers.sweeps.point import SweptArm, SweptRun
-from simulator.study import Results
+from hotline_simulator.study import Results
 
 Metric = Callable[[SweptArm], float | None]
 METRICS: dict[str, Metric] = {

@@ -11,7 +11,7 @@ from foundation.designs.interface import Arm
 from hotline_answers.sweeps.figures import figures_of
 from hotline_answers.sweeps.plan import Sweep
 from hotline_answers.sweeps.point import SweptArm, SweptRun
-from simulator.study import Results
+from hotline_simulator.study import Results
 
 _HOW_TO_READ = (
     "The same P4 program and agents as in a real run, on a virtual clock, with cables, cores and CPU times "

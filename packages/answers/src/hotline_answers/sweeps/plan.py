@@ -6,7 +6,7 @@ from typing import Any
 
 from experiment.config import config_of
 from hotline_answers.sweeps.point import SweepPoint
-from simulator.config import SimulationConfig, SimulationError
+from hotline_simulator.config import SimulationConfig, SimulationError
 
 Changes = Mapping[str, Any]  # settings by their dotted names
 

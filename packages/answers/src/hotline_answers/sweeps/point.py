@@ -13,9 +13,9 @@ from analysis.summary import Summary
 from foundation.designs.interface import Design
 from foundation.designs.registry import design as find_design
 from foundation.settings import Strict
-from simulator.config import SimulationConfig
-from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
-from simulator.study import StudyPoint, scratch_folder
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
+from hotline_simulator.study import StudyPoint, scratch_folder
 
 
 class SweptArm(Strict):

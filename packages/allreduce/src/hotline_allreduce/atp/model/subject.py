@@ -20,7 +20,7 @@ from hotline_allreduce.dense.client import Vector, VectorClient
 from hotline_allreduce.simulation.player import table_command
 from hotline_allreduce.simulation.schedule import FAULTS, ScheduleRange
 from hotline_allreduce.simulation.subject import STALL_TIMEOUT_NS, Subject
-from simulator.simulated_switch import SimulatedSwitch
+from hotline_simulator.simulated_switch import SimulatedSwitch
 
 RANGE = ScheduleRange(
     # Repeated numbers are drawn more often.

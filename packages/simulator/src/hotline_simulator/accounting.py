@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from analysis.record import Accounting, Staleness
+from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, reconcile
+from hosts.ledger import count_mismatches
+from hotline_simulator.drive import pass_time
+from hotline_simulator.session import SimulatedSession
+
+_DRAIN_NS = 100_000_000
+"""Time in ns for exchanges under way to finish, after servers have stopped starting new ones."""
+
+
+def account(session: SimulatedSession) -> Accounting:
+    sent, at_servers, mismatched_keys = 0, 0, 0
+    for arm in session.arms.values():
+        sent += arm.ledger.lanes
+        if session.config.is_lockstep:
+            # Each worker has the whole model, which must be the sum of all pushes.
+            models = [client.model for client in arm.network.clients]
+            mismatched_keys += sum(int((model != arm.ledger.sums).sum()) for model in models)
+            continue
+        arm.network.hold()
+        pass_time(arm.network, arm.network.now + _DRAIN_NS)
+        ages = [store_ages._asdict() for store in arm.network.stores if (store_ages := store.copy_ages())]
+        if ages:
+            session.record.staleness[arm.network.arm.name] = Staleness.of(ages)
+        space = session.trace.space
+        sums = arm.switch.stored_values(arm.network.arm.job, space)
+        for store in arm.network.stores:
+            stored = store.contents()
+            sums[space.value_places(space.positions(stored.keys))] += stored.sums
+            at_servers += int(stored.updates.sum())
+        mismatched_keys += count_mismatches([arm.ledger.sums], [], sums, space)
+    # Designs that add whole vectors do not log the lanes of each push.
+    is_logged = not session.config.is_lockstep
+    accounting = reconcile(
+        Lanes(
+            sent=sent,
+            unknown=0,
+            at_servers=at_servers,
+            at_switch=count_lanes_served_by_switch(session.parts),
+            mismatched_keys=mismatched_keys,
+        ),
+        is_logged,
+    )
+    accounting.overflows = sum(
+        arm.switch.overflows() for arm in session.arms.values() if arm.network.arm.settings.aggregates
+    )
+    return accounting

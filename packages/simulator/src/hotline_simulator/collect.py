@@ -1,0 +1,31 @@
+"""Simulated state of design `collect` in the switch: the sums that servers have not collected yet."""
+
+from __future__ import annotations
+
+from experiment.config import EPOCH
+from foundation.protocol.codec import Keys
+from hotline_agents.collect.store import BY_COMMAND, CollectStore
+from hotline_simulator.hotset import SWITCH_STATE_OPS as HOTSET
+from hotline_simulator.hotset import read_registers
+
+
+def _release_to_switch(store: CollectStore, keys: Keys) -> None:
+    indexes = store.locate(keys)
+    indexes = indexes[store.is_in_share(indexes)]
+    store.renew(EPOCH)
+    store.release(indexes)
+    store.begin_collecting(indexes, 1)  # a time of 0 would mean: not yet published
+
+
+def _hold(store: CollectStore) -> None:
+    store.hold(BY_COMMAND)
+
+
+def _publish(store: CollectStore, now: int) -> None:
+    store.resume(BY_COMMAND)
+    store.request_full_collection(now)
+
+
+SWITCH_STATE_OPS = HOTSET._replace(
+    release_to_switch=_release_to_switch, values=read_registers("pending"), hold=_hold, publish=_publish
+)

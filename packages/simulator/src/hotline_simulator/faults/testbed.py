@@ -1,0 +1,308 @@
+"""The simulated testbed that fault schedules are played on, which is reset before each schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.tables import Change, JobRow, Update
+from experiment.designs import initial_rows
+from foundation.designs.interface import Arm
+from foundation.designs.registry import design, part_of
+from foundation.protocol.addressing import CPU_PORT
+from foundation.protocol.codec import Caller
+from foundation.protocol.header import LANES
+from foundation.protocol.rows import ONE_VALUE, RowRanges
+from hosts.keys import KeySpace
+from hosts.replay import ReplayLog
+from nativekit.reference import as_ref, pinned_ref
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.cores import make_ready
+from hotline_simulator.costs import HostCosts, set_frame_faults
+from hotline_simulator.faults.operations import KEYS, REPLAYING, abandon_operation, make_operations, run_operations
+from hotline_simulator.faults.schedule import SERVERS, WORKERS, FaultSchedule
+from hotline_simulator.faults.servers import RestartableServer, ServerHost
+from hotline_simulator.faults.switch import RestartableSwitch
+from hotline_simulator.links import send_over_link
+from hotline_simulator.loop import wake_agent
+from hotline_simulator.simulated_switch import CompiledConfig
+from hotline_simulator.snapshot import WorldSnapshot
+from hotline_simulator.state import AT_SWITCH, FRAME, World, entry_point
+from hotline_simulator.switch import pass_once
+from hotline_simulator.switch_state import Entry
+from hotline_simulator.system import SimulatedSystem
+from hotline_simulator.world import SimulatedNetwork, row_of
+
+_COSTS = HostCosts(
+    wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
+    serve_ns=100, lane_ns=5, value_ns=0, operation_value_ns=0,
+)  # fmt: skip
+_JOURNAL_BYTES = 1 << 20
+_NS_PER_US = 1_000
+_OPERATIONS_SALT = 0x5EED  # makes random operations differ from the random faults of the same seed
+assert FRAME.fields is not None
+_HEAD_OFFSET = int(FRAME.fields["head"][1])
+
+
+class ExternalWorker(Protocol):
+    """A worker outside of the world's loop, which begins its operations when it is `due` (ns, or NEVER)."""
+
+    @property
+    def due(self) -> int: ...
+
+    def receive(self, frame: bytes) -> None: ...
+
+    def wake(self, now: int) -> None: ...
+
+
+class SimulatedTestbed:
+    """Three workers, two servers and a switch, in one arm. `compiled`, if given, replaces its program.
+
+    `ranges` has the dims of the rows of its `KEYS` keys.
+
+    Of the agents, workers first, those that `is_external` selects by number act outside of the world's loop.
+    """
+
+    def __init__(
+        self,
+        arm: Arm,
+        compiled: CompiledConfig | None = None,
+        is_external: Callable[[int], bool] = lambda agent: False,
+        ranges: RowRanges = ONE_VALUE,
+    ) -> None:
+        self.arm = arm
+        self.space = KeySpace(KEYS, None, ranges)
+        self.config = SimulationConfig(workers=WORKERS, servers=SERVERS, design=arm.design)
+        self.design = design(arm.design)
+        self.switch = RestartableSwitch(arm.design, compiled)
+        system = SimulatedSystem(
+            design=self.design, arm=arm, space=self.space, largest_batch=KEYS, workers=WORKERS,
+            servers=SERVERS, hosts=_COSTS, journal_bytes=_JOURNAL_BYTES, has_replay_logs=True,
+        )  # fmt: skip
+        self.network = SimulatedNetwork(system, self.switch)
+        self.world = self.network.world
+        self.world_ref = self.network.pinned_ref
+        self._now = _field_array(self.world.header, "now")
+        self.dead = _field_array(self.world.agents, "dead")
+        self._free_count = _field_array(self.world.header, "free")
+        self._deferred_count = _field_array(self.world.header, "deferred")
+        self._frame_lengths = _field_array(self.world.frames, "length")
+        self.operations = make_operations(WORKERS, self.space)
+        self.operations_ref = pinned_ref(self.operations)
+        self.rows = [
+            replace(row, ranges=ranges) if isinstance(row, JobRow) else row
+            for row in initial_rows(self.config, [arm])
+        ]
+        self.switch.write([Update(Change.INSERT, row) for row in self.rows])
+        self._provisioned_image = self.switch.image()
+        self.world.agents.is_external = [is_external(agent) for agent in range(WORKERS + SERVERS)]
+        self._snapshot = WorldSnapshot(self.world)
+        self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
+        replay_arrays = self.world.workers.replay_log if self.design.is_durable else ()
+        self.logs = [ReplayLog.in_memory(each, self.space, KEYS) for each in replay_arrays]
+        self.unknown_updates: list[tuple[int, int]] = []
+        """(key, -delta): change of a sum if an acknowledged update, replayed by a dead worker, is missing."""
+        self._clients = list(self.network.clients)
+        for client, log in zip(self._clients, self.logs, strict=False):
+            client.log = log
+        self.servers = [
+            RestartableServer(self.network, self.switch.state_ops, self.space, p, SERVERS, lambda: self.now)
+            for p in range(SERVERS)
+        ]
+        self.server_hosts: list[ServerHost] = list(self.servers)
+        self.external_workers: dict[int, ExternalWorker] = {}  # by number, from 0
+        self.is_rpc_target_reached = False  # by the operation of an external worker
+
+    @property
+    def now(self) -> int:
+        return int(self._now[0])
+
+    @now.setter
+    def now(self, time: int) -> None:
+        self._now[0] = time
+
+    def reset(self, schedule: FaultSchedule, hot_keys: Sequence[int]) -> None:
+        world, operations = self.world, self.operations
+        self._snapshot.restore()
+        for links in (world.up, world.down):
+            links.delay = schedule.delay_us * _NS_PER_US
+            links.max_extra_delay_ns = schedule.extra_delay_us * _NS_PER_US
+            set_frame_faults(links, schedule.loss, schedule.duplication, schedule.reordering)
+        world.header.random = np.uint64(schedule.seed)
+        operations.progress[...] = np.zeros(1, operations.progress.dtype)[0]
+        header = operations.header
+        header.seed, header.random = np.uint64(schedule.seed), np.uint64(schedule.seed ^ _OPERATIONS_SALT)
+        header.begin_ns, header.think_ns = _COSTS.begin_ns, schedule.think_us * _NS_PER_US
+        header.pull_probability, header.key_probability, header.is_extreme = (
+            schedule.pulls,
+            schedule.share,
+            schedule.is_extreme,
+        )
+        header.answered = header.is_closing = header.torn = 0
+        for server in self.server_hosts:
+            server.reset()
+        for log in self.logs:
+            log.reset_head()
+        self.unknown_updates.clear()
+        self.network.clients[:] = self._clients
+        self._reset_switch(hot_keys)
+
+    def _reset_switch(self, hot_keys: Sequence[int]) -> None:
+        switch = self.switch
+        switch.restart(self._provisioned_image)
+        switch.restarts = 0
+        switch.rows = {row.identity: row for row in self.rows}
+        state_ops = switch.state_ops
+        # No keys are loaded: the switch has only its provisioned rows.
+        rows_to_load = state_ops.rows_to_load([], self.arm.job, hot_keys, LANES, self.space.key_ranges)
+        switch.write([Update(Change.INSERT, row) for row in rows_to_load])
+        keys = np.array(hot_keys, np.uint64)
+        for server in self.server_hosts:
+            server.release_initial_keys(keys)
+        for client in self.network.clients:
+            client.hint(keys)
+
+    def run(self, until: int) -> int:
+        return run_operations(self.world_ref, self.operations_ref, until)
+
+    # -- frames
+
+    def take_deferred(self) -> Iterator[tuple[int, bytes]]:  # (host, or ABSENT for the controller; frame)
+        deferred = self.world.deferred[: self._deferred_count[0]].tolist()
+        self._deferred_count[0] = 0
+        for agent, f in deferred:
+            octets = self._frame_bytes[f, _HEAD_OFFSET : _HEAD_OFFSET + int(self._frame_lengths[f])].tobytes()
+            self._free_frame(f)
+            yield agent, octets
+
+    def send(self, host: int, frame: bytes) -> None:
+        _send_up(self.world_ref, host, self._store_frame(frame), self.now)
+
+    def packet_out(self, frame: bytes) -> None:
+        _send_out(self.world_ref, self._store_frame(frame), self.now)
+
+    def _store_frame(self, frame: bytes) -> int:
+        self._free_count[0] -= 1
+        f = int(self.world.free[self._free_count[0]])
+        self._frame_bytes[f, _HEAD_OFFSET : _HEAD_OFFSET + len(frame)] = np.frombuffer(frame, np.uint8)
+        self._frame_lengths[f] = len(frame)
+        return f
+
+    def _free_frame(self, f: int) -> None:
+        self.world.free[self._free_count[0]] = f
+        self._free_count[0] += 1
+
+    # -- agents
+
+    def wake_driver(self, w: int) -> None:
+        # An external worker acts when it is due.
+        if w not in self.external_workers:
+            wake_agent(self.world_ref, w)
+
+    def kill_agent(self, a: int) -> None:
+        if a < WORKERS:
+            if self.operations.progress.state[a] == REPLAYING:
+                self._record_unknown_updates(a)
+            abandon_operation(self.world_ref, self.operations_ref, a)
+        agent, ring = self.world.agents[a], self.world.inbox[a]
+        for k in range(int(agent.waiting)):
+            self._free_frame(int(ring[(int(agent.first) + k) % len(ring)]))
+        agent.dead, agent.waiting = 1, 0
+
+    def _record_unknown_updates(self, w: int) -> None:
+        # Write to the log what a worker's `replay` would have written before it died.
+        state, log = self.network.clients[w].state, self.logs[w]
+        n = int(state.header["n_keys"])
+        positions = state.positions[:n]
+        answered = log.note(positions, state.deltas[: self.space.count_values(positions)])
+        answered[:] = state.answered[:n]
+        log.mark_taken()
+        # `unknown` does not depend on the switch number.
+        unknown_sums = log.unacked(log.switch_number).unknown
+        unknown_sums = unknown_sums[self.space.first_values(np.arange(KEYS))]
+        keys = np.flatnonzero(unknown_sums)
+        self.unknown_updates += [(int(key), -int(unknown_sums[key])) for key in keys]
+
+    def restart_worker(self, w: int, epoch: int, switch_number: int) -> None:
+        log = self.logs[w]
+        log.restore(switch_number)
+        client_class = type(self._clients[w])
+        new_client = client_class(
+            Caller(self.arm.job, w + 1, epoch), SERVERS, self.space, lambda: self.now, max_keys=KEYS, log=log
+        )
+        new_state = new_client.state
+        # Write the new state into the world's arrays, which the client uses from now on.
+        new_client.adopt(row_of(self.world.workers, w))
+        for name, array in new_state._asdict().items():
+            # The replay log persists, and all clients share the key space.
+            if name not in ("replay_log", "space", "ranges"):
+                array = np.asarray(array)
+                getattr(self.world.workers, name)[(w, *map(slice, array.shape))] = array
+        self.network.clients[w] = new_client
+        self._restart_agent(w)
+
+    def restart_server(self, p: int) -> None:
+        server = self.servers[p]
+        journal = server.state.journal[: int(server.state.header.journal_length)].tobytes()
+        self._snapshot.restore_server(p)
+        server.recover(journal)
+        self._restart_agent(WORKERS + p)
+
+    def _restart_agent(self, a: int) -> None:
+        agent = self.world.agents[a]
+        agent.dead = agent.phase = agent.stalled_until = agent.driver_due = 0
+        _make_ready(self.world_ref, a, self.now)
+
+    @property
+    def servers_exchange(self) -> bool:
+        """Whether servers exchange values with the switch without requests."""
+        return self.switch.state_ops.hold is not None
+
+    def suspend_exchanges(self) -> None:
+        suspend_server = self.switch.state_ops.hold
+        if suspend_server is not None:
+            for server in self.servers:
+                suspend_server(server.store)
+                _make_ready(self.world_ref, WORKERS + server.p, self.now)
+
+    # -- values
+
+    def stored_values(self) -> NDArray[np.uint32]:
+        switch = self.switch
+        total = switch.state_ops.values(switch.pipeline, switch.entries, self.space)
+        for server in self.server_hosts:
+            keys, sums = server.sums()
+            total[self.space.value_places(self.space.positions(keys))] += sums
+        return total
+
+    @property
+    def has_switch_parameters(self) -> bool:
+        return part_of(self.design, "switch_state") is not None
+
+    def moving_entries(self) -> list[Entry]:
+        return [entry for entry in self.switch.entries if self.switch.state_ops.is_moving(entry)]
+
+
+def _field_array(records: object, name: str) -> NDArray[np.int64]:
+    """Return a field of records as an array, which Python reads ten times faster than the records."""
+    return np.asarray(records)[name].reshape(-1)
+
+
+@entry_point
+def _send_up(world: World, host: int, f: int, now: int) -> None:
+    world = as_ref(world)
+    send_over_link(world, world.up[host], f, now, AT_SWITCH, host)
+
+
+@entry_point
+def _send_out(world: World, f: int, now: int) -> None:
+    pass_once(as_ref(world), CPU_PORT, f, now, now)
+
+
+@entry_point
+def _make_ready(world: World, a: int, now: int) -> None:
+    make_ready(as_ref(world), a, now)

@@ -1,0 +1,444 @@
+"""Build the arrays (`World`) of a simulated network for a design, its hosts and its switch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiment.config import EPOCH
+from foundation.designs.interface import Arm, Design
+from foundation.logs.columns import RpcRow
+from foundation.protocol import addressing, frames
+from foundation.protocol.codec import Caller, Keys, Values
+from foundation.protocol.frames import UdpEndpoint, UdpFrame
+from foundation.protocol.header import WINDOW
+from foundation.protocol.rpc import PUSH
+from hosts.keys import KeySpace
+from hosts.replay import UNDO_WORDS, ReplayLog
+from hotline_agents.designs import agents_of
+from hotline_agents.interface import NEVER
+from hotline_agents.udp import BURST
+from hotline_agents.worker.client import BaseClient, ClientState
+from nativekit.llvm import Compiled
+from nativekit.plain import plain
+from nativekit.records import Records, as_records, one_record, records
+from nativekit.reference import pinned_ref, row
+from hotline_simulator.costs import (
+    HostCosts,
+    Network,
+    cables_of,
+    costs_of,
+    outages_of,
+    shapes_of,
+    switch_times_of,
+    uplinks_of,
+)
+from hotline_simulator.loop import MARGIN, wake_agent
+from hotline_simulator.memory import sparse_zeros
+from hotline_simulator.simulated_switch import SimulatedSwitch
+from hotline_simulator.state import (
+    ABSENT,
+    FRAME,
+    HEAD_BYTES,
+    MAX_DEFERRED,
+    OUTAGE_BEGINS,
+    Frame,
+    SimulatedAgent,
+    SimulatedCore,
+    World,
+    WorldHeader,
+    write_world,
+)
+from hotline_simulator.system import SimulatedSystem
+from softswitch.compiled import OUT_CAPACITY
+from softswitch.memory.output import HEAD_BYTES as RECORD_HEAD_BYTES
+from softswitch.network.events import push_event as compiled_push_event
+from softswitch.network.state import ScheduledEvent
+from softswitch.queues.state import make_queues
+from softswitch.v1model import PORT_NUMBERS
+
+push_event = plain(compiled_push_event)
+INBOX_FRAMES = 1024  # maximum frames that wait for an agent: about 0.5 MB of socket buffer
+
+
+class VirtualClient(BaseClient):
+    """A mixin for clients whose state is a row of a world's arrays, none of which may be replaced.
+
+    The fields of its header that drivers read at each operation are arrays, which Python reads ten times
+    faster than a record.
+    """
+
+    _answered: NDArray[np.bool_] = np.zeros(0, np.bool_)
+    """The caller's `answered` of the latest push, until its values are copied; then empty."""
+    is_operating = False
+    """Whether an operation has begun whose end the driver has not seen."""
+
+    def adopt(self, state: ClientState) -> None:
+        super().adopt(state)
+        self._row_reference: ClientState | None = None
+        header = np.asarray(state.header)
+        self._pending, self._op, self._unreplayed = header["pending"], header["op"], header["unreplayed"]
+        self._n_issued, self._issue_limit = header["n_issued"], header["issue_limit"]
+        self._n_calls, self._due = header["n_calls"], header["due"]
+
+    @property
+    def reference(self) -> ClientState:
+        # The arrays are the same until the next `adopt`, so one reference serves all operations.
+        if self._row_reference is None:
+            self._row_reference = super().reference
+        return self._row_reference
+
+    @property
+    def idle(self) -> bool:
+        return not self._pending.item()
+
+    @property
+    def has_unreplayed(self) -> bool:
+        return bool(self._unreplayed.item())
+
+    @property
+    def rpcs_of_operation(self) -> int:
+        return int(self._n_calls.item())
+
+    def wake(self, now: int) -> None:
+        if now >= self._due.item():
+            super().wake(now)
+
+    def _check_numbers(self) -> None:
+        if self._n_issued.item() >= self._issue_limit.item():
+            super()._check_numbers()
+
+    def push(
+        self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
+    ) -> None:
+        self._answered = answered
+        self.state.answered[: len(positions)] = False
+        super().push(iteration, positions, deltas, self.state.answered)
+
+    @property
+    def is_push(self) -> bool:
+        return bool(self._op.item() == PUSH)
+
+    def copy_answered_flags(self) -> None:
+        if len(self._answered):
+            self._answered[:] = self.state.answered[: len(self._answered)]
+            self._answered = self._answered[:0]
+
+    def take_records(self, new_log: Records[RpcRow] | None = None) -> Records[RpcRow]:
+        # The log is a row of the world's arrays and cannot be replaced by `new_log`.
+        snapshot = self.records.copy()
+        self._header.rows = 0
+        return snapshot
+
+
+class SimulatedNetwork:
+    def __init__(self, system: SimulatedSystem, switch: SimulatedSwitch) -> None:
+        design, arm, network, hosts = system.design, system.arm, system.network, system.hosts
+        workers, servers, space = system.workers, system.servers, system.space
+        self.arm = arm
+        self._key_ranges = space.key_ranges
+        arms = (arm, *system.neighbours)
+        self.loop_ns = 0  # elapsed real time in the compiled event loop
+        agents = agents_of(design)
+        self.clients = [
+            _virtual_client(agents.client)(
+                Caller(each.job, number, EPOCH), servers, space, lambda: self.now, system.window,
+                max_keys=system.largest_batch,
+                log=_replay_log(space, system.largest_batch) if system.has_replay_logs else None,
+            )
+            for each in arms for number in range(1, workers + 1)
+        ]  # fmt: skip
+        heads = _heads(design, arms, workers, servers)
+        server_states = [
+            agents.server(ps, servers, space, [each.job], system.journal_bytes, system.tables)
+            for each in arms
+            for ps in range(servers)
+        ]
+        # From here on, of all jobs together.
+        workers, servers = workers * len(arms), servers * len(arms)
+        hosts_count = workers + servers
+        # Keep references: the world has only their addresses.
+        self._switch, self._output_buffer = switch, np.zeros(OUT_CAPACITY, np.uint8)
+        ports = _ports(workers, servers, workers_per_rack=network.rack or 1)
+        queues = make_queues(shapes_of(network, workers, servers))
+        # First capacity for frames and events; `make_room` doubles it if necessary.
+        max_frames = 4 * WINDOW * workers + 4 * MARGIN
+        self.world = World(
+            header=_make_header(arm, workers, servers, network, switch, self._output_buffer, system.seed),
+            heap=records(max_frames + 8 * hosts_count + 4 * MARGIN, ScheduledEvent),
+            frames=frames_for(max_frames),
+            free=np.arange(max_frames)[::-1].copy(),  # frame 0 is taken first
+            up=cables_of(network, hosts, workers, servers),
+            down=cables_of(network, hosts, workers, servers),
+            racks_up=uplinks_of(network, workers),
+            racks_down=uplinks_of(network, workers),
+            ports=ports,
+            host_at_port=_first_host_at_port(ports),
+            outages=outages_of(network, workers),
+            port_queues=queues,
+            waiting=np.zeros((len(queues.slots), _record_bytes(switch)), np.uint8),
+            deferred=np.zeros((MAX_DEFERRED, 2), np.int64),
+            agents=_make_agents(workers, servers, hosts),
+            inbox=np.zeros((hosts_count, INBOX_FRAMES), np.int64),
+            cores=_make_cores(workers, servers, hosts),
+            run_queues=np.zeros(
+                (_number_of_cores(workers, servers, hosts), _power_of_two(hosts_count)), np.int64
+            ),
+            burst=np.zeros(BURST, np.int64),
+            heads=heads,
+            costs=costs_of(hosts, arm.name),
+            workers=_stack_states([client.state for client in self.clients]),
+            servers=_stack_states(server_states),
+        )
+        self.pinned_ref = pinned_ref(self.world, write_world)
+        # Columns of the world as arrays, which Python reads ten times faster than its records.
+        header, agents_array = np.asarray(self.world.header), np.asarray(self.world.agents)
+        self._now = header["now"].reshape(-1)
+        self._agent = header["agent"].reshape(-1)
+        self._woke_idle_core = agents_array["woke_idle_core"]
+        self.world.header.free = max_frames
+        for k, outage in enumerate(self.world.outages):
+            push_event(self.world, int(outage.begin_ns), OUTAGE_BEGINS, k, ABSENT)
+        for w, client in enumerate(self.clients):
+            client.adopt(row_of(self.world.workers, w))
+        self.servers = [row_of(self.world.servers, p) for p in range(servers)]
+        for server in self.servers:
+            agents.configure(server, system.settings)
+        self.stores = [
+            # Servers are numbered job by job.
+            agents.store(server, arms[p * len(arms) // servers].job, system.has_replay_logs)
+            for p, server in enumerate(self.servers)
+        ]
+        self._connection_records: list[list[NDArray[np.void]]] = [[] for _ in self.servers]
+
+    @property
+    def now(self) -> int:
+        return int(self._now[0])
+
+    @property
+    def event_agent(self) -> int:
+        """The agent for which the event loop has returned."""
+        return int(self._agent[0])
+
+    def woke_idle_core(self, agent: int) -> bool:
+        return bool(self._woke_idle_core[agent])
+
+    def load_hot_set(self, keys: Keys) -> None:
+        """Put keys into the switch with value 0, without using simulated time; call this before any event."""
+        self._switch.load(self.arm.job, keys.tolist(), self._key_ranges)
+        for store in self.stores:
+            self._switch.state_ops.release_to_switch(store, keys)
+        for client in self.clients:
+            client.hint(keys)
+        self._wake_servers()
+
+    def hold(self) -> None:
+        """Suspend the servers' own exchange with the switch until `publish`."""
+        if (hold := self._switch.state_ops.hold) is not None:
+            for store in self.stores:
+                hold(store)
+
+    def publish(self) -> None:
+        for store in self.stores:
+            self._switch.state_ops.publish(store, self.now)
+        self._wake_servers()
+
+    def _wake_servers(self) -> None:
+        # If all keys are in the switch, a server may never be woken by a frame.
+        for p, server in enumerate(self.servers):
+            if server.header.due <= self.now:
+                wake_agent(self.pinned_ref, len(self.clients) + p)
+
+    def worker_used_ns(self) -> list[int]:
+        times: list[int] = self.world.agents.used_ns[: len(self.clients)].tolist()
+        return times
+
+    def server_used_ns(self) -> int:
+        return int(self.world.agents.used_ns[len(self.clients) :].sum())
+
+    def count_of_servers(self, counter: str) -> int:
+        """Return the sum of a counter of all servers, a field of `SimulatedAgent`."""
+        return int(self.world.agents[counter][len(self.clients) :].sum())
+
+    def queued_ns(self) -> dict[str, int]:
+        """Return how long each agent was ready to run but had no core, ns."""
+        workers = [f"worker-{number}" for number in range(1, len(self.clients) + 1)]
+        names = [*workers, *(f"ps-{number}" for number in range(len(self.servers)))]
+        return dict(zip(names, self.world.agents.queued_ns.tolist(), strict=True))
+
+    def retransmissions(self) -> list[int]:
+        counts: list[int] = self.world.workers.header.retransmissions.tolist()
+        return counts
+
+    def collect_connection_records(self, p: int) -> None:
+        server = self.servers[p]
+        self._connection_records[p].append(
+            np.array(server.connection_records[: server.header.n_connection_records])
+        )
+        server.header.n_connection_records = 0
+
+    def drain_log(self, a: int) -> None:
+        """Discard the log rows of a worker, or keep those of a server for `pop_connection_records`."""
+        if a < len(self.clients):
+            self.clients[a].take_records()
+        else:
+            self.collect_connection_records(a - len(self.clients))
+
+    def pop_connection_records(self, p: int) -> list[NDArray[np.void]]:
+        popped, self._connection_records[p] = self._connection_records[p], []
+        return popped
+
+    def make_room(self) -> None:
+        world, n = self.world, len(self.world.frames)
+        frames, heap = frames_for(2 * n), records(2 * len(world.heap), ScheduledEvent)
+        frames[:n], heap[: len(world.heap)] = world.frames, world.heap
+        free_count = int(world.header.free)
+        free = np.zeros(2 * n, np.int64)
+        free[:free_count], free[free_count : free_count + n] = world.free[:free_count], np.arange(n, 2 * n)
+        world.header.free += n
+        self.world = world._replace(frames=frames, heap=heap, free=free)
+        self.pinned_ref = pinned_ref(self.world, write_world)
+
+
+def _replay_log(space: KeySpace, max_keys: int) -> ReplayLog:
+    return ReplayLog.in_memory(np.zeros(space.n_values + UNDO_WORDS, np.int64), space, max_keys)
+
+
+row_of = cast(Compiled, row).plain
+
+
+@cache
+def _virtual_client(
+    client: type[BaseClient],
+) -> Any:  # a new class of each design
+    return type(f"Virtual{client.__name__}", (VirtualClient, client), {})
+
+
+def _stack(arrays: Sequence[Any]) -> Any:  # arrays or records of any type
+    """Stack arrays, or records, of one kind along a new first axis; shorter ones are padded with zeros."""
+    first = arrays[0]
+    shape = tuple(np.max([each.shape for each in arrays], axis=0).astype(int)) if first.shape else ()
+    stacked = sparse_zeros((len(arrays), *shape), first.dtype)
+    for k, each in enumerate(arrays):
+        # Pages of zeros take no memory until they are written.
+        if not first.shape or np.frombuffer(each, np.uint8).any():
+            index: tuple[int | slice, ...] = (k, *(slice(size) for size in each.shape))
+            stacked[index] = each
+    return as_records(stacked) if first.dtype.names else stacked
+
+
+def _stack_states(states: Sequence[Any]) -> Any:  # the state class of any design
+    def stack_field(columns: Sequence[Any]) -> Any:  # arrays, or tuples of them
+        if hasattr(columns[0], "_fields"):
+            return _stack_states(columns)
+        return _stack(columns) if columns[0].flags.writeable else columns[0]
+
+    return type(states[0])(*map(stack_field, zip(*states, strict=True)))
+
+
+def _make_header(
+    arm: Arm,
+    workers: int,
+    servers: int,
+    network: Network,
+    switch: SimulatedSwitch,
+    out: NDArray[np.uint8],
+    seed: int,
+) -> WorldHeader:
+    header = one_record(WorldHeader)
+    header.workers, header.servers, header.random = workers, servers, np.uint64(seed)
+    header.workers_per_rack, header.connections = network.rack or 0, 1 if arm.settings.proxies else workers
+    header.packet_function = switch.pipeline.process_address
+    header.memory = switch.pipeline.state_address
+    header.out, header.out_bytes = out.ctypes.data, len(out)
+    header.switch_latency, header.switch_interval_ps = switch_times_of(network)
+    return header
+
+
+def frames_for(n: int) -> Records[Frame]:
+    array: Records[Frame] = as_records(sparse_zeros((n,), FRAME))
+    return array
+
+
+def _ports(workers: int, servers: int, workers_per_rack: int) -> NDArray[np.int64]:
+    return np.array(
+        [addressing.worker_port(number, workers_per_rack) for number in range(1, workers + 1)]
+        + [addressing.server_port(workers, number, workers_per_rack) for number in range(1, servers + 1)]
+    )
+
+
+def _record_bytes(switch: SimulatedSwitch) -> int:
+    # A record is aligned to 8 bytes.
+    return RECORD_HEAD_BYTES + (switch.pipeline.queue_record_bytes + FRAME.itemsize + 7) // 8 * 8
+
+
+def _first_host_at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:
+    first_host = np.full(PORT_NUMBERS, ABSENT)
+    # Backwards, so that the first host of a port is assigned last, and remains.
+    first_host[ports[::-1]] = np.arange(len(ports))[::-1]
+    return first_host
+
+
+def _make_agents(workers: int, servers: int, hosts: HostCosts) -> Records[SimulatedAgent]:
+    agents = records(workers + servers, SimulatedAgent)
+    agents.alarm = agents.driver_due = NEVER
+    worker_cores = hosts.worker_cores or workers
+    agents.core[:workers] = np.arange(workers) % worker_cores
+    agents.core[workers:] = worker_cores + np.arange(servers) % (hosts.server_cores or servers)
+    agents.slowdown = np.repeat((1.0, 1 / hosts.server_share), (workers, servers))
+    return agents
+
+
+def _number_of_cores(workers: int, servers: int, hosts: HostCosts) -> int:
+    return (hosts.worker_cores or workers) + (hosts.server_cores or servers)
+
+
+def _make_cores(workers: int, servers: int, hosts: HostCosts) -> Records[SimulatedCore]:
+    cores = records(_number_of_cores(workers, servers, hosts), SimulatedCore)
+    cores.running = ABSENT
+    return cores
+
+
+def _power_of_two(minimum: int) -> int:
+    return 1 << (minimum - 1).bit_length()
+
+
+def _heads(design: Design, arms: Sequence[Arm], workers: int, servers: int) -> NDArray[np.uint8]:
+    """Return heads of frames [agents, peers, bytes]: of agents workers come first, of peers servers."""
+    heads_by_job = [
+        _heads_of_job(design, arm, job_index, workers, servers) for job_index, arm in enumerate(arms)
+    ]
+    return np.concatenate(
+        [*(heads[:workers] for heads in heads_by_job), *(heads[workers:] for heads in heads_by_job)]
+    )
+
+
+def _heads_of_job(design: Design, arm: Arm, job_index: int, workers: int, servers: int) -> NDArray[np.uint8]:
+    worker_endpoints = [
+        UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(arm.job))
+        for host in (addressing.worker(job_index * workers + number) for number in range(1, workers + 1))
+    ]
+    numbers = range(job_index * servers + 1, (job_index + 1) * servers + 1)
+    server_endpoints, service_endpoints = (
+        [UdpEndpoint(host.mac, host.address, design.udp_port) for host in map(host_of, numbers)]
+        for host_of in (addressing.server, addressing.service if design.has_services else addressing.server)
+    )
+    placeholder = worker_endpoints[0]
+    sources = _octets(
+        [frames.build(UdpFrame(each, placeholder, b"")) for each in worker_endpoints + server_endpoints]
+    )
+    peers = _octets(
+        [frames.build(UdpFrame(placeholder, each, b"")) for each in service_endpoints + worker_endpoints]
+    )
+    heads = np.repeat(sources[:, np.newaxis], len(peers), axis=1)
+    for field in frames.DESTINATION:
+        heads[:, :, field] = peers[np.newaxis, :, field]
+    return heads
+
+
+def _octets(built_frames: Sequence[bytes]) -> NDArray[np.uint8]:
+    return np.frombuffer(b"".join(built_frames), np.uint8).reshape(len(built_frames), HEAD_BYTES)
