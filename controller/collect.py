@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from controller.controller import Controller
-from controller.hotset.control import CONTROL as HOTSET
+from controller.hotset.initial_rows import CONTROL as HOTSET
 from controller.tables import CallerKind, InitialRow, WorkerRow
 from foundation.designs.interface import Arm, SwitchHosts
 from foundation.protocol.control import Command

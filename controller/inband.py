@@ -37,7 +37,7 @@ from foundation.protocol.header import (
     lanes_of_dim,
     unpack,
 )
-from foundation.protocol.packing import pack_hashed
+from foundation.protocol.register_packing import pack_hashed
 from foundation.protocol.rows import ONE_VALUE, RowRanges, dims_in
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from typing import TypeAlias, TypeVar
 import pydantic
 
 from foundation.errors import DiskFullError, HotlineError
-from hosts.config import AgentConfigError
+from hosts.agent_config import AgentConfigError
 
 log = logging.getLogger(__name__)
 M = TypeVar("M", bound=pydantic.BaseModel)

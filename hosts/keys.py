@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from foundation.protocol.header import DIMS, NO_KEY
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, dims_in
-from hosts.config import AgentConfigError
+from hosts.agent_config import AgentConfigError
 from nativekit.compile import compiled, int64
 from nativekit.records import Records, records
 

@@ -10,7 +10,7 @@ from foundation.optimisers import TableOptimiser
 from foundation.protocol.addressing import worker_udp_port
 from foundation.protocol.rows import ONE_VALUE, RowRange
 from foundation.settings import Strict
-from hosts.config import AgentConfig, Fsync, JobConfig, ServiceConfig
+from hosts.agent_config import AgentConfig, Fsync, JobConfig, ServiceConfig
 from hosts.keys import KeySpace
 
 _JOURNAL_FORMAT = 2  # a server that replays a journal must accept the commands that were accepted before

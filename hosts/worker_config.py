@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from foundation.protocol.header import DIMS, PS_CALLER_BASE
-from hosts.config import AgentConfig, JobConfig, ServiceConfig
+from hosts.agent_config import AgentConfig, JobConfig, ServiceConfig
 from hosts.model.logistic import LEARNING_RATE, SCALE
 
 

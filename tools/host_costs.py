@@ -1,7 +1,8 @@
 """`make costs`: fit the simulator's costs of hosts to what the bench has measured.
 
 A server answers and a worker issues full RPCs of 3,000 keys a step as fast as they can, in bursts of up to
-64, so that bursts and sleeps hardly count. What the bench does not see stays as `hotline_simulator.costs` has it.
+64, so that bursts and sleeps hardly count. What the bench does not see stays as in
+`hotline_simulator.costs`.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def as_module(costs: MeasuredCosts, result: Result) -> str:
     """Return the module with the costs, and with date, commit and machine of the bench."""
     origin, machine = result.origin, result.origin.machine
     lines = [
-        '"""Costs of hosts that `make costs` has fitted to the bench, in ns (`hotline_simulator.costs.HostCosts`).',
+        '"""Costs of hosts that `make costs` has fitted to the bench, in ns (`costs.HostCosts`).',
         "",
         f"Measured on {origin.date} at commit {origin.commit}, on {machine.cores} cores of {machine.cpu},",
         f"Linux {machine.kernel}.",

@@ -4,8 +4,8 @@ import logging
 from typing import Literal, NamedTuple
 
 from analysis.record import COMPILED_CODEC, AgentCost, CapacityCheck, Contention, capacity_of_baseline
-from experiment.config import Config
 from experiment.phases.measure import record_capacity
+from experiment.run_config import Config
 from experiment.session import START_AHEAD_NS, PlannedBlock, Session
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design

@@ -11,8 +11,8 @@ from topologies.signals import STOP
 
 def main(arguments: Sequence[str] | None = None) -> int:
     # These imports take seconds, in which signals are handled already.
-    from experiment.config import Config
     from experiment.folder import point_to_latest
+    from experiment.run_config import Config
     from foundation.errors import HotlineError
     from foundation.text import pluralize
     from topologies.run_lock import hold_run_lock

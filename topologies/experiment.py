@@ -9,12 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from analysis.record import COMPILED_CODEC, RunRecord
-from experiment.config import Config
 from experiment.errors import AgentFailed, log_cleanup_errors
 from experiment.liveness import Liveness
 from experiment.phases.workload import choose_training, describe, make_trace
 from experiment.progress import Reporter
-from experiment.recovery import supervise_switch
+from experiment.run_config import Config
+from experiment.switch_recovery import supervise_switch
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.recorded import RecordedDesign
 from foundation.designs.registry import DEFAULT, design
@@ -22,7 +22,6 @@ from foundation.logs.merge import merge_logs
 from hosts.compiled_agents import compiled_agents
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
-from topologies.accounting import account, preserve_unaccounted_updates
 from topologies.agents import CommandTarget, supervise
 from topologies.calibrate import measure_agent_costs
 from topologies.disk import watch_disk
@@ -32,6 +31,7 @@ from topologies.running_cluster import RunningCluster, agent_cluster
 from topologies.script_cluster import find_script_cluster
 from topologies.signals import STOP
 from topologies.testbed import TestbedKind, UpdateCounter
+from topologies.update_comparison import account, preserve_unaccounted_updates
 
 log = logging.getLogger(__name__)
 

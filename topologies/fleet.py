@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from analysis.record import RunRecord
 from controller.controller import Controller
-from controller.designs import control_of
+from controller.controller_ops import control_of
 from controller.tables import JobRow
-from experiment.config import EPOCH, Config
-from experiment.designs import initial_rows
+from experiment.design_parts import initial_rows
 from experiment.liveness import Liveness
 from experiment.phases.workload import table_optimisers
 from experiment.processes import RunProcesses
 from experiment.progress import Reporter
+from experiment.run_config import EPOCH, Config
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from foundation.logs.collector import COLLECTOR
@@ -32,7 +32,7 @@ from hosts.model.hyperparameters import Hyperparameters
 from hosts.scapy import SCAPY_SERVER, SCAPY_WORKER, is_scapy_server, is_scapy_worker
 from hosts.workload.trace import Trace
 from topologies.agents import Agent, Message
-from topologies.placement import Placement, cpu_of
+from topologies.cpu_placement import Placement, cpu_of
 from topologies.testbed import TestbedNetwork
 
 

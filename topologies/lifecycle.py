@@ -16,12 +16,12 @@ from analysis.record import AnalysisError, read_record
 from analysis.report import write_report
 from analysis.summary import summarise
 from analysis.terminal import print_result
-from experiment.config import FAULT_RATES_ADVICE, Config, Faults, load_config
 from experiment.errors import RunFailed, log_cleanup_errors
 from experiment.folder import chown_to_sudo_user, create_run_folder, point_to_latest
-from experiment.phases.accounting import check_accounting
+from experiment.phases.check_updates import check_accounting
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter, RunConsole
+from experiment.run_config import FAULT_RATES_ADVICE, Config, Faults, load_config
 from foundation.errors import FULL_DISK, HotlineError
 from hosts.unreplayed import preserve_agent_files
 from hosts.workload.trace import Trace

@@ -9,10 +9,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 from analysis.record import RunRecord
-from experiment.config import Config
-from experiment.machine import describe_machine
+from experiment.machine_description import describe_machine
 from experiment.progress import Reporter
 from experiment.requirements import RunKind
+from experiment.run_config import Config
 from foundation.logs.collector import COLLECTOR, run_collector
 from foundation.protocol.addressing import switch_interfaces
 from foundation.text import pluralize
@@ -20,8 +20,8 @@ from hosts.compiled_agents import compiled_agents, require_compiled_agents
 from topologies import preflight, routes
 from topologies.agent_launcher import AGENTS_LOG, agent_launcher
 from topologies.capture import capture
-from topologies.machine import describe_versions
-from topologies.placement import Placement, place
+from topologies.cpu_placement import Placement, place
+from topologies.process_statistics import describe_versions
 from topologies.run_lock import RunLock, hold_run_lock, remove_killed_run
 from topologies.testbed import Testbed, TestbedKind, UpTestbed
 

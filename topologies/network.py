@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiment.config import Config
+from experiment.run_config import Config
 from foundation.protocol import addressing
 from foundation.protocol.addressing import Endpoint
 from topologies import routes
 from topologies.agent_launcher import AgentLauncher, ForkedProcess
 from topologies.agents import Agent, Message, namespace_command
+from topologies.cpu_placement import Placement
 from topologies.mininet_api import Host, Mininet, Switch, set_up_mininet
 from topologies.neighbours import list_endpoints, neighbour_commands, without_ipv6
-from topologies.placement import Placement
 from topologies.script_command import LocalScript, ScriptCommand, start_script_here
 from topologies.signals import STOP
 from topologies.switches import TargetSwitch, switch_of

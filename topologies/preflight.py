@@ -11,13 +11,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from experiment.config import Config
-from experiment.designs import hosts_of
+from experiment.design_parts import hosts_of
 from experiment.errors import PreflightError
 from experiment.requirements import RunKind, check_design, lacks_anything
+from experiment.run_config import Config
 from foundation.errors import DataError
-from foundation.logs.access.registry import open_log
-from foundation.logs.access.source import expand
+from foundation.logs.access.format_detection import open_log
+from foundation.logs.access.log_files import expand
 from foundation.protocol.addressing import switch_interfaces
 from hosts.compiled_agents import absence_message as agents_absence_message
 from hosts.compiled_agents import compiled_agents

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 from controller.controller import Controller
 from controller.tables import InitialRow
-from experiment.config import EPOCH
-from experiment.designs import initial_rows
+from experiment.design_parts import initial_rows
 from experiment.errors import SwitchFailed
+from experiment.run_config import EPOCH
 from topologies.session import RealSession
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from typing import IO
 
 from experiment.errors import PreflightError
 from experiment.folder import finish_run_folder, is_unfinished
-from topologies.disturbance import restore_affinities
+from topologies.cpu_counters import restore_affinities
 
 MARK = "HOTLINE_RUN"
 LOCK = Path("/run/hotline.lock")

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from experiment.designs import prepare
+from experiment.design_parts import prepare
 from experiment.phases.measure import measure
 from foundation.designs.arms import reference_of
 from foundation.designs.registry import design
@@ -15,7 +15,7 @@ from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
 from topologies.agents import call_all
 from topologies.calibrate import calibrate, check_capacity, probe_capacities
-from topologies.disturbance import find_idle_threads, isolate
+from topologies.cpu_counters import find_idle_threads, isolate
 from topologies.fleet import RunContext, fleet
 from topologies.session import RealSession
 

@@ -14,13 +14,13 @@ import polars as pl
 
 from analysis.record import ProgramUse, ServerUse, Staleness
 from controller.controller import Controller, no_progress
-from controller.designs import control_of
+from controller.controller_ops import control_of
 from controller.errors import ControllerError
 from controller.hotset.migrate import Progress
 from controller.tables import TableRow
-from experiment.config import EPOCH, Faults
 from experiment.defaults import MAX_STEP_S
 from experiment.liveness import Liveness
+from experiment.run_config import EPOCH, Faults
 from experiment.session import START_AHEAD_NS, BlockResult, MachineCounters, OnProgress, PlannedBlock, Session
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.arms import profile_arm
@@ -29,9 +29,9 @@ from foundation.designs.registry import design
 from foundation.logs.columns import OPERATIONS
 from foundation.logs.merge import OPERATIONS_TIME, is_measured
 from topologies.agents import Agent, CommandTarget, Message, call_all
+from topologies.cpu_placement import Placement
 from topologies.fleet import own_controller
-from topologies.machine import peak_memory_mb, read_cpu_ns_by_thread, run_queue_ns
-from topologies.placement import Placement
+from topologies.process_statistics import peak_memory_mb, read_cpu_ns_by_thread, run_queue_ns
 from topologies.testbed import TestbedNetwork, name_switch_rate
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from analysis.statistics import MIN_ROUNDS
 from experiment.requirements import RunKind, lacks_anything
 from foundation.checkout import environment_with_checkout
 from foundation.designs.arms import lead_arm
-from hosts.config import ServerCost
+from hosts.agent_config import ServerCost
 from topologies.signals import STOP, SignalActions
 
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiment.config import Config
 from experiment.errors import SwitchFailed
 from experiment.processes import ProcessLimit
+from experiment.run_config import Config
 from foundation.concurrency import in_thread
 from foundation.protocol import addressing
 from softswitch.errors import SwitchEnded

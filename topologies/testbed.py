@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from analysis.record import ProgramUse, RunRecord
-from experiment.config import Config
 from experiment.errors import AgentFailed
 from experiment.progress import Reporter
+from experiment.run_config import Config
 from experiment.session import MachineCounters
 from softswitch.progress import Activity
 from topologies.agents import Agent, Message
-from topologies.disturbance import read_contention
-from topologies.placement import Placement, PortCounters, program_use_of
+from topologies.cpu_counters import read_contention
+from topologies.cpu_placement import Placement, PortCounters, program_use_of
 from topologies.script_command import ScriptCommand
 from topologies.switches import Counters
 

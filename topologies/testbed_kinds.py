@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import cast
 
-from experiment.config import Config
 from experiment.errors import ConfigError
+from experiment.run_config import Config
 from foundation.packages import install_hint
 from topologies.mininet_testbed import MininetTestbed
 from topologies.testbed import TestbedKind

@@ -23,7 +23,7 @@ from controller.errors import HotSetError, RuleError
 from controller.hotset.rules import MAX_ORDERED, TOP_K, PeriodUpdates, RuleName, RunningRule, start_rule
 from controller.sizes import SLOTS
 from foundation.errors import DataError
-from foundation.logs.access.columns import AccessColumns, parse_columns
+from foundation.logs.access.column_roles import AccessColumns, parse_columns
 from foundation.logs.access.dims import (
     RowDim,
     as_parts,

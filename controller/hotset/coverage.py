@@ -20,7 +20,7 @@ from controller.sizes import SLOTS
 from foundation.logs.access.dims import padded_dims
 from foundation.logs.access.steps import Steps
 from foundation.logs.counts import Counts
-from foundation.logs.training import SplitUpdates
+from foundation.logs.time_split import SplitUpdates
 from foundation.protocol.header import LANES, QUAD
 from foundation.protocol.rows import lanes_of_rows
 

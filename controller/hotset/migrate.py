@@ -28,7 +28,7 @@ from foundation.protocol.codec import Keys
 from foundation.protocol.control import MAX_KEYS, Command
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import LANES
-from foundation.protocol.packing import rank_in_group
+from foundation.protocol.register_packing import rank_in_group
 from foundation.protocol.rows import ONE_VALUE, RowRanges, banks_of_row, dims_in, lanes_of_rows
 
 WAVE = 1024

@@ -17,7 +17,7 @@ from controller.errors import QuotaError
 from controller.sizes import CAPACITY, SLOTS
 from controller.tables import HotParam
 from foundation.protocol.header import LANES
-from foundation.protocol.packing import rank_in_group
+from foundation.protocol.register_packing import rank_in_group
 from foundation.protocol.rows import ONE_VALUE, RowRanges, banks_of_row, count_slots, dims_in, lanes_of_rows
 
 Slots: TypeAlias = NDArray[np.int64]

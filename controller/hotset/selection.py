@@ -21,7 +21,7 @@ from controller.hotset.rules import PeriodUpdates
 from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import lanes_of_dim
-from foundation.protocol.packing import rank_in_group
+from foundation.protocol.register_packing import rank_in_group
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 
 MARGIN = 1.25

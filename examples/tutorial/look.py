@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiment.designs import initial_rows
+from experiment.design_parts import initial_rows
 from experiment.progress import compilation_shown
 from foundation.designs.programs import P4Error
 from foundation.designs.registry import design

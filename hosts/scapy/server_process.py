@@ -34,7 +34,7 @@ from hosts.agent import (
     run_queue_ns,
     write_when_there_is_room,
 )
-from hosts.config import AgentConfigError, ServerCost
+from hosts.agent_config import AgentConfigError, ServerCost
 from hosts.ps_config import PsConfig
 from hosts.scapy import refusal
 from hosts.scapy.logs import ServerLog

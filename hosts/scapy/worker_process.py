@@ -29,7 +29,7 @@ from hosts.agent import (
     print_json,
     run_queue_ns,
 )
-from hosts.config import AgentConfigError
+from hosts.agent_config import AgentConfigError
 from hosts.scapy import refusal
 from hosts.scapy.ledger import LedgerFile
 from hosts.scapy.logs import LoggedBlock, LoggedOperation, WorkerLog

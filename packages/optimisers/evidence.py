@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hosts.config import CollectionSettings
+from hosts.agent_config import CollectionSettings
 from hotline_optimisers.numbers import OptimiserNumbers, TrainingCurve
 from hotline_optimisers.offload import OffloadChanges
 from hotline_optimisers.training import DataName

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
-from experiment.config import Config
+from experiment.run_config import Config
 from foundation.designs.hotset import BASELINE, PROXY
 from hotline_paper.connections.figure import ACTIVITIES, delay_against_connections
 from hotline_paper.connections.waiting import WAYS

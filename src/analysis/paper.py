@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.figures.correlation import arithmetic_share
-from analysis.figures.coverage import PAPER_TOP_K
 from analysis.figures.model import Fact, Figure
+from analysis.figures.update_coverage import PAPER_TOP_K
 from analysis.summary import Summary
 from foundation.designs.arms import arms_in_order
 from foundation.logs.columns import METRICS, TRANSFERS

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import polars as pl
 
+from analysis.caveats import facts
 from analysis.claims import answer, claims, metric_rows, select_claims
 from analysis.dedicated_switch import DedicatedSwitchPrediction, SimulationCheck, predict
-from analysis.facts import facts
 from analysis.figures.all import Progress, figures, no_progress
+from analysis.figures.figure_data import Source, source_of_run
 from analysis.figures.model import Figure
-from analysis.figures.source import Source, source_of_run
 from analysis.forest import Effect, ForestRow, forest
 from analysis.metrics import Tone, metrics_of_table
 from analysis.page.build import ABSENCE, Page, Result, ResultColumns, build, drawings
@@ -21,7 +21,7 @@ from analysis.paper import column_titles, findings
 from analysis.record import RunRecord
 from analysis.sentences import answers as sentences
 from analysis.sentences import page as page_sentences
-from analysis.sentences import tables
+from analysis.sentences import table_titles
 from analysis.sentences.differences import row_reasons
 from analysis.sentences.facts import all_facts
 from analysis.sentences.machines import machine_notes, where_measured
@@ -192,7 +192,7 @@ def _page(
         reference=summary.reference.name,
         differences=[table for name in summary.loads for table in difference_tables(summary, name)],
         worse_metrics=[line for name in summary.loads for line in worse_metrics(summary, name)],
-        nothing_worse=tables.nothing_worse(summary),
+        nothing_worse=table_titles.nothing_worse(summary),
         facts=[*fact_sentences(summary), *caveats(is_simulated, bool(record.machines))],
         how_to_read=how_to_read(summary, is_simulated),
         glossary=glossary(summary.run_arms),
@@ -263,12 +263,14 @@ def difference_tables(summary: Summary, name: str) -> Iterator[ReportTable]:
             for metric, value, cells in metric_rows(summary, name, arms)
         ]
         head = ("", baseline, *(arm.name for arm in arms))
-        title = tables.table_title(summary, name, baseline)
-        yield ReportTable(title, head, rows, table_notes(summary, name, arms) if rows else [tables.NO_ROUND])
+        title = table_titles.table_title(summary, name, baseline)
+        yield ReportTable(
+            title, head, rows, table_notes(summary, name, arms) if rows else [table_titles.NO_ROUND]
+        )
 
 
 def table_notes(summary: Summary, name: str, arms: Sequence[Arm]) -> list[str]:
-    return tables.table_notes(summary.loads[name], unclaimed_rows(summary, name, arms))
+    return table_titles.table_notes(summary.loads[name], unclaimed_rows(summary, name, arms))
 
 
 def unclaimed_rows(
@@ -300,8 +302,8 @@ def durability_table(summary: Summary) -> ReportTable:
         (metric.title, *(plain(metric.format_value(summary.arms[arm].value_of(metric))) for arm in arms))
         for metric in metrics_of_table("durability")
     ]
-    title = tables.durability_title(summary)
-    return ReportTable(title, ("", *arms), rows, [tables.DURABILITY_NOTE])
+    title = table_titles.durability_title(summary)
+    return ReportTable(title, ("", *arms), rows, [table_titles.DURABILITY_NOTE])
 
 
 def worse_metrics(summary: Summary, load: str) -> Iterator[Sentence]:
@@ -310,4 +312,4 @@ def worse_metrics(summary: Summary, load: str) -> Iterator[Sentence]:
             claims_of_arm = select_claims(claims(summary, load, arm.name), metrics_of_table("differences"))
             worse_claims = [claim for claim in claims_of_arm if claim.tone == "worse"]
             if worse_claims:
-                yield tables.worse(load, arm.name, worse_claims)
+                yield table_titles.worse(load, arm.name, worse_claims)

@@ -18,7 +18,7 @@ from analysis.page.build import ResultColumns
 from analysis.record import RunRecord
 from analysis.report import answers, arms_by_baseline, fact_sentences, result, table_notes
 from analysis.sentences.answers import busy as busy_sentence
-from analysis.sentences.tables import terminal_title
+from analysis.sentences.table_titles import terminal_title
 from analysis.statistics import Comparison
 from analysis.summary import ArmSummary, Summary
 from analysis.wording import AnswerText, Sentence, change, in_sentences, interval

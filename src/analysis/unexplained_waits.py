@@ -45,7 +45,7 @@ def _unexplained_of(block: Block, placement: Json) -> float:
 
 
 class _Group(NamedTuple):
-    """Agents that take turns at the same CPUs (`topologies.placement`), and use about as much CPU time."""
+    """Agents that share CPUs (`topologies.cpu_placement`), and use about as much CPU time."""
 
     waits_ms: Sequence[float]
     cpus: int

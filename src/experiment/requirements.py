@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from controller.designs import check_rows, control_of
+from controller.controller_ops import check_rows, control_of
 from controller.tables import InitialRow
-from experiment.config import EPOCH
+from experiment.run_config import EPOCH
 from foundation.designs.arms import arms_of
 from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.designs.registry import (

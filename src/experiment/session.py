@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.disturbance import reasons_of_machine
 from analysis.record import Contention, MachineUse, ProgramUse, RunRecord, ServerUse
-from experiment.config import Config
 from experiment.progress import Reporter
+from experiment.run_config import Config
 from foundation.designs.interface import Arm
 from foundation.logs.columns import AFTER_ALL_STEPS
 

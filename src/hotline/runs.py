@@ -9,14 +9,14 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from analysis.figures.all import Progress, no_progress
-from analysis.figures.source import source_of_cluster
+from analysis.figures.figure_data import source_of_cluster
 from analysis.record import RunRecord, read_record
 from analysis.report import write_cluster_report, write_report
 from analysis.summary import Summary, summarise
 from analysis.wording import ReportTable
-from experiment.config import load_config
 from experiment.errors import RunFailed
-from experiment.phases.accounting import check_accounting
+from experiment.phases.check_updates import check_accounting
+from experiment.run_config import load_config
 from foundation.concurrency import run_interruptibly
 from foundation.logs.cluster import open_cluster
 from foundation.logs.merge import finish_merge

@@ -26,7 +26,7 @@ from softswitch.conformance.encoding import EntityEncoder
 from softswitch.load import load_program
 from tests.harness import testnet
 from tests.harness.vectors import Source, hot_set
-from topologies.machine import read_cpu_ns_by_thread
+from topologies.process_statistics import read_cpu_ns_by_thread
 
 REFERENCES = Path(__file__).parents[1] / "programs" / "p4c"
 DESIGNS = ("hotset", "collect")

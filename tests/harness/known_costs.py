@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from experiment.config import Config
+from experiment.run_config import Config
 from hotline_simulator.config import SimulationConfig
 from tests.harness.cli import invoke
 

@@ -15,7 +15,7 @@ from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Keys, Message, Values
 from foundation.protocol.hashing import lanes_of, ps_ids_of
 from foundation.protocol.header import WINDOW, Header, Op
-from foundation.protocol.packing import Packing, pack_hashed
+from foundation.protocol.register_packing import Packing, pack_hashed
 from hosts.keys import KeySpace
 from tests.harness.packing import Packed, pack
 from tests.harness.window import Window

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.protocol.header import LANES
-from foundation.protocol.packing import Packing, packing
+from foundation.protocol.register_packing import Packing, packing
 
 COST_AT_PS = 2
 

@@ -11,8 +11,8 @@ import polars as pl
 from rich.console import Console
 
 from analysis.record import ProgramUse, ServerUse
-from experiment.config import Config
 from experiment.progress import Reporter
+from experiment.run_config import Config
 from experiment.session import BlockResult, MachineCounters, OnProgress, PlannedBlock, Session
 from foundation.logs.columns import OPERATIONS
 from tests.harness.records import a_record

@@ -25,7 +25,7 @@ from foundation.protocol.header import (
     Header,
     Op,
 )
-from foundation.protocol.packing import Packing
+from foundation.protocol.register_packing import Packing
 
 MODULUS = 2**32
 """Values are 32-bit fixed point; additions wrap."""

@@ -20,17 +20,17 @@ from rich.console import Console
 
 from controller.hotset.follower import Follower, Period
 from controller.hotset.selection import SwapRule
-from experiment.config import Config
 from experiment.folder import create_run_folder
 from experiment.liveness import Liveness
 from experiment.progress import Reporter
+from experiment.run_config import Config
 from foundation.designs.hotset import OFFLOAD
 from foundation.protocol.addressing import switch_interfaces
 from hosts.keys import KeySpace
 from hosts.workload.trace import Trace
 from hotline_agents.warm import warm
 from tests.mininet.test_following_scapy import BLOCKS, HOT, KEYS_A_STEP, STEPS
-from topologies import accounting
+from topologies import update_comparison
 from topologies.agents import CommandTarget
 from topologies.experiment import new_record
 from topologies.fleet import RunContext, provision
@@ -90,7 +90,7 @@ async def run(config: Config, folder: Path) -> dict[str, Any]:
         context = RunContext(config, folder, record, reporter, testbed.placement, testbed.network, liveness)
         async with agent_cluster(context, trace, None) as cluster:
             periods = await follow(cluster.session)
-            account = await accounting.account(cluster.session, trace.space, testbed.collector)
+            account = await update_comparison.account(cluster.session, trace.space, testbed.collector)
     return {"periods": [asdict(period) for period in periods], "accounting": account.model_dump()}
 
 

@@ -21,10 +21,10 @@ from rich.console import Console
 from controller.hotset import follower, selection
 from controller.hotset.follower import Follower, Period
 from controller.hotset.selection import SwapRule
-from experiment.config import Config
 from experiment.folder import create_run_folder
 from experiment.liveness import Liveness
 from experiment.progress import Reporter
+from experiment.run_config import Config
 from foundation.designs.interface import Arm
 from foundation.protocol.addressing import switch_interfaces
 from foundation.protocol.header import LANES

@@ -23,8 +23,8 @@ from analysis.metrics import answer_metrics, differences, estimates
 from analysis.record import Block, End, ServerUse, read_record, scan_log
 from analysis.statistics import Rounds
 from analysis.stopping import claims_of_answer
-from experiment.config import Config
 from experiment.phases.rounds import RoundCount
+from experiment.run_config import Config
 from foundation.designs.hotset import BASELINE, OFFLOAD, PROXY, REPEAT
 from foundation.logs.columns import OPS, has_load
 from tests.harness.records import a_block

@@ -12,7 +12,7 @@ from controller.tables import HotParam, KeyState, TableRow
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES, dtype, lanes_of_dim, offset_of
-from foundation.protocol.packing import pack_hashed
+from foundation.protocol.register_packing import pack_hashed
 from hosts.workload.generator import R1, calibrate
 from switch_bench.workload import INGRESS
 from tools.bench import hotline

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from foundation.protocol.header import VERSION
 from foundation.protocol.rows import ONE_VALUE, RowRanges
-from hosts.config import ServiceConfig
+from hosts.agent_config import ServiceConfig
 from hosts.ps_config import PsConfig, PsJobConfig
 from hosts.sockets import Address
 from switch_bench.errors import BenchError

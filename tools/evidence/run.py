@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timezone
 from pathlib import Path
 
-from experiment.machine import describe_machine
+from experiment.machine_description import describe_machine
 from foundation.checkout import ROOT, environment_with_checkout
 from foundation.logs.parts import make_folder, write_text
 from foundation.protocol.header import VERSION

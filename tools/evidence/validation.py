@@ -46,7 +46,7 @@ WORKER_CPU_CHANGE = Claim("the workers' CPU, change", "points", 5, has_signs=Tru
 TRANSFER_CHANGE = Claim("mean time of a pull or push, change", "points", 15, has_signs=True)
 LATENCY = Claim("mean time of a pull or push", "%", 15, goal_share=0.9)
 CAPACITY = Claim("steps/s that the cluster carries with the switch", "%", 10)
-"""Steps/s without the switch are fitted and not predicted (`hotline_simulator.dedicated_switch.similar_run`)."""
+"""Steps/s without the switch are fitted, not predicted (`hotline_simulator.dedicated_switch.similar_run`)."""
 CLAIMS = (PACKETS, SERVER_CPU, WORKER_CPU_CHANGE, TRANSFER_CHANGE, LATENCY, CAPACITY)
 _TRANSFER_MEANS = tuple(f"{op}_mean" for op in TRANSFERS)
 _METRICS_OF_CHANGES = {

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from analysis.figures.connections import concurrency, intervals
 from analysis.figures.correlation import correlation_figure
-from analysis.figures.coverage import share_of_updates
+from analysis.figures.figure_data import Source
 from analysis.figures.latency import breakdown, completion, latencies, latencies_by_class, response_sizes
-from analysis.figures.learning import reported_losses
+from analysis.figures.learning_curves import reported_losses
 from analysis.figures.model import Figure
-from analysis.figures.source import Source
+from analysis.figures.update_coverage import share_of_updates
 
 _FIGURES: Sequence[Callable[[Sequence[Source]], Figure]] = (
     reported_losses,

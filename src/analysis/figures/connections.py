@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from analysis.figures.distribution import Distribution, Key, discrete_distributions, distributions
+from analysis.figures.figure_data import BLOCK_COLUMNS, FigureCurve, Source, by_curve, curves, rows_in_blocks
 from analysis.figures.latency import CDF, cdf_panel, quantile_facts
 from analysis.figures.model import Axis, Figure
-from analysis.figures.source import BLOCK_COLUMNS, FigureCurve, Source, by_curve, curves, rows_in_blocks
 
 WINDOW_US = 1000
 """Window for concurrency in µs, t_window in Pan et al."""

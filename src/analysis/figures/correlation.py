@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from analysis.figures.connections import WINDOW_US
+from analysis.figures.figure_data import Source
 from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
-from analysis.figures.source import Source
 
 _SAMPLE = 1_000_000  # sample size in RPCs, for which a rank correlation is accurate to 0.002
 # Column of `correlations` -> title.

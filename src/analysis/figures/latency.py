@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from analysis.figures.distribution import Distribution, Key, discrete_distributions, distributions
+from analysis.figures.figure_data import FigureCurve, Source, by_curve, curves
 from analysis.figures.model import COLOURS, Axis, Fact, Figure, Panel, Series
-from analysis.figures.source import FigureCurve, Source, by_curve, curves
 from foundation.logs.columns import CLASSES, METRICS, TRANSFERS, load_name, load_title
 
 LATENCY = Axis("latency, µs", is_log=True)

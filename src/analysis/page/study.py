@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from pydantic import BaseModel
 
-from analysis.figures.files import write_figures
+from analysis.figures.figure_files import write_figures
 from analysis.figures.model import Figure
 from analysis.page.build import Page, build
 from analysis.page.plots import plot

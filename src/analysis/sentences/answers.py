@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from analysis.caveats import MAX_HOT_PART, Drift, OnBmv2, ReportFacts
 from analysis.claims import Claims, Recommendation, RunAnswer, group_by_reason
 from analysis.dedicated_switch import (
     Capacity,
@@ -12,7 +13,6 @@ from analysis.dedicated_switch import (
     SimulationCheck,
 )
 from analysis.disturbed_blocks import DisturbedBlocks
-from analysis.facts import MAX_HOT_PART, Drift, OnBmv2, ReportFacts
 from analysis.learning import MIN_REPORTS
 from analysis.metrics import PS_CPU, PS_PACKETS, metrics_of_subject
 from analysis.record import RunRecord, Staleness

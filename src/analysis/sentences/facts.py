@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from analysis import disturbance
-from analysis.facts import P99_STEPS, OperationClaims, ReportFacts, SlowAgents
+from analysis.caveats import P99_STEPS, OperationClaims, ReportFacts, SlowAgents
 from analysis.metrics import METRICS, goals
 from analysis.sentences.answers import TIMES_OF_CHECKS, changed_arms, drifted, large_hot_part
 from analysis.sentences.differences import amount, confidence, loss_noun, outcome, reason

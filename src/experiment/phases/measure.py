@@ -12,9 +12,9 @@ from analysis.disturbance import reasons_to_repeat
 from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, block_metrics
 from analysis.record import Block, ProgramUse, ServerUse, min_capacity
 from analysis.statistics import relative_change
-from experiment.config import Config
 from experiment.phases.rounds import RoundCount
 from experiment.progress import Phase
+from experiment.run_config import Config
 from experiment.session import BlockResult, PlannedBlock, Session
 from foundation.designs.arms import lead_arm
 from foundation.designs.interface import Arm

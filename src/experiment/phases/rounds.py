@@ -11,7 +11,7 @@ from analysis.metrics import Width, differences, estimates, find_widest, widths
 from analysis.record import Block, End
 from analysis.statistics import ALPHA, Comparison
 from analysis.stopping import LOOKS, Look, reason_to_stop
-from experiment.config import Config
+from experiment.run_config import Config
 from foundation.designs.arms import lead_arm
 from foundation.logs.columns import has_load, load_name
 

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import numpy as np
 
-from experiment.config import Config
 from experiment.errors import PreflightError
 from experiment.progress import Reporter
+from experiment.run_config import Config
 from foundation.concurrency import in_thread
 from foundation.designs.registry import design as find_design
 from foundation.errors import DataError
-from foundation.logs.training import training_length
+from foundation.logs.time_split import training_length
 from foundation.optimisers import Optimiser, TableOptimiser
 from foundation.protocol.header import LANES, padded_dim
 from foundation.protocol.rows import RowRange
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
 from hosts.model.logistic import GRADIENT_SCALE
-from hosts.workload import files
+from hosts.workload import data_files
 from hosts.workload.criteo import CriteoTables
 from hosts.workload.generator import generate, generate_from
 from hosts.workload.hottest import restrict_to_hottest
@@ -42,7 +42,7 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
         return None
     try:
         with reporter.phase("data"):
-            whole_trace = files.load(config.data, config.workers, config.read_options, reporter.message)
+            whole_trace = data_files.load(config.data, config.workers, config.read_options, reporter.message)
             restricted = restrict_for_lockstep(config, with_rows(whole_trace, config.dim))
             trace = _with_profile(config, restricted)
     except DataError as error:

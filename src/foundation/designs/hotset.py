@@ -60,9 +60,9 @@ DESIGN = Design(
     program=ROOT / "p4src" / "compiled" / "hotset.json",
     arms=ARMS,
     module=__name__,
-    control="controller.hotset.control:CONTROL",
+    control="controller.hotset.initial_rows:CONTROL",
     has_rows=True,
-    preparation="experiment.hotset:prepare",
+    preparation="experiment.hotset_arms:prepare",
     has_services=True,
     is_durable=True,
 )

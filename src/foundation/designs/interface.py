@@ -66,7 +66,7 @@ ReadValues: TypeAlias = Callable[[K_contra, Sequence["Arm"], Any], Awaitable[dic
 
 
 class ControllerOps(NamedTuple, Generic[K_contra, R]):
-    """A design's controller functions (`controller.designs`); an operation that a design lacks is None."""
+    """A design's functions of the controller (`controller.controller_ops`); None where a design lacks one."""
 
     rows: Callable[[SwitchHosts, Sequence[Arm], int], list[R]]
     """(hosts, arms, epoch): return the initial rows of the switch's tables; callers have that epoch."""
@@ -167,11 +167,11 @@ class Design:
     module: str
     """Name of the module that describes the design."""
     control: str
-    """Table rows of the switch, and how its state is read: a `ControllerOps` (`controller.designs`)."""
+    """Table rows of the switch, and how its state is read: its `ControllerOps` (`controller`)."""
     agents: str | None = None
     """Compiled workers and servers; None if a package has them (`foundation.designs.registry.part_of`)."""
     preparation: str | None = None
-    """Preparation of a run's arms, a coroutine function (`experiment.designs`); None if there is none."""
+    """Preparation of a run's arms, a coroutine function (`experiment.design_parts`), or None."""
     switch_state: str | None = None
     """Operations on the state that controllers keep in a simulated switch; None if a package has them, or if
     controllers keep no state there."""

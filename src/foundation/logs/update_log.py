@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from foundation.errors import DataError, reason_of
-from foundation.logs.access.source import GZIP, ZLIB, ZSTD
+from foundation.logs.access.log_files import GZIP, ZLIB, ZSTD
 from foundation.text import one_line, pluralize
 
 UPDATE_COLUMNS = ("iteration", "worker", "key")  # of a log with one update a row

@@ -115,7 +115,7 @@ def fills(
                     filled = model.model_validate(given)
                 except ValidationError:
                     # This import takes seconds, and has the messages of settings.
-                    from experiment.config import config_of
+                    from experiment.run_config import config_of
 
                     filled = config_of(model, given)
             function(**values, **{parameter: filled})

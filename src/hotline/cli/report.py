@@ -101,8 +101,8 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
     each figure shows; fig-04 and so on are numbered as in Pan et al. (2020).
     """
     from analysis.figures.all import figures as all_figures
-    from analysis.figures.files import write_figures
-    from analysis.figures.source import source_of_run
+    from analysis.figures.figure_data import source_of_run
+    from analysis.figures.figure_files import write_figures
 
     with one_line_errors(), progress_bar("figures") as progress:
         sources = [source_of_run(run) for run in runs]

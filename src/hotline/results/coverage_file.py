@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.figures.coverage import coverage_figure
-from analysis.figures.files import draw
+from analysis.figures.figure_files import draw
+from analysis.figures.update_coverage import coverage_figure
 from controller.errors import HotSetError
 from controller.hotset.coverage import Coverage
 from foundation.logs.parts import atomic_path

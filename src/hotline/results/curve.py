@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
-from analysis.figures.coverage import coverage_figure
-from analysis.figures.files import draw
+from analysis.figures.figure_files import draw
+from analysis.figures.update_coverage import coverage_figure
 from analysis.page.build import fragment
 from analysis.wording import ReportTable, Row, plain
 from controller.dask_cluster import CountingCluster
@@ -23,15 +23,15 @@ from controller.hotset.coverage import (
     find_hottest,
     shares_by_table,
 )
-from experiment.config import config_of
 from experiment.progress import progress_bar
+from experiment.run_config import config_of
 from foundation.concurrency import run_interruptibly
 from foundation.errors import DataError
+from foundation.logs.access.access_settings import LogSettings
 from foundation.logs.access.block import ReadOptions
-from foundation.logs.access.columns import AccessColumns
+from foundation.logs.access.column_roles import AccessColumns
 from foundation.logs.access.dims import RowLogSettings
-from foundation.logs.access.settings import LogSettings
-from foundation.logs.access.source import LogFiles, expand, paths_of
+from foundation.logs.access.log_files import LogFiles, expand, paths_of
 from foundation.logs.access.steps import Steps, read_steps
 from foundation.logs.counts import (
     Counts,
@@ -39,7 +39,7 @@ from foundation.logs.counts import (
     has_columns_of_counts,
     has_columns_of_updates,
 )
-from foundation.logs.training import SplitUpdates, split_updates
+from foundation.logs.time_split import SplitUpdates, split_updates
 from foundation.protocol.memory import NO_MEMORY, MemoryOfRows, memory_of_rows
 from foundation.settings import JobId
 from foundation.text import pluralize

@@ -18,13 +18,13 @@ from controller.errors import HotSetError
 from controller.hotset import choice
 from controller.sizes import SLOTS
 from foundation.errors import DataError
-from foundation.logs.access import source
+from foundation.logs.access import log_files
 from foundation.logs.access.block import read_options
 from foundation.logs.access.dims import RowLogSettings, RowSettings
 from foundation.logs.access.steps import Steps
 from foundation.logs.counts import Counts
 from foundation.protocol.header import lanes_of_dim, padded_dim
-from hosts.workload import files
+from hosts.workload import data_files
 from hotline.cli.commands import hotline
 from switch_harness.wording import mentions
 from tests.harness.access_logs import read, rows_with_dims, write_rows_with_dims
@@ -142,7 +142,7 @@ def test_dims_of_generated_logs_are_read_and_the_first_wrong_row_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, block: int
 ) -> None:
     """Against a dict: the dim of each key, and of several wrong rows the first that is wrong."""
-    monkeypatch.setattr(source, "BLOCK_BYTES", block)
+    monkeypatch.setattr(log_files, "BLOCK_BYTES", block)
     for seed in range(6):
         chance = np.random.default_rng(seed)
         keys = chance.integers(0, 30, 80).tolist()
@@ -178,8 +178,8 @@ def test_dims_of_generated_logs_are_read_and_the_first_wrong_row_is_named(
 def test_a_run_and_a_map_have_no_column_of_dims(tmp_path: Path) -> None:
     log = write_rows_with_dims(tmp_path, rows_with_dims())
     with pytest.raises(DataError, match=mentions("log.csv", "dim=n")):
-        files.load(log, 1, read_options("dim=n"))
-    assert files.load(log, 1, read_options("dim=n"), rows=RowSettings()).space.dims == (16, 64)
+        data_files.load(log, 1, read_options("dim=n"))
+    assert data_files.load(log, 1, read_options("dim=n"), rows=RowSettings()).space.dims == (16, 64)
 
 
 def test_a_key_has_one_dim_in_all_files(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ import pytest
 import zstandard
 
 from foundation.errors import DataError
-from foundation.logs.access import source, steps
+from foundation.logs.access import log_files, steps
 from foundation.logs.access.block import AccessTables, BadRows, read_options
 from foundation.logs.access.dims_by_key import DimsByKey
-from foundation.logs.access.registry import open_log
+from foundation.logs.access.format_detection import open_log
 from foundation.logs.access.steps import Steps
 from switch_harness.wording import mentions, says
 from tests.harness.access_logs import accesses_by_table, keys_by_step, oracle_general, read
@@ -58,7 +58,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 def test_every_format_is_read_with_every_compression(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, packed: str
 ) -> None:
-    monkeypatch.setattr(source, "BLOCK_BYTES", 60)
+    monkeypatch.setattr(log_files, "BLOCK_BYTES", 60)
     keys = [5, 7, 5, 2**40, 9, 5, 7, 1, 1, 12, 0, 5]
     table = pl.DataFrame({"time": range(12), "size": 4, "item_id": keys})
     path = tmp_path / "log"

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import DataError
-from foundation.logs.access.columns import parse_columns
+from foundation.logs.access.column_roles import parse_columns
 from switch_harness.effort import examples
 from switch_harness.wording import mentions
 from tests.harness.access_logs import keys_by_step, read

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from foundation.logs.access import source
+from foundation.logs.access import log_files
 from foundation.logs.access.dialect import BINARY_FORMATS, FORMATS
-from foundation.logs.access.registry import BINARY, TEXT
+from foundation.logs.access.format_detection import BINARY, TEXT
 from tests.harness.access_logs import read
 from tests.harness.lookalikes import (
     LINE_ENDS,
@@ -59,7 +59,7 @@ def test_a_table_in_each_dialect_is_read_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, separator: str, has_header: bool
 ) -> None:
     number = list(_tables()).index((kind, separator, has_header))
-    monkeypatch.setattr(source, "BLOCK_BYTES", _SMALL_BLOCK if number % 2 else source.BLOCK_BYTES)
+    monkeypatch.setattr(log_files, "BLOCK_BYTES", _SMALL_BLOCK if number % 2 else log_files.BLOCK_BYTES)
     # Each packing and line end is met with many kinds; all combinations are in
     # `test_all_variants_of_look_alikes_are_read_as_written`.
     _check(tmp_path, table(kind, separator, has_header), *_VARIANTS[7 * number % len(_VARIANTS)])
@@ -71,7 +71,7 @@ def test_logs_that_are_no_tables_are_read_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, line_end: str
 ) -> None:
     number = 3 * list(OTHERS).index(kind) + LINE_ENDS.index(line_end)
-    monkeypatch.setattr(source, "BLOCK_BYTES", _SMALL_BLOCK if number % 2 else source.BLOCK_BYTES)
+    monkeypatch.setattr(log_files, "BLOCK_BYTES", _SMALL_BLOCK if number % 2 else log_files.BLOCK_BYTES)
     _check(tmp_path, other(kind), list(PACKINGS)[number % len(PACKINGS)], line_end, bool(number % 4))
 
 

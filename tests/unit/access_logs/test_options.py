@@ -12,8 +12,8 @@ import pytest
 
 from foundation.checkout import ROOT
 from foundation.errors import DataError
-from foundation.logs.access import rows as row_conversion
-from foundation.logs.access.columns import add_columns, parse_columns
+from foundation.logs.access import table_rows as row_conversion
+from foundation.logs.access.column_roles import add_columns, parse_columns
 from foundation.logs.access.dialect import SAMPLE_LINES
 from foundation.logs.access.guess import ColumnProfile
 from foundation.logs.access.kinds import INTEGER_KEY, TEXT_KEY, WHOLE_FLOAT_KEY, Kind, kind_of_keys

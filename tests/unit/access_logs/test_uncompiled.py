@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from foundation.errors import DataError
-from foundation.logs.access import source, steps, uncompiled
+from foundation.logs.access import log_files, steps, uncompiled
 from foundation.logs.access.dictionary import Dictionary
 from hosts.model import logistic
 from switch_harness.effort import examples
@@ -90,8 +90,8 @@ def test_numbers_are_rounded_and_clipped_alike_without_numba(last: float) -> Non
 def test_a_log_compressed_by_zstd_names_the_missing_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "_ZSTANDARD_ERRORS", ())
-    (tmp_path / "log.csv.zst").write_bytes(source.ZSTD + b"rest")
+    monkeypatch.setattr(log_files, "_ZSTANDARD_ERRORS", ())
+    (tmp_path / "log.csv.zst").write_bytes(log_files.ZSTD + b"rest")
     with pytest.raises(DataError) as raised:
-        source.read_head(tmp_path / "log.csv.zst")
+        log_files.read_head(tmp_path / "log.csv.zst")
     assert says(raised.value, "log.csv.zst", "zstandard")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from analysis.caveats import facts
 from analysis.claims import (
     Claims,
     Recommendation,
@@ -15,7 +16,6 @@ from analysis.claims import (
     groups_without_claim,
 )
 from analysis.disturbed_blocks import DisturbedBlocks
-from analysis.facts import facts
 from analysis.metrics import Subject, Tone, answer_metrics
 from analysis.report import measured_answer
 from analysis.statistics import Comparison

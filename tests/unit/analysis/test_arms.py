@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from analysis.claims import Recommendation, answer
-from analysis.figures.source import curves, source_of_run
+from analysis.figures.figure_data import curves, source_of_run
 from analysis.metrics import differences
 from analysis.report import difference_tables
 from analysis.summary import Summary

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.facts import BMV2, Carried, facts
+from analysis.caveats import BMV2, Carried, facts
 from analysis.record import AgentCost
 from analysis.report import result
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from analysis.wording import sentence_text
-from experiment.config import load_config
+from experiment.run_config import load_config
 from switch_harness.wording import says
 from tests.harness.records import a_record
 from tests.harness.summaries import a_summary

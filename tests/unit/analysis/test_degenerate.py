@@ -20,14 +20,14 @@ from plotly.offline import get_plotlyjs
 
 from analysis.dedicated_switch import predict
 from analysis.figures.all import figures
-from analysis.figures.files import draw
-from analysis.figures.source import source_of_run
+from analysis.figures.figure_data import source_of_run
+from analysis.figures.figure_files import draw
 from analysis.record import RunRecord, Virtual, read_record
 from analysis.report import answers, result
 from analysis.summary import Summary, read_summary, summarise
 from analysis.terminal import RESULT_WIDTH, print_result
-from experiment.config import config_of
 from experiment.phases.workload import read_data
+from experiment.run_config import config_of
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.experiment import quiet_reporter, simulate
 from tests.harness.cli import invoke, output_of

@@ -16,7 +16,7 @@ from analysis.report import (
     worse_metrics,
 )
 from analysis.sentences.page import caveats, how_to_read
-from analysis.sentences.tables import nothing_worse
+from analysis.sentences.table_titles import nothing_worse
 from analysis.summary import ProgramShare, Summary
 from analysis.wording import sentence_text
 from tests.harness.snapshots import assert_snapshot

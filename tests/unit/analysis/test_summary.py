@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from analysis.caveats import facts
 from analysis.disturbed_blocks import DisturbedBlocks
-from analysis.facts import facts
 from analysis.record import AgentCost, Simulation
 from analysis.report import durability_table
 from analysis.sentences.facts import all_facts

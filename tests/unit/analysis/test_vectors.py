@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.facts import facts
+from analysis.caveats import facts
 from analysis.paper import column_titles
 from analysis.record import CapacityCheck
 from analysis.report import difference_tables, measured_answer

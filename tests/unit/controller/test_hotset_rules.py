@@ -32,8 +32,8 @@ from controller.hotset.rules import (
 )
 from controller.sizes import SLOTS
 from controller.tables import HotParam, KeyState
-from experiment.config import load_config
 from experiment.errors import ConfigError
+from experiment.run_config import load_config
 from experiment.variables import VARIABLES
 from foundation.designs.registry import NAMES
 from foundation.designs.registry import design as find_design

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiment.config import Config, load_config
+from experiment.run_config import Config, load_config
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from hypothesis.extra.numpy import arrays
 
 from analysis.record import Accounting
 from experiment.errors import AccountingError
-from experiment.phases.accounting import Lanes, check_accounting, count_lanes_served_by_switch, reconcile
+from experiment.phases.check_updates import Lanes, check_accounting, count_lanes_served_by_switch, reconcile
 from foundation.protocol.rows import RowRange
 from hosts.keys import KeySpace
 from hosts.ledger import count_mismatches
 from switch_harness.wording import says_in_one_line
-from topologies.accounting import values_at_servers
+from topologies.update_comparison import values_at_servers
 
 KEYS = 5
 values = arrays(np.uint32, KEYS)

@@ -13,9 +13,9 @@ import tomli
 from pydantic import BaseModel
 
 from controller.sizes import SLOTS
-from experiment.config import Config, load_config, max_top_k
 from experiment.defaults import CODEC_DEFAULTS, SCRIPT_DEFAULTS, TARGET_DEFAULTS
 from experiment.errors import ConfigError
+from experiment.run_config import Config, load_config, max_top_k
 from experiment.variables import VARIABLES
 from foundation.protocol.hashing import lanes_of
 from switch_harness.wording import mentions

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from experiment.config import Config, load_config
 from experiment.defaults import CODEC_DEFAULTS, with_defaults
 from experiment.errors import ConfigError
 from experiment.phases.measure import steps_of_block
 from experiment.phases.workload import generate_trace, steps_to_profile
+from experiment.run_config import Config, load_config
 from foundation.designs.registry import NAMES
 from foundation.protocol.header import LANES
 from hosts.ps_config import PsConfig

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from experiment.config import Config
-from experiment.hotset import profile
+from experiment.hotset_arms import profile
 from experiment.phases.workload import read_data
+from experiment.run_config import Config
 from hosts.workload.trace import Trace
 from switch_harness.wording import says
 from tests.harness.sessions import quiet

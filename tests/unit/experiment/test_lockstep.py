@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from experiment.config import Config, load_config
 from experiment.errors import ConfigError
 from experiment.phases.workload import generate_trace, read_data
+from experiment.run_config import Config, load_config
 from foundation.designs.registry import NAMES, design
 from switch_harness.wording import mentions
 from tests.harness.sessions import quiet

@@ -16,8 +16,8 @@ from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
 from analysis.record import Block, ProgramUse, ServerUse
 from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS
-from experiment.config import Config
 from experiment.phases.measure import interim_summary, measure, steps_of_block
+from experiment.run_config import Config
 from experiment.session import BlockResult, MachineCounters, OnProgress, PlannedBlock
 from foundation.designs.hotset import OFFLOAD
 from foundation.logs.columns import load_name

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from controller.sizes import CALLERS
 from controller.tables import JobRow, ServerRow, WorkerRow
-from experiment.config import MAX_SERVERS, MAX_WORKERS, Config
-from experiment.designs import initial_rows
+from experiment.design_parts import initial_rows
+from experiment.run_config import MAX_SERVERS, MAX_WORKERS, Config
 from foundation.protocol import addressing
 from tests.harness.arms import JOBS
 

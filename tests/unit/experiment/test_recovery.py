@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from controller.errors import DeviceError, NoAnswer, NotPrimary
-from experiment import recovery
+from experiment import switch_recovery
 from experiment.errors import SwitchFailed
 from experiment.liveness import Liveness
-from experiment.recovery import supervise_switch
+from experiment.switch_recovery import supervise_switch
 
 Fault = Callable[["Played"], Awaitable[None]]
 
@@ -143,14 +143,14 @@ async def test_the_switch_is_set_up_again_if_a_server_dies_during_the_restoratio
 
 
 async def test_a_server_that_takes_long_to_come_back_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "_MAX_UNEXPLAINED_FAILURES", 1)
+    monkeypatch.setattr(switch_recovery, "_MAX_UNEXPLAINED_FAILURES", 1)
     cluster = Played(server_is_dead, server_is_dead)
     await asyncio.wait_for(kill_switch(cluster), 30)
     assert cluster.starts == 1 and cluster.done == [("answers", 1), *3 * of_one(2)]
 
 
 async def test_a_failure_without_a_death_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "_MAX_UNEXPLAINED_FAILURES", 2)
+    monkeypatch.setattr(switch_recovery, "_MAX_UNEXPLAINED_FAILURES", 2)
     cluster = Played(*[refused] * 20)
     with pytest.raises(DeviceError, match="refused"):
         await asyncio.wait_for(kill_switch(cluster), 30)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from experiment.config import load_config
-from experiment.hotset import prepare
+from experiment.hotset_arms import prepare
 from experiment.requirements import NEEDS, RunKind, check_design
+from experiment.run_config import load_config
 from foundation.designs import registry
 from foundation.designs.hotset import DESIGN as HOTSET
 from foundation.designs.interface import Arm, ControllerOps, Design, Forwarding, SwitchHosts
@@ -106,7 +106,7 @@ class Mine:
 
 @pytest.fixture
 def mine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Mine]:
-    from controller.hotset.control import CONTROL
+    from controller.hotset.initial_rows import CONTROL
 
     module = ModuleType(NAME)
     module.__file__ = str(tmp_path / "design.py")

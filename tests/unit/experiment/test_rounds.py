@@ -12,8 +12,8 @@ import pytest
 from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
 from analysis.record import Block, ServerUse
 from analysis.stopping import LOOKS
-from experiment.config import Config
 from experiment.phases.rounds import RoundCount
+from experiment.run_config import Config
 from switch_harness.effort import steps
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.records import a_block, operation_rows

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import tomli
 
-from experiment import config as configuration
-from experiment.config import Config, Faults, load_config
+from experiment import run_config as configuration
 from experiment.errors import ConfigError
+from experiment.run_config import Config, Faults, load_config
 from foundation.designs.registry import NAMES
 
 SHIPPED = configuration.RUN_TOML.read_text()

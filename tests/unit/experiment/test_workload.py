@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiment.config import Config, WorkloadShape
 from experiment.phases import workload
 from experiment.phases.workload import choose_training, describe
+from experiment.run_config import Config, WorkloadShape
 from foundation.logs.access.block import ReadOptions
 from hosts.model.hyperparameters import Hyperparameters
-from hosts.workload import files
+from hosts.workload import data_files
 
 
 def test_learning_rate_and_scale_are_chosen_and_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "set").write_text("1 7:2\n0 7:2\n")
-    trace = files.load_training_set(tmp_path / "set", 1, 1)
+    trace = data_files.load_training_set(tmp_path / "set", 1, 1)
     with caplog.at_level(logging.INFO):
         training = choose_training(Config(), trace)
     assert training is not None and astuple(training) == (pytest.approx(1.0), 2.0**21)
@@ -35,7 +35,7 @@ def test_configured_learning_rate_and_scale_are_used_and_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "set").write_text("1 7:2\n0 7:2\n")
-    trace = files.load_training_set(tmp_path / "set", 1, 1)
+    trace = data_files.load_training_set(tmp_path / "set", 1, 1)
     with caplog.at_level(logging.INFO):
         training = choose_training(Config(learning_rate=0.1, scale=1000), trace)
     assert training == Hyperparameters(0.1, 1000)
@@ -44,7 +44,7 @@ def test_configured_learning_rate_and_scale_are_used_and_reported(
 
 def test_a_log_trains_nothing(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("iteration,worker,key\n1,1,5\n")
-    trace = files.load_log(tmp_path / "log.csv", 1, ReadOptions())
+    trace = data_files.load_log(tmp_path / "log.csv", 1, ReadOptions())
     assert choose_training(Config(), trace) is None
     assert "learning_rate" not in describe(trace, None, 1_000)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from experiment.config import load_config
 from experiment.phases.workload import read_data
+from experiment.run_config import load_config
 from experiment.variables import VARIABLES
 from foundation.errors import HotlineError
 from switch_harness.wording import mentions

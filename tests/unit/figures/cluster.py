@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.figures.source import Source, source_of_cluster
+from analysis.figures.figure_data import Source, source_of_cluster
 from foundation.logs.cluster import open_cluster
 
 ROW = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from analysis.figures.coverage import coverage_figure
+from analysis.figures.update_coverage import coverage_figure
 from controller.hotset.coverage import coverage
 from foundation.logs.counts import Counts
 from hotline.results.curve import curve

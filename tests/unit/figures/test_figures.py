@@ -11,10 +11,10 @@ import pytest
 from analysis.figures.all import figures
 from analysis.figures.connections import concurrency, intervals
 from analysis.figures.correlation import arithmetic_share, correlations
-from analysis.figures.coverage import share_of_updates
-from analysis.figures.files import draw
+from analysis.figures.figure_files import draw
 from analysis.figures.latency import breakdown, latencies, response_sizes
 from analysis.figures.model import Axis, Figure, Panel, Series
+from analysis.figures.update_coverage import share_of_updates
 from analysis.page.plots import plot
 from analysis.paper import column_titles, findings
 from tests.unit.figures.cluster import cluster, rows

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from analysis.figures.all import figures
+from analysis.figures.figure_data import source_of_run
 from analysis.figures.model import COLOURS, Figure, Series
-from analysis.figures.source import source_of_run
 from tests.unit.golden.run import GoldenRun
 
 ARMS = ["baseline", "proxy", "offload", "offload-proxy"]

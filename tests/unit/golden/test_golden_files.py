@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.image import imread
 from matplotlib.patches import Rectangle
 
-from analysis.figures.files import draw, write_figure
+from analysis.figures.figure_files import draw, write_figure
 from analysis.figures.model import Axis, Figure, Kind, Panel, Series
 from switch_harness.wording import says_in_one_line
 from tests.harness.cli import invoke, json_of

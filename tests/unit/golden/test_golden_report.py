@@ -13,7 +13,7 @@ import pytest
 
 from analysis.claims import Recommendation, answer
 from analysis.figures.all import figures
-from analysis.figures.source import source_of_run
+from analysis.figures.figure_data import source_of_run
 from analysis.page.build import drawings
 from analysis.report import (
     difference_tables,

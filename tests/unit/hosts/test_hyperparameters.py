@@ -12,7 +12,7 @@ import pytest
 from hosts.model import LogisticRegression
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
 from hosts.model.logistic import GRADIENT_SCALE, LEARNING_RATE, SCALE, sigmoid
-from hosts.workload import files
+from hosts.workload import data_files
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
 
@@ -37,7 +37,7 @@ def adult_like(path: Path, values: np.ndarray) -> Trace:
         for y, row, x in zip(label, columns.tolist(), values.tolist(), strict=True)
     ]
     path.write_text("\n".join(lines))
-    return files.load_training_set(path, WORKERS, samples_per_step=150)
+    return data_files.load_training_set(path, WORKERS, samples_per_step=150)
 
 
 def binary(value: float) -> np.ndarray:
@@ -112,20 +112,20 @@ def test_the_learning_rate_follows_from_the_largest_curvature_for_all_workers(tm
     lines = [f"{y} 7:2" for y in (0, 1) * 40]
     (tmp_path / "set").write_text("\n".join(lines))
     for workers in (1, 4):
-        chosen = choose(files.load_training_set(tmp_path / "set", workers, samples_per_step=10))
+        chosen = choose(data_files.load_training_set(tmp_path / "set", workers, samples_per_step=10))
         assert astuple(chosen) == (pytest.approx(1 / workers), 2 * SCALE)
 
 
 def test_a_given_learning_rate_or_scale_is_used(tmp_path: Path) -> None:
     (tmp_path / "set").write_text("1 7:2\n0 7:2\n")
-    trace = files.load_training_set(tmp_path / "set", 1, 1)
+    trace = data_files.load_training_set(tmp_path / "set", 1, 1)
     assert choose(trace, learning_rate=0.1) == Hyperparameters(0.1, 2 * SCALE)
     assert astuple(choose(trace, scale=1000.0)) == (pytest.approx(1.0), 1000.0)
 
 
 def test_features_that_are_all_zero_teach_nothing_and_break_nothing(tmp_path: Path) -> None:
     (tmp_path / "set").write_text("1 7:0\n0 7:0\n")
-    assert choose(files.load_training_set(tmp_path / "set", 1, 1)) == Hyperparameters(1.0, SCALE)
+    assert choose(data_files.load_training_set(tmp_path / "set", 1, 1)) == Hyperparameters(1.0, SCALE)
 
 
 def test_the_built_in_workload_keeps_its_rate() -> None:
@@ -135,9 +135,9 @@ def test_the_built_in_workload_keeps_its_rate() -> None:
 
 def test_chance_is_the_entropy_of_the_labels(tmp_path: Path) -> None:
     (tmp_path / "set").write_text("1 1:1\n0 1:1\n0 1:1\n0 1:1\n")
-    samples = files.load_training_set(tmp_path / "set", 1, 4).samples
+    samples = data_files.load_training_set(tmp_path / "set", 1, 4).samples
     assert samples is not None
     assert chance_loss(samples) == pytest.approx(0.25 * np.log(4) + 0.75 * np.log(4 / 3))
     (tmp_path / "set").write_text("1 1:1\n1 1:1\n")
-    samples = files.load_training_set(tmp_path / "set", 1, 2).samples
+    samples = data_files.load_training_set(tmp_path / "set", 1, 2).samples
     assert samples is not None and chance_loss(samples) == 0

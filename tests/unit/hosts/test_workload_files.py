@@ -12,9 +12,9 @@ import pytest
 
 from foundation.errors import DataError
 from foundation.logs.access.block import ReadOptions
-from foundation.logs.access.registry import EXPECTED, open_log
+from foundation.logs.access.format_detection import EXPECTED, open_log
 from hosts.model.logistic import to_fixed_point
-from hosts.workload import files
+from hosts.workload import data_files
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
 from switch_harness.wording import mentions
@@ -32,7 +32,7 @@ SET = """\
 def test_a_libsvm_file_is_read_as_a_training_set(tmp_path: Path) -> None:
     path = tmp_path / "set"
     path.write_text(SET)
-    trace = files.load_training_set(path, workers=2, samples_per_step=2)
+    trace = data_files.load_training_set(path, workers=2, samples_per_step=2)
     assert (trace.workers, trace.steps) == (2, 1)
     assert trace.space.all().tolist() == [1, 2, 5, 18446744073709551000]
     first, second = trace.batch(1, 0), trace.batch(2, 0)
@@ -70,7 +70,7 @@ def test_an_invalid_libsvm_file_is_refused(tmp_path: Path, text: str, message: s
     path = tmp_path / "set"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
-        files.load_training_set(path, workers=2, samples_per_step=2)
+        data_files.load_training_set(path, workers=2, samples_per_step=2)
 
 
 LOG = {
@@ -85,7 +85,7 @@ def test_an_update_log_is_replayed_by_worker_and_step(tmp_path: Path, kind: str)
     path = tmp_path / f"log.{kind}"
     frame = pl.DataFrame(LOG, schema_overrides={"key": pl.UInt64})
     frame.write_parquet(path) if kind == "parquet" else frame.write_csv(path)
-    trace = files.load_log(path, 2, ReadOptions())
+    trace = data_files.load_log(path, 2, ReadOptions())
     keys = [[trace.space.keys(trace.batch(w, s).positions).tolist() for s in range(2)] for w in (1, 2)]
     assert keys == [[[3, 2**63], [9]], [[3], [4]]]
     trace.save(tmp_path / "trace")
@@ -110,16 +110,16 @@ def test_an_invalid_update_log_is_refused(tmp_path: Path, text: str, message: st
     path = tmp_path / "log.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
-        files.load_log(path, 2, ReadOptions())
+        data_files.load_log(path, 2, ReadOptions())
 
 
 def test_a_file_of_either_format_is_a_trace(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_text("iteration,worker,key\n1,1,4\n1,2,5\n")
-    replayed = files.load(path, 2, ReadOptions(batch=7))
+    replayed = data_files.load(path, 2, ReadOptions(batch=7))
     assert replayed.samples is None and replayed.space.all().tolist() == [4, 5]
     path.write_text(SET)
-    trained = files.load(path, 2, ReadOptions(batch=2))
+    trained = data_files.load(path, 2, ReadOptions(batch=2))
     assert trained.samples is not None and trained.space.all().tolist() == [1, 2, 5, 18446744073709551000]
 
 
@@ -147,7 +147,7 @@ def test_a_file_of_neither_format_is_refused(tmp_path: Path, name: str, content:
 def test_file_names_and_byte_order_marks_do_not_matter(tmp_path: Path) -> None:
     path = tmp_path / "log[1]*.csv"
     path.write_text("\ufeffiteration,worker,key\n1,1,4\n")
-    assert files.load_log(path, 1, ReadOptions()).space.all().tolist() == [4]
+    assert data_files.load_log(path, 1, ReadOptions()).space.all().tolist() == [4]
     with pytest.raises(DataError, match=mentions("/dev/null", "regular")):
         open_log(Path("/dev/null"), ReadOptions())
 

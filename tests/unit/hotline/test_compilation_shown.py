@@ -10,9 +10,9 @@ import pytest
 from experiment import progress
 from foundation.errors import HotlineError
 from hotline_scripts.kv import launch
-from nativekit.notices import compiling
 from hotline_simulator.faults import matrix
 from hotline_simulator.faults.schedule import ARMS
+from nativekit.notices import compiling
 from switch_harness.wording import says, says_in_one_line
 from tests.harness.cli import invoke
 

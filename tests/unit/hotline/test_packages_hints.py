@@ -12,8 +12,8 @@ import hotline
 from controller.errors import RuleError
 from controller.hotset import rules
 from experiment import requirements
-from experiment.config import Config
 from experiment.errors import ConfigError
+from experiment.run_config import Config
 from foundation.designs import registry
 from foundation.packages import install_hint
 from hosts import compiled_agents

@@ -18,7 +18,7 @@ from analysis.metrics import answer_metrics
 from analysis.report import write_report
 from analysis.statistics import Comparison
 from analysis.summary import Summary, summarise
-from experiment.config import Config
+from experiment.run_config import Config
 from switch_harness.wording import says
 from tests.harness import summaries
 from tests.unit.analysis.synthetic import make_run

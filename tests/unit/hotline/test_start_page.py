@@ -14,8 +14,8 @@ from random import Random
 
 import pytest
 
-from experiment import config as configuration
-from experiment.config import Config, Faults
+from experiment import run_config as configuration
+from experiment.run_config import Config, Faults
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.load import load_program

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from controller.controller import Register
-from controller.hotset.control import CONTROL
+from controller.hotset.initial_rows import CONTROL
 from controller.tables import HotParam, JobRow, KeyState
 from foundation.designs.hotset import ARMS, BASELINE, OFFLOAD_PROXY, settings_of
 from foundation.designs.interface import Arm

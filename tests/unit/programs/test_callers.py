@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.designs import check_rows
+from controller.controller_ops import check_rows
 from controller.sizes import CALLERS
 from controller.tables import WorkerRow
 from foundation.checkout import ROOT

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from experiment.config import load_config
 from experiment.requirements import RunKind, check_design
+from experiment.run_config import load_config
 from foundation.designs import programs, registry
 from foundation.designs.arms import arms_of
 from foundation.designs.interface import Design

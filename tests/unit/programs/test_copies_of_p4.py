@@ -33,7 +33,7 @@ from controller.tables import (
     Update,
     WorkerRow,
 )
-from experiment.config import MAX_SERVERS, MAX_WORKERS, SERVER_ROWS, max_top_k
+from experiment.run_config import MAX_SERVERS, MAX_WORKERS, SERVER_ROWS, max_top_k
 from foundation.designs import hotset
 from foundation.designs.registry import design
 from foundation.protocol import addressing, frames, header

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.designs import control_of
+from controller.controller_ops import control_of
 from controller.tables import CPU_PORT, HotParam, KeyState, TableRow
 from foundation.designs import collect, hotset
 from foundation.designs.interface import Arm, Design, SwitchHosts

@@ -13,7 +13,7 @@ import click
 import pytest
 import tomli
 
-from experiment.config import load_config
+from experiment.run_config import load_config
 from foundation.checkout import ROOT
 from foundation.designs.hotset import ARMS
 from hotline.cli.commands import hotline

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from experiment.config import Config
+from experiment.run_config import Config
 from foundation.checkout import ROOT, environment_with_checkout
 from switch_harness.wording import says_in_one_line
 from tests.harness.ground_floor import make_ground_floor
@@ -80,7 +80,7 @@ def test_a_run_of_compiled_agents_names_a_missing_package(python: Path, codec: s
 
 def test_without_the_package_of_compiled_agents_scapy_is_the_default_codec(python: Path) -> None:
     show = (
-        "from experiment.config import Config, load_config as load; "
+        "from experiment.run_config import Config, load_config as load; "
         "print(load([]).codec, load([]).top_k, Config(script='x').codec)"
     )
     done = subprocess.run(

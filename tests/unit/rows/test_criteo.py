@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiment.config import RUN_TOML, Config, load_config
 from experiment.errors import ConfigError
+from experiment.run_config import RUN_TOML, Config, load_config
 from foundation.designs.registry import NAMES, design
 from foundation.protocol.header import DIMS
 from hosts.keys import KeySpace

@@ -13,9 +13,9 @@ from controller.hotset.quotas import first_per_lane, remaining_keys, slots_of, s
 from controller.hotset.rules import TOP_K
 from controller.sizes import SLOTS
 from controller.tables import Change, HotParam, JobRow, RowEncoder, Update
-from experiment.config import Config, load_config, max_top_k
-from experiment.designs import initial_rows
+from experiment.design_parts import initial_rows
 from experiment.errors import ConfigError
+from experiment.run_config import Config, load_config, max_top_k
 from foundation.designs.registry import design
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import DIMS, LANES, QUAD, lanes_of_dim, padded_dim

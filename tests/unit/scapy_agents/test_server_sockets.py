@@ -9,7 +9,7 @@ from contextlib import closing
 from foundation.protocol.addressing import worker_udp_port
 from foundation.protocol.header import HOTLINE_PORT, Op
 from hosts.agent import Commands
-from hosts.config import ServerCost
+from hosts.agent_config import ServerCost
 from hosts.scapy.packets import Address
 from hosts.scapy.server import ScapyServer
 from hosts.scapy.server_process import ScapyServerSockets

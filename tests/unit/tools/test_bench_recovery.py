@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from analysis.report import write_report
 from analysis.summary import summarise
-from experiment.config import load_config
+from experiment.run_config import load_config
 from tests.unit.analysis.synthetic import make_run
 from tools.bench import recovery
 from tools.bench.recovery import ARMS, SETTINGS, WITHOUT, Change, changes, figures, main

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from foundation.checkout import ROOT
-from foundation.logs import libsvm
+from foundation.logs import libsvm_reader
 from foundation.protocol import control, header
 from tools.fuzz.loop import Fuzzer, shrink, within_limits
 from tools.fuzz.target import CORPUS, Finding, Target, attempt
@@ -49,7 +49,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], right: 
 @pytest.mark.parametrize(
     ("name", "function", "right", "wrong"),
     [
-        ("libsvm", libsvm._parse, "not math.isfinite(values[-1])", "values[-1] == math.inf"),
+        ("libsvm", libsvm_reader._parse, "not math.isfinite(values[-1])", "values[-1] == math.inf"),
         ("rpc", header.first_fault, "h.served & ~h.live or ", ""),
         ("rpc", header.first_fault, " or h.dim & (h.dim - 1)", ""),
         ("control", control.parse, "if zero:", "if False:"),

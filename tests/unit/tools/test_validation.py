@@ -12,7 +12,7 @@ import pytest
 import tomli
 
 from analysis.summary import read_summary
-from experiment.config import Config, config_of
+from experiment.run_config import Config, config_of
 from switch_harness.wording import mentions
 from tools.evidence.result import EvidenceError
 from tools.evidence.stages.validation import CONFIGURATIONS, VALIDATION, run_toml, step_name

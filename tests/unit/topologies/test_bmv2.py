@@ -11,12 +11,12 @@ from typing import cast
 
 import pytest
 
-from experiment.config import Config
 from experiment.errors import AgentFailed, PreflightError
+from experiment.run_config import Config
 from softswitch.processes import NO_BMV2
 from switch_harness.wording import mentions
 from topologies import preflight
-from topologies.machine import describe_versions
+from topologies.process_statistics import describe_versions
 from topologies.switches import switch_of
 from topologies.testbed import ControlledSwitch, name_switch_rate
 

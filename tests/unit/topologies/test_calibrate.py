@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.record import capacity_of_baseline
-from experiment.config import Config
+from experiment.run_config import Config
 from experiment.session import START_AHEAD_NS, BlockResult, MachineCounters, OnProgress, PlannedBlock
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.sessions import IdleSession

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 from click.testing import CliRunner
 
-from experiment.config import Config
+from experiment.run_config import Config
 from experiment.variables import VARIABLE_NAMES
 from hotline.cli.commands import hotline
 from switch_harness.wording import says

@@ -15,7 +15,7 @@ from experiment.session import MachineCounters
 from switch_harness.clocks import STEPS_NS, SteppedClock
 from switch_harness.waiting import wait_for
 from tests.harness.children import child
-from topologies.disturbance import ProcessTimes, read_contention, sum_other_ticks
+from topologies.cpu_counters import ProcessTimes, read_contention, sum_other_ticks
 
 STAT = """\
 cpu  9 9 9 9 9 9 9 999 0 0

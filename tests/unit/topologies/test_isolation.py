@@ -12,15 +12,15 @@ import pytest
 
 from switch_harness.waiting import wait_for
 from tests.harness.children import child
-from topologies.disturbance import find_idle_threads, isolate, restore_affinities
-from topologies.machine import read_cpu_ns_by_thread
+from topologies.cpu_counters import find_idle_threads, isolate, restore_affinities
+from topologies.process_statistics import read_cpu_ns_by_thread
 
 
 @pytest.fixture
 def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Start two sleeping processes; the second stands for the kernel's threads."""
     with child(["sleep", "1000"]) as first, child(["sleep", "1000"]) as second:
-        monkeypatch.setattr("topologies.disturbance.list_kernel_threads", lambda: [second.pid, 2**22])
+        monkeypatch.setattr("topologies.cpu_counters.list_kernel_threads", lambda: [second.pid, 2**22])
         yield [first.pid, second.pid]
 
 

@@ -18,9 +18,9 @@ import pytest
 from rich.console import Console
 
 from analysis.record import Accounting, read_record
-from experiment.config import Config, Faults
 from experiment.errors import AgentFailed, RunFailed
 from experiment.folder import create_run_folder, finish_run_folder
+from experiment.run_config import Config, Faults
 from foundation.errors import DataError
 from hosts.unreplayed import UNREPLAYED_FOLDER
 from switch_harness.waiting import PATIENCE_S
@@ -203,7 +203,7 @@ from analysis.record import Accounting
 from tests.harness.records import a_block, a_record
 from tests.harness.sessions import quiet
 from topologies import lifecycle
-from experiment.config import Config
+from experiment.run_config import Config
 from experiment.folder import create_run_folder
 from topologies.signals import STOP
 

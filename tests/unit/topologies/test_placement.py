@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from experiment.config import Config, PlacementConfig
-from topologies.placement import Placement, cpu_of, place
+from experiment.run_config import Config, PlacementConfig
+from topologies.cpu_placement import Placement, cpu_of, place
 from topologies.switches import switch_of
 
 

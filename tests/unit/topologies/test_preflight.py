@@ -11,9 +11,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from experiment.config import Config, PlacementConfig
 from experiment.errors import PreflightError
 from experiment.requirements import RunKind
+from experiment.run_config import Config, PlacementConfig
 from hotline_scripts import up
 from softswitch.processes import reserved_port
 from switch_harness.wording import mentions

@@ -11,12 +11,12 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from analysis.record import ProgramUse, ServerUse
-from experiment.config import Config
+from experiment.run_config import Config
 from hotline_agents.ps.rpcs import JOB_COUNTERS
 from tests.harness.arms import JOBS
 from tests.harness.sessions import FakeNetwork, real_session
 from topologies.agents import Agent, Message
-from topologies.placement import Placement, program_use_of
+from topologies.cpu_placement import Placement, program_use_of
 from topologies.session import RealSession
 
 

@@ -14,11 +14,11 @@ import polars as pl
 import pytest
 
 from analysis.record import Contention
-from controller.designs import control_of
+from controller.controller_ops import control_of
 from controller.errors import DeviceError
 from experiment import liveness
-from experiment.config import Config
 from experiment.errors import AgentFailed
+from experiment.run_config import Config
 from experiment.session import MachineCounters, PlannedBlock
 from foundation.designs.arms import arm, arms_of
 from foundation.designs.registry import design, known_names

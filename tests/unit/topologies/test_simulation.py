@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from analysis.record import Accounting, RunRecord, read_record
-from experiment.config import Config
+from experiment.run_config import Config
 from foundation.designs import hotset
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.records import a_block, a_record

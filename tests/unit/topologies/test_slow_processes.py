@@ -18,11 +18,11 @@ import pytest
 
 from controller import client
 from controller.controller import Controller
-from experiment.config import Config
-from experiment.designs import initial_rows
+from experiment.design_parts import initial_rows
 from experiment.errors import AgentFailed, SwitchFailed
 from experiment.liveness import Liveness
 from experiment.processes import RunProcesses, read_here
+from experiment.run_config import Config
 from foundation.errors import HotlineError
 from foundation.limits import WallClockLimit
 from hotline_scripts import up
@@ -42,8 +42,8 @@ from tests.harness.sessions import FakeNetwork
 from tests.harness.stopped import outlast_a_stop, until_a_stop_is_noted
 from topologies import agents, switches
 from topologies.agents import Agent
+from topologies.cpu_placement import place
 from topologies.fleet import own_controller
-from topologies.placement import place
 from topologies.switches import SoftSwitch
 
 LIMIT_S = 0.1

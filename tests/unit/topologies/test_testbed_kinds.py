@@ -9,8 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from experiment.config import Config
 from experiment.errors import ConfigError, PreflightError
+from experiment.run_config import Config
 from hotline_scripts import up
 from topologies import testbed_kinds
 from topologies.mininet_testbed import MininetTestbed

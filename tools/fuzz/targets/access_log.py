@@ -13,7 +13,7 @@ from unittest.mock import patch
 import numpy as np
 
 from foundation.errors import DataError
-from foundation.logs.access import source
+from foundation.logs.access import log_files
 from foundation.logs.access.block import read_options
 from foundation.logs.access.formats.oracle_general import RECORD
 from foundation.logs.access.steps import KEY, Steps, read_steps
@@ -36,7 +36,7 @@ def run(data: bytes) -> Hashable:
             raise
         # Parsers differ on whether a quote begins or ends a value where RFC 4180 allows no quote.
         if b'"' not in data:
-            with patch.object(source, "BLOCK_BYTES", _SMALL_BLOCK), _read(path) as in_blocks:
+            with patch.object(log_files, "BLOCK_BYTES", _SMALL_BLOCK), _read(path) as in_blocks:
                 assert _same(in_blocks, found), "the size of blocks changes the log"
         log_format = found.notes[0].split()[1]  # the word after "log:"
         return min(len(found), 3), min(len(found.tables), 3), found.has_pulls, log_format

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from foundation.logs.libsvm import read_samples
+from foundation.logs.libsvm_reader import read_samples
 from foundation.protocol.header import NO_KEY
 from tools.fuzz.target import Target, scratch
 
@@ -44,4 +44,4 @@ TOKENS = (
     b"+1 ", b"-1 ", b"0 ", b"1.0 ", b"0.0 ", b"#", b":", b" 1:", b"\n", b"\r\n", b"nan", b"inf", b"1e39",
     b"3.5e38", b"18446744073709551615", b"_", b"\x1c", b"0x1p3", b"\xc2\xb2",
 )  # fmt: skip
-TARGET = Target("libsvm", run, ("src/foundation/logs/libsvm.py",), seeds, TOKENS)
+TARGET = Target("libsvm", run, ("src/foundation/logs/libsvm_reader.py",), seeds, TOKENS)

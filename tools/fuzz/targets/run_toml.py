@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from experiment.config import Config, load_config
+from experiment.run_config import Config, load_config
 from tools.fuzz.target import ROOT, Target, scratch
 
 WORDS = (
@@ -48,4 +48,6 @@ hot_parameters = 10
 
 
 TOKENS = (*(name.encode() for name in Config.model_fields), *WORDS)
-TARGET = Target("run_toml", run, ("src/experiment/config.py", "hosts/workload/generator.py"), seeds, TOKENS)
+TARGET = Target(
+    "run_toml", run, ("src/experiment/run_config.py", "hosts/workload/generator.py"), seeds, TOKENS
+)

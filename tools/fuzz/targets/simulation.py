@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from experiment.config import load_config_as
+from experiment.run_config import load_config_as
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.costs import HostCosts, Network, costs_of, links_of, outages_of, shapes_of, uplinks_of
 from tools.fuzz.target import Target, scratch
@@ -56,7 +56,7 @@ TARGET = Target(
     "simulation",
     run,
     (
-        "src/experiment/config.py",
+        "src/experiment/run_config.py",
         "packages/simulator/src/hotline_simulator/config.py",
         "packages/simulator/src/hotline_simulator/costs.py",
     ),

@@ -221,8 +221,8 @@ class Agents(NamedTuple, Generic[Client_co, Server_co, Store_co, Core_co]):
     `hotline_agents.ps.store.Store`."""
     core: Callable[..., Core_co]
     """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, has_replay_logs, state, tables): return
-    a server with its Python part, a `hotline_agents.ps.server_core.Core`; `state` is an existing state, or None."""
+    a server with its Python part (`hotline_agents.ps.server_core`); `state` is an existing state, or None."""
     warm_server: Callable[[Any], None] = _skip
     """(state of a server): compile what its Python part calls (`hotline_agents.warm`)."""
     configure: Callable[[Any, Any], None] = _skip
-    """(state of a server, `hosts.config.RunSettings`): apply the settings of the design's servers."""
+    """(state of a server, `hosts.agent_config.RunSettings`): apply the settings of the design's servers."""

@@ -21,7 +21,7 @@ from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.header import unpack
 from hosts import ledger, replay
 from hosts.agent import load_config
-from hosts.config import AgentConfigError
+from hosts.agent_config import AgentConfigError
 from hosts.keys import KeySpace
 from hosts.ledger import count_mismatches
 from hosts.ps_config import PsConfig

@@ -21,7 +21,7 @@ from foundation.protocol import codec
 from foundation.protocol.header import VERSION
 from hosts import ledger
 from hosts.agent import load_config
-from hosts.config import AgentConfigError
+from hosts.agent_config import AgentConfigError
 from hosts.keys import KeySpace
 from hosts.ps_config import PsConfig
 from hosts.sockets import open_udp

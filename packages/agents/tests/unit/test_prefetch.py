@@ -23,11 +23,11 @@ from hotline_agents.ps.compiled_loop import prefetch_next_datagrams
 from hotline_agents.ps.rpcs import find_caller
 from hotline_agents.ps.share import places_of
 from hotline_agents.worker.window import SLOT
+from hotline_simulator.state import EVENT
 from nativekit.plain import plain
 from nativekit.prefetch import prefetch
 from nativekit.records import CACHE_LINE_BYTES
 from nativekit.reference import as_ref
-from hotline_simulator.state import EVENT
 from tools.bench.requests import EPOCH, FIRST_WORKER, JOB, make_requests
 
 SIZE = 5_000

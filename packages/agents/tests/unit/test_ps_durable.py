@@ -20,7 +20,7 @@ from foundation.protocol import control
 from foundation.protocol.control import Command, Control
 from foundation.protocol.hashing import ps_ids_of, ps_of
 from foundation.protocol.header import LAYOUT, SLOT_MASK, WINDOW_BITS, Header, Op, unpack
-from hosts.config import Fsync
+from hosts.agent_config import Fsync
 from hosts.keys import KeySpace
 from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.ps.durable import DurabilityError, DurabilityPaused, DurableFile

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from experiment.config import Config
+from experiment.run_config import Config
 from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, NAMES, design
 from hosts.rpc_cost import RpcCost

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from experiment.designs import initial_rows
+from experiment.design_parts import initial_rows
 from foundation.checkout import ROOT
 from foundation.compiled import sources
 from foundation.designs.arms import baseline_and_lead
@@ -28,13 +28,13 @@ from hotline_agents.ps.compiled_loop import make_sources, serve
 from hotline_agents.ps.service_time import make_service
 from hotline_agents.udp import make_udp
 from hotline_agents.worker.compiled_loop import ENDED, make_wire, operate
-from nativekit.plain import plain
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.costs import Network
 from hotline_simulator.loop import DRIVER_DUE, NO_EVENTS, resume, run, wake_agent
 from hotline_simulator.simulated_switch import SimulatedSwitch
 from hotline_simulator.system import SimulatedSystem
 from hotline_simulator.world import SimulatedNetwork
+from nativekit.plain import plain
 from switch_harness.wording import mentions
 from tests.designs.echo.agents import WORKERS
 from tests.designs.echo.server import make_mirror
@@ -139,7 +139,7 @@ def test_rooms_that_serve_all_designs_name_no_design() -> None:
     # hot set is a setting of designs that prepare one.
     neighbours = {f"{_SIMULATOR}/neighbours/{name}.py" for name in ("noisy", "pushes")}
     neighbours.add(f"{_SIMULATOR}/explain.py")  # explains a push of the default design
-    assert named == {"src/analysis/figures/coverage.py", "src/experiment/config.py", *neighbours}
+    assert named == {"src/analysis/figures/update_coverage.py", "src/experiment/run_config.py", *neighbours}
 
 
 def test_a_design_is_judged_by_an_arm_beside_its_baseline() -> None:

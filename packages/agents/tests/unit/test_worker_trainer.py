@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from foundation.protocol.codec import Caller
-from hosts.config import WorkerCost
+from hosts.agent_config import WorkerCost
 from hosts.keys import KeySpace
 from hosts.ledger import Ledger
 from hosts.model import LogisticRegression, Model, SyntheticGradient

@@ -14,11 +14,11 @@ from hotline_allreduce.atp import design as atp
 from hotline_allreduce.atp.packet import ECN, OVERFLOW, RESEND
 from hotline_allreduce.exact import design as exact
 from hotline_allreduce.switchml import design as switchml
+from hotline_simulator.simulated_switch import compiled_config
 from packages.allreduce.tests.harness import atp as atp_harness
 from packages.allreduce.tests.harness import switchml as switchml_harness
 from packages.allreduce.tests.unit.atp import test_program as of_atp
 from packages.allreduce.tests.unit.switchml import test_program as of_switchml
-from hotline_simulator.simulated_switch import compiled_config
 from softswitch.conformance.direct import DirectPipeline
 from switch_harness.effort import steps
 

@@ -4,16 +4,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.figures.files import draw
+from analysis.figures.figure_files import draw
 from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.page.build import fragment
 from analysis.wording import AnswerText, ReportTable, Row, plain
-from experiment.config import config_of
 from experiment.progress import Reporter
+from experiment.run_config import config_of
 from foundation.concurrency import run_interruptibly
 from foundation.protocol.memory import size_text
-from hotline_answers.cluster_answer.ask import ClusterAnswer
-from hotline_answers.cluster_answer.ask import answer as answer_for
+from hotline_answers.cluster_answer.ask import ClusterAnswer, answer_cluster
 from hotline_answers.cluster_answer.cluster import Cluster
 from hotline_answers.cluster_answer.reservations import with_reservations, withheld_costs
 from hotline_answers.cluster_answer.sizes import Size
@@ -62,7 +61,7 @@ def answer(reporter: Reporter | None = None, **cluster: object) -> Answer:
     reporter = reporter or quiet_reporter()
     settings = config_of(Cluster, cluster)
     try:
-        cluster_answer = run_interruptibly(lambda: with_reservations(answer_for(settings, reporter)))
+        cluster_answer = run_interruptibly(lambda: with_reservations(answer_cluster(settings, reporter)))
     finally:
         reporter.stop()
     return Answer.model_construct(**dict(cluster_answer))

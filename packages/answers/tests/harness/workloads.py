@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from experiment import config as run_config
+from experiment import run_config
 from experiment.phases import workload
 from hosts.workload.generator import R1, Shape, generate
 from hosts.workload.trace import Samples, Trace

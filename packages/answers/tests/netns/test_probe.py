@@ -22,9 +22,9 @@ from hotline_answers.probe.builder import QUEUE_LENGTH
 from hotline_answers.probe.report import HOSTS_FILE, LOG_FILE
 from hotline_answers.probe.requests import UNKNOWN, SocketEvents, requests_of
 from hotline_answers.probe.watch import ServerWatch, WatchedServer
+from hotline_simulator.config import load_hosts
 from packages.answers.tests.harness import probed_servers as servers
 from packages.answers.tests.harness.probed_servers import ANSWER, BURN_S, KINDS, PIECE, REQUEST
-from hotline_simulator.config import load_hosts
 from softswitch import libc
 from softswitch.kernel import bpf
 from softswitch.kernel.btf import Btf

@@ -31,11 +31,11 @@ from hotline_answers.cluster_answer.sizes import (
 )
 from hotline_answers.cluster_answer.uplinks import uplink_gains
 from hotline_answers.result import answer
-from packages.answers.tests.harness.capacities import capacities_of
 from hotline_simulator.config import SimulationConfig, SimulationError
 from hotline_simulator.costs import HostCosts
 from hotline_simulator.devices import DEVICES, DeviceName
 from hotline_simulator.experiment import quiet_reporter
+from packages.answers.tests.harness.capacities import capacities_of
 from switch_harness.wording import mentions, says, says_in_one_line
 from tests.harness.cli import invoke, json_of
 from tests.harness.summaries import of_ratio

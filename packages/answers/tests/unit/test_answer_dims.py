@@ -26,10 +26,10 @@ from hotline_answers.cluster_answer.dims import OTHER_DIMS
 from hotline_answers.cluster_answer.hotset import ScoredWorkload, shorten, simulated_part
 from hotline_answers.cluster_answer.sentences import rows_sentence
 from hotline_answers.result import Answer, answer
-from packages.answers.tests.harness.capacities import capacities_of
-from packages.answers.tests.harness.workloads import small_workload
 from hotline_simulator.config import SimulationConfig, SimulationError
 from hotline_simulator.devices import DEVICES
+from packages.answers.tests.harness.capacities import capacities_of
+from packages.answers.tests.harness.workloads import small_workload
 from switch_harness.wording import says
 from tests.harness.cli import invoke
 from tests.harness.traces import trace_of

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from experiment.phases.workload import generate_trace
 from foundation.logs.access.block import ReadOptions
 from foundation.protocol.addressing import MAX_HOSTS
-from hosts.workload.files import deal, load
+from hosts.workload.data_files import deal, load
 from hotline_agents.worker.logs import WorkerLogs
-from hotline_answers.cluster_answer.ask import ClusterAnswer, answer, capacities, simulate_size
+from hotline_answers.cluster_answer.ask import ClusterAnswer, answer_cluster, capacities, simulate_size
 from hotline_answers.cluster_answer.cluster import MAX_ERROR, Cluster, config_for, max_workers, part_of
 from hotline_answers.cluster_answer.hotset import workload_for
-from packages.answers.tests.harness.capacities import capacities_of
 from hotline_simulator.costs import HostCosts
 from hotline_simulator.experiment import quiet_reporter
+from packages.answers.tests.harness.capacities import capacities_of
 from switch_harness.effort import examples
 from switch_harness.wording import says
 
@@ -74,7 +74,7 @@ def test_samples_change_no_capacity() -> None:
 @pytest.fixture(scope="module")
 def of_part() -> ClusterAnswer:
     cluster = Cluster(workers=64, servers=8, keys_per_step=600, top_k=5_000, racks=8, rate=5_000, dim=1)
-    return answer(cluster, quiet_reporter(), max_rpcs=750)
+    return answer_cluster(cluster, quiet_reporter(), max_rpcs=750)
 
 
 def test_an_answer_by_a_part_has_the_rates_of_the_whole(of_part: ClusterAnswer) -> None:

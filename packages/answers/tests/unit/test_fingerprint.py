@@ -82,11 +82,11 @@ def soaked(*files: str) -> list[Any]:
 @pytest.mark.parametrize(
     "file",
     [
-        "packages/agents/src/hotline_agents/hotset/ps/rpc.py", "packages/simulator/src/hotline_simulator/hotset.py",
-        "p4src/compiled/hotset.json",
+        "packages/agents/src/hotline_agents/hotset/ps/rpc.py",
+        "packages/simulator/src/hotline_simulator/hotset.py", "p4src/compiled/hotset.json",
         *soaked(
             "src/foundation/protocol/header.py", "packages/simulator/src/hotline_simulator/switch.py",
-            "src/experiment/hotset.py", "packages/answers/src/hotline_answers/sweeps/point.py",
+            "src/experiment/hotset_arms.py", "packages/answers/src/hotline_answers/sweeps/point.py",
         ),
     ],
 )  # fmt: skip

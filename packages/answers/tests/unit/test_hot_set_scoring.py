@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from foundation.logs.training import training_length
-from hosts.workload.files import load
+from foundation.logs.time_split import training_length
+from hosts.workload.data_files import load
 from hotline.results.curve import curve
 from hotline_answers.cluster_answer.cluster import Cluster, config_for
 from hotline_answers.cluster_answer.hotset import short_log_warning, split_log, workload_for

@@ -13,7 +13,7 @@ import pytest
 from analysis.disturbance import is_outside, key_of
 from analysis.record import AnalysisError, RunRecord, Simulation, read_record
 from analysis.summary import summarise
-from experiment.config import Config
+from experiment.run_config import Config
 from hotline_answers.prediction import fit as fits
 from hotline_answers.prediction.compare import LatencyPrediction, compare
 from hotline_answers.prediction.fit import RANGES, WEIGHTS, Target, with_costs

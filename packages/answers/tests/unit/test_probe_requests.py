@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.figures.connections import WINDOW_US, concurrency_of
-from analysis.figures.source import Source
+from analysis.figures.figure_data import Source
 from foundation.logs.check import check
 from foundation.logs.cluster import open_cluster
 from hotline_answers.probe.processes import ProbeError, ServedPort

@@ -26,11 +26,11 @@ def answer_with(
 ) -> result.Answer:
     """Return the answer for a cluster whose costs have these sources, without a simulation."""
 
-    def answer_for(cluster: Cluster, reporter: object) -> ClusterAnswer:
+    def answer_cluster(cluster: Cluster, reporter: object) -> ClusterAnswer:
         said: dict[str, Any] = {"headline": "1.5 times", "sentences": ("Servers save.",), "rows": "With rows"}
         return ClusterAnswer.model_construct(cluster=cluster, **said)
 
-    monkeypatch.setattr(result, "answer_for", answer_for)
+    monkeypatch.setattr(result, "answer_cluster", answer_cluster)
     hosts = None if sources is None else HostCosts(sources=sources)
     return result.answer(workers=4, servers=2, hosts=hosts)
 

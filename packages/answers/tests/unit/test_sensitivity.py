@@ -20,9 +20,9 @@ from hotline_answers.cluster_answer.sensitivity import (
     input_effects,
 )
 from hotline_answers.result import answer, effects_table
-from packages.answers.tests.harness.capacities import capacities_of
 from hotline_simulator.config import SimulationConfig, SimulationError
 from hotline_simulator.costs import HostCosts
+from packages.answers.tests.harness.capacities import capacities_of
 from switch_harness.wording import says_in_one_line
 from tests.harness.cli import invoke
 from tests.harness.traces import trace_of

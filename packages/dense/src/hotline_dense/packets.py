@@ -17,10 +17,10 @@ from hotline_dense.layers import Values
 from hotline_dense.network import DenseNetwork, addition_us
 from hotline_dense.rings import FRAME, Rings, run_rings
 from hotline_dense.whatif import last_end_us
-from nativekit.records import records
 from hotline_simulator.costs import Network as LinkSettings
 from hotline_simulator.costs import links_of
 from hotline_simulator.state import EVENT, HEAD_BYTES, WORLD_HEADER
+from nativekit.records import records
 from softswitch.queues.fifo import WIRE_OVERHEAD
 
 MTU = 1500

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from foundation.compiled import entry_point
-from nativekit.compile import compiled, int64
-from nativekit.records import record
 from hotline_simulator.links import free_frame, new_frame, send_over_link
 from hotline_simulator.state import HEAD_BYTES
+from nativekit.compile import compiled, int64
+from nativekit.records import record
 from softswitch.network.events import pop_event, push_event
 
 DUE, FREE, AT_SWITCH, AT_HOST, READY = range(5)
@@ -24,7 +24,7 @@ FRAME = record(("head", np.uint8, (HEAD_BYTES,)), "length", "buffer")
 
 
 class Rings(NamedTuple):
-    """State of n hosts, b buffers and f frames, in ns; `hotline_simulator.links` uses the first four fields."""
+    """State of n hosts, b buffers, f frames, in ns; `hotline_simulator.links` uses the first four fields."""
 
     header: Any  # WORLD_HEADER
     heap: Any  # EVENT[events]: scheduled events, the next first

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from experiment.config import PlacementConfig
+from experiment.run_config import PlacementConfig
 from foundation.text import pluralize
 from hotline_machines.errors import MachinesError
-from topologies.placement import cpu_of, place
+from topologies.cpu_placement import cpu_of, place
 
 SWITCH_RESOURCE, HOST_RESOURCE = "switch", "host"
 _SWITCH_PIN = "switch"

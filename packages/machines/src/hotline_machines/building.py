@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable
 from pathlib import Path
 
-from experiment.config import Config
+from experiment.run_config import Config
 from foundation.concurrency import gather_or_cancel
 from hotline_machines.assignment import OfferedMachine, cpus_of_hosts
 from hotline_machines.cluster import Plan

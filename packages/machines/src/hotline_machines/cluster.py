@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from experiment.config import Config
+from experiment.run_config import Config
 from hotline_machines import survey as survey_module
 from hotline_machines.assignment import Assignment, OfferedMachine, assign
 from hotline_machines.errors import MachinesError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiment.config import Config
+from experiment.run_config import Config
 from hotline_machines.assignment import Assignment
 from hotline_machines.remote import RemoteMachine
 

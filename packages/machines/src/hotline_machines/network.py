@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from analysis.record import ProgramUse
-from experiment.config import Config
 from experiment.errors import AgentFailed
+from experiment.run_config import Config
 from experiment.session import MachineCounters
 from foundation.concurrency import gather_or_cancel
 from foundation.logs.parts import write_text
@@ -24,8 +24,8 @@ from hotline_machines.switch import RemoteSwitch
 from hotline_machines.workers import serve_workers
 from softswitch.progress import Activity
 from topologies.agents import Agent, Message
-from topologies.disturbance import read_run_time_ms
-from topologies.placement import Placement, PortCounters
+from topologies.cpu_counters import read_run_time_ms
+from topologies.cpu_placement import Placement, PortCounters
 from topologies.script_command import ScriptCommand
 from topologies.testbed import WorkerService
 

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from experiment.machine import describe_machine
+from experiment.machine_description import describe_machine
 from foundation.checkout import source_folders
 from foundation.protocol.header import VERSION
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.record import ANY, RunRecord
-from experiment.config import Config
-from experiment.designs import hosts_of
+from experiment.design_parts import hosts_of
 from experiment.errors import log_cleanup_errors
 from experiment.progress import Reporter
 from experiment.requirements import RunKind, check_design
+from experiment.run_config import Config
 from foundation.concurrency import gather_or_cancel
 from hotline_machines.building import build_network
 from hotline_machines.cluster import Machine, Plan, connected, make_plan, on_worker, survey_machines
@@ -31,7 +31,7 @@ from hotline_machines.supervisor.server import SupervisorSpec, shared_file_of
 from hotline_machines.tunnel import p4runtime_tunnel
 from hotline_scripts.rendezvous import down_command
 from topologies.agents import supervise
-from topologies.placement import Placement
+from topologies.cpu_placement import Placement
 from topologies.preflight import check_inputs, check_script
 from topologies.testbed import Reservation, Testbed, TestbedKind, UpTestbed
 

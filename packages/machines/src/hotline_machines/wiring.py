@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from experiment.config import Config
+from experiment.run_config import Config
 from foundation.protocol import addressing
 from foundation.protocol.addressing import Endpoint
 from hotline_machines.supervisor.remains import NAMESPACE_PREFIX

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from experiment.config import Config
+from experiment.run_config import Config
 from foundation.protocol import addressing
 from hotline_machines.errors import MachinesError
 from hotline_machines.supervisor.interfaces import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from experiment.config import load_config
+from experiment.run_config import load_config
 from foundation.errors import HotlineError
 from foundation.logs.check import check
 from foundation.logs.columns import LOGS

@@ -8,7 +8,7 @@ from subprocess import PIPE
 
 import pytest
 
-from experiment.config import Config
+from experiment.run_config import Config
 from hotline_machines.supervisor.server import SupervisorSpec
 from tests.harness.warm_processes import warm_process
 

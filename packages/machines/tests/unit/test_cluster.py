@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from experiment.config import Config
+from experiment.run_config import Config
 from hotline_machines import cluster
 from hotline_machines.cluster import Machine, check_machine, survey_machines
 from hotline_machines.errors import MachinesError

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from experiment.config import Config
+from experiment.run_config import Config
 from hotline_machines.channel import Channel, Greeting, OperationAnswer, OperationCall, connect
 from hotline_machines.errors import MachineLost, MachinesError
 from hotline_machines.supervisor.server import CONTROL, END, SupervisorConnections, SupervisorSpec

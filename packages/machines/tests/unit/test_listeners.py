@@ -8,7 +8,7 @@ import socket
 import pytest
 from distributed import Scheduler, Worker
 
-from experiment.config import Config
+from experiment.run_config import Config
 from hotline_machines.cluster import connected
 from hotline_machines.errors import MachinesError
 from hotline_machines.security import check_listeners, listening_addresses

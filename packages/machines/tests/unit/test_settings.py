@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiment.config import Config
+from experiment.run_config import Config
 from hotline_machines.wiring import endpoint_of, port_of, wire
 
 MACHINES = {"machines": "tls://head:8786", "workers": 2, "servers": 1}

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from foundation.settings import Strict
-from hosts.config import CollectionSettings
+from hosts.agent_config import CollectionSettings
 from hotline_optimisers.offload import OffloadChanges
 from hotline_optimisers.plan import ARMS, TITLES, OptimiserPlan, data_of, offload_jobs_of, tuning_jobs_of
 from hotline_optimisers.point import OffloadPoint, OptimiserTrainingPoint

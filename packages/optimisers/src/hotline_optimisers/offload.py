@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from experiment.config import WorkloadShape
+from experiment.run_config import WorkloadShape
 from foundation.designs.collect import BASELINE, COLLECT
 from foundation.optimisers import Adagrad
 from foundation.settings import Strict
-from hosts.config import CollectionSettings
+from hosts.agent_config import CollectionSettings
 from hotline_optimisers.training import SERVERS, WORKERS
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.experiment import quiet_reporter, temporary_run

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiment.config import WorkloadShape
-from hosts.config import CollectionSettings
+from experiment.run_config import WorkloadShape
+from hosts.agent_config import CollectionSettings
 from hotline_optimisers import dlrm
 from hotline_optimisers.offload import Offload
 from hotline_optimisers.ratings import count_ratings

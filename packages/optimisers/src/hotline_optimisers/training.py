@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.record import Staleness
-from experiment.config import WorkloadShape
+from experiment.run_config import WorkloadShape
 from foundation.designs import collect, hotset, none
 from foundation.designs.interface import Arm, Design
 from foundation.optimisers import Adagrad, TableOptimiser
 from foundation.settings import Strict
-from hosts.config import CollectionSettings, RunSettings, WorkerCost
+from hosts.agent_config import CollectionSettings, RunSettings, WorkerCost
 from hosts.model import LogisticRegression, Model
 from hosts.model.hyperparameters import chance_loss
 from hosts.model.logistic import GRADIENT_SCALE, SCALE

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.figures.files import draw
+from analysis.figures.figure_files import draw
 from analysis.page.plots import plot
-from experiment.config import WorkloadShape
-from hosts.config import CollectionSettings
+from experiment.run_config import WorkloadShape
+from hosts.agent_config import CollectionSettings
 from hotline_allreduce.study.point import host_costs, make_network
 from hotline_optimisers import plan
 from hotline_optimisers.figures import figures_of

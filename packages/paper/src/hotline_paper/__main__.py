@@ -14,7 +14,7 @@ import click
 
 from foundation.concurrency import run_interruptibly
 from foundation.errors import HotlineError
-from foundation.logs.access.settings import LogSettings
+from foundation.logs.access.access_settings import LogSettings
 from foundation.text import pluralize
 from hotline.cli.common import json_option, print_json
 from hotline.cli.fields import fills

@@ -20,7 +20,7 @@ from analysis.figures.model import Values
 from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary, read_summary
-from experiment.config import Config
+from experiment.run_config import Config
 from foundation.designs.hotset import OFFLOAD
 from foundation.settings import first_error
 from hotline_paper.packing import MeanPacking

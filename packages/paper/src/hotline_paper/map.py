@@ -11,7 +11,7 @@ import numpy as np
 
 from analysis.figures.model import Axis, Fact, Figure, Panel, Series
 from foundation.logs.access.block import ReadOptions
-from hosts.workload import files
+from hosts.workload import data_files
 from hotline_paper.costs import (
     METRICS,
     MeasuredPoint,
@@ -65,7 +65,7 @@ class DataMarker(Marker):
 
 
 def marker_of(data: Path, options: ReadOptions, note: Callable[[str], None]) -> DataMarker:
-    trace = files.load(data, workers=1, options=options, note=note)
+    trace = data_files.load(data, workers=1, options=options, note=note)
     packing = pack_trace(trace, max(1, round(TOP_SHARE * trace.space.size)), SERVERS)
     return DataMarker(data.name, skew_of(trace), packing.keys, packing)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from experiment.config import max_top_k
+from experiment.run_config import max_top_k
 from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import lanes_of_dim

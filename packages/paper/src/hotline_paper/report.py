@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from analysis.figures.all import figures
-from analysis.figures.files import write_figures
+from analysis.figures.figure_data import source_of_run
+from analysis.figures.figure_files import write_figures
 from analysis.figures.model import Fact, Figure
-from analysis.figures.source import source_of_run
 from analysis.page.build import Page, build, drawings
 from analysis.page.plots import plot
 from analysis.page.study import text_table, write_report

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import tomli
 
-from experiment.config import Config
+from experiment.run_config import Config
 from hotline_paper import stages
 from hotline_paper.plan import Stage, all_stages, map_stages
 from hotline_paper.stages import StageFailed, is_done, result_path, run_stages, to_toml

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from foundation.errors import DataError
 from foundation.logs.access.block import ReadOptions
-from foundation.logs.access.columns import AccessColumns
+from foundation.logs.access.column_roles import AccessColumns
 from foundation.logs.access.dims import RowSettings
 from foundation.logs.access.steps import Progress
 from foundation.logs.parts import Parts

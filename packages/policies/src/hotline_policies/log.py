@@ -18,7 +18,7 @@ from foundation.logs.access.steps import KEY as KEY
 from foundation.logs.access.steps import PULL as PULL
 from foundation.logs.access.steps import Accesses as Accesses
 from foundation.logs.access.steps import Progress, Steps, read_steps
-from foundation.logs.training import TRAIN_SHARE, training_length
+from foundation.logs.time_split import TRAIN_SHARE, training_length
 from nativekit.compile import int64
 from nativekit.records import Ints, Words
 

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from analysis.page.build import fragment
 from analysis.wording import ReportTable, Row, plain
 from controller.hotset.coverage import coverage_of_split
-from experiment.config import config_of
 from experiment.progress import progress_bar
+from experiment.run_config import config_of
 from foundation.concurrency import run_interruptibly
 from foundation.errors import DataError
-from foundation.logs.access.source import LogFiles, paths_of
+from foundation.logs.access.log_files import LogFiles, paths_of
 from foundation.logs.access.steps import Progress, Steps, read_steps
-from foundation.logs.training import split_updates
+from foundation.logs.time_split import split_updates
 from foundation.protocol.memory import MemoryOfRows, memory_of_rows, rows_within, size_text
 from foundation.settings import Strict
 from hotline_policies.generated import LogSpec, log_spec_of, write_parts

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from foundation.protocol.rows import ONE_VALUE, RowRange
 from foundation.settings import Strict
 from hosts.keys import KeySpace
-from hosts.workload.files import space_by_dim
+from hosts.workload.data_files import space_by_dim
 from hotline_agents.hotset.worker.counting import RpcCounts, count_operations
 from hotline_policies.log import PULL, PolicyLog
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.figures.files import draw
+from analysis.figures.figure_files import draw
 from analysis.page.build import fragment
-from experiment.config import config_of
-from foundation.logs.access.source import LogFiles, paths_of
+from experiment.run_config import config_of
+from foundation.logs.access.log_files import LogFiles, paths_of
 from hotline_policies.figures import figures_of
 from hotline_policies.generated import log_spec_of
 from hotline_policies.page import answer_of, tables_of

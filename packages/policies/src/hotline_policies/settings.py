@@ -10,10 +10,10 @@ from typing_extensions import Self
 
 from controller.hotset.choice import MAX_KEYS
 from foundation.errors import DataError
+from foundation.logs.access.access_settings import LogBatch, LogSettings
 from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions
 from foundation.logs.access.dims import RowLogSettings, RowSettings
-from foundation.logs.access.settings import LogBatch, LogSettings
-from foundation.logs.training import TRAIN_SHARE
+from foundation.logs.time_split import TRAIN_SHARE
 from foundation.protocol.header import padded_dim
 from foundation.protocol.rows import banks_of_row
 from foundation.settings import Strict

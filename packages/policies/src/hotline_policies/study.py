@@ -16,7 +16,7 @@ from foundation.cached import Cached, read_cached, with_checksum
 from foundation.compiled import sources
 from foundation.concurrency import run_interruptibly
 from foundation.errors import DataError, reason_of
-from foundation.logs.access.source import expand
+from foundation.logs.access.log_files import expand
 from foundation.logs.parts import write_into_folder
 from foundation.protocol.memory import MemoryOfRows, memory_of_rows
 from hotline_policies.drift import half_life, half_lives_by_table, recovery_time

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from foundation.logs.access.block import ReadOptions
-from foundation.logs.access.columns import AccessColumns
+from foundation.logs.access.column_roles import AccessColumns
 from hosts.workload.generator import Shape
 from hotline_policies.drift import half_life, half_lives_by_table, recovery_time
 from hotline_policies.generated import LogSpec, write_parts

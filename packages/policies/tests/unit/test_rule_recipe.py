@@ -20,7 +20,7 @@ from controller.hotset.selection import cold_limit
 from controller.tables import KeyState
 from foundation.checkout import ROOT
 from foundation.compiled import sources
-from foundation.logs.training import TRAIN_SHARE
+from foundation.logs.time_split import TRAIN_SHARE
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.cli import invoke, json_of
 from tests.harness.livenet import JOB, LiveNet, live

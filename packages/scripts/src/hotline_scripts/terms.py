@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiment.config import EPOCH, Config
+from experiment.run_config import EPOCH, Config
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design, no_optimiser_message
 from foundation.protocol import addressing

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import polars as pl
 
-from experiment.config import Config, load_config
 from experiment.errors import PreflightError
 from experiment.folder import chown_to_sudo_user
 from experiment.liveness import Liveness
 from experiment.processes import ProcessLimit
+from experiment.run_config import Config, load_config
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.arms import lead_arm, measured_arms
 from foundation.designs.interface import Arm
@@ -47,8 +47,8 @@ from hotline_scripts.script_session import Terms
 from hotline_scripts.terms import session_terms, tables_of_design
 from softswitch.progress import Activity
 from topologies.agents import Agent, supervise
+from topologies.cpu_placement import Placement
 from topologies.fleet import provision, publish, server_config, set_ranges
-from topologies.placement import Placement
 from topologies.testbed import ControlledSwitch, TestbedKind, TestbedNetwork, UpTestbed
 from topologies.testbed_kinds import testbed_kind
 

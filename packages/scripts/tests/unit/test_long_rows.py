@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiment.config import load_config
 from experiment.errors import ConfigError
+from experiment.run_config import load_config
 from foundation.protocol.rows import MAX_DIM, check_dim, describe_long_row, split_row
 from hotline_scripts.embedding_tables import make_tables
 from hotline_simulator.config import SimulationConfig

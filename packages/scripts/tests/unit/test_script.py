@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import hotline as hotline_package
-from experiment.config import load_config
+from experiment.run_config import load_config
 from hotline.cli.commands import hotline
 from hotline_scripts.kv import launch
 from switch_harness.wording import says_in_one_line

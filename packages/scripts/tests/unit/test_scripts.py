@@ -18,9 +18,9 @@ from unittest.mock import AsyncMock
 import pytest
 
 from experiment import processes as process_module
-from experiment.config import Config
 from experiment.errors import AgentFailed, RunFailed
 from experiment.processes import RunProcesses
+from experiment.run_config import Config
 from experiment.session import START_AHEAD_NS, PlannedBlock
 from foundation.designs.arms import arms_of
 from foundation.limits import WallClockLimit

@@ -15,10 +15,10 @@ import pytest
 from controller.hotset import choice
 from controller.hotset.migrate import plan
 from controller.tables import HotParam
-from experiment.config import Config, load_config, max_top_k
-from experiment.designs import initial_rows
+from experiment.design_parts import initial_rows
 from experiment.errors import ConfigError, RunFailed
-from experiment.hotset import select
+from experiment.hotset_arms import select
+from experiment.run_config import Config, load_config, max_top_k
 from foundation.designs.arms import profile_arm
 from foundation.logs.columns import UPDATES
 from hosts.keys import KeySpace
@@ -30,8 +30,8 @@ from hotline_scripts.terms import tables_of_design
 from switch_harness.wording import mentions
 from tests.harness.records import a_record
 from tests.harness.sessions import FakeNetwork, IdleSession, quiet
+from topologies.cpu_placement import Placement
 from topologies.fleet import RunContext
-from topologies.placement import Placement
 
 SCRIPT = "SCRIPT=train.py"
 TABLES: list[dict[str, tuple[int, int]]] = [

@@ -10,11 +10,11 @@ from unittest.mock import AsyncMock
 import polars as pl
 import pytest
 
-from experiment.config import Config
+from experiment.run_config import Config
 from foundation.logs.columns import UPDATES
 from hotline_scripts.up import UpBackend, folder_of
 from tests.harness.sessions import FakeNetwork
-from topologies.placement import place
+from topologies.cpu_placement import place
 
 
 async def test_the_files_of_earlier_sessions_are_kept(

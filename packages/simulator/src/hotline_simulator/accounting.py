@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from analysis.record import Accounting, Staleness
-from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, reconcile
+from experiment.phases.check_updates import Lanes, count_lanes_served_by_switch, reconcile
 from hosts.ledger import count_mismatches
 from hotline_simulator.drive import pass_time
 from hotline_simulator.session import SimulatedSession

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from nativekit.compile import compiled, int64
-from nativekit.libc import memcpy
-from nativekit.records import Ints
 from hotline_simulator.cores import make_ready
 from hotline_simulator.links import (
     address_of,
@@ -18,6 +15,9 @@ from hotline_simulator.links import (
 )
 from hotline_simulator.state import AT_RACK, AT_SWITCH, HEAD_BYTES, QUANTILES, World
 from hotline_simulator.switch import pass_through
+from nativekit.compile import compiled, int64
+from nativekit.libc import memcpy
+from nativekit.records import Ints
 from softswitch.network.chance import next_random
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiment.config import EPOCH
+from experiment.run_config import EPOCH
 from foundation.protocol.codec import Keys
 from hotline_agents.collect.store import BY_COMMAND, CollectStore
 from hotline_simulator.hotset import SWITCH_STATE_OPS as HOTSET

@@ -14,8 +14,8 @@ from typing_extensions import Self
 
 from analysis.statistics import MIN_ROUNDS
 from controller.sizes import CALLERS
-from experiment.config import PROFILE_LANES, SERVER_ROWS, Config, config_of, max_top_k, read_toml
 from experiment.errors import ConfigError
+from experiment.run_config import PROFILE_LANES, SERVER_ROWS, Config, config_of, max_top_k, read_toml
 from foundation.designs.arms import arms_in_order, measured_arms
 from foundation.designs.registry import DEFAULT
 from foundation.errors import HotlineError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from hotline_agents.interface import NEVER
-from nativekit.compile import compiled, int64
 from hotline_simulator.state import ABSENT, ALARM, BLOCKED, READY, RUNNING, STEP, World
+from nativekit.compile import compiled, int64
 from softswitch.network.chance import next_random
 from softswitch.network.events import push_event
 

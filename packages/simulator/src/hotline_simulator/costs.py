@@ -19,9 +19,9 @@ from foundation.designs.arms import arm as arm_of
 from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
 from hotline_agents.interface import NEVER
-from nativekit.records import Records, one_record, records
 from hotline_simulator import measured_costs
 from hotline_simulator.state import QUANTILES, AgentDurations, Link, Outage
+from nativekit.records import Records, one_record, records
 from softswitch.queues.shape import MAX_RATE, Rate, Shape, byte_depth
 
 _NS_PER_S = 1_000_000_000
@@ -103,9 +103,9 @@ class Network(Strict):
 class HostCosts(Strict):
     """CPU times of agents in ns, with 3,000 keys a step.
 
-    Those of `hotline_simulator.measured_costs` are fitted to the bench, with its date and machine. The others are of
-    runs on two cores of an AMD EPYC and of an Intel Xeon. By default each agent has a core, and the switch
-    takes no host's time.
+    Those of `hotline_simulator.measured_costs` are fitted to the bench, with its date and machine. The others
+    are of runs on two cores of an AMD EPYC and of an Intel Xeon. By default each agent has a core, and the
+    switch takes no host's time.
     """
 
     worker_cores: int | None = Field(default=None, ge=1)

@@ -10,7 +10,7 @@ import math
 from typing import Literal, NamedTuple
 
 from controller.sizes import CALLERS
-from experiment.config import max_top_k
+from experiment.run_config import max_top_k
 from foundation.protocol.addressing import PORTS
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.header import KEY_BYTES, LANES, VALUE_BYTES, layout
@@ -42,7 +42,7 @@ class Device(NamedTuple):
 
     @property
     def network(self) -> dict[str, float]:
-        """The switch's settings in the table [network] of a simulated run (`hotline_simulator.costs.Network`)."""
+        """The switch's settings in the table [network] of a simulated run (`costs.Network`)."""
         return {
             "switch_us": self.frame_us,
             "switch_mpps": self._million_frames_per_s,

@@ -20,8 +20,8 @@ from rich.console import Console
 
 from analysis.record import RunRecord, SimulatedArm, Simulation, min_capacity
 from analysis.summary import Summary, summarise
-from experiment.designs import hosts_of, prepare
-from experiment.machine import describe_machine
+from experiment.design_parts import hosts_of, prepare
+from experiment.machine_description import describe_machine
 from experiment.phases.measure import measure, record_capacity
 from experiment.phases.workload import choose_training, describe, generate_trace
 from experiment.progress import Reporter

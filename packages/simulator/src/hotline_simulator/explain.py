@@ -7,7 +7,7 @@ from itertools import count
 
 import numpy as np
 
-from controller.hotset.control import CONTROL
+from controller.hotset.initial_rows import CONTROL
 from controller.tables import HotParam, KeyState
 from foundation.designs.hotset import DESIGN, OFFLOAD_PROXY
 from foundation.designs.interface import SwitchHosts

@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from foundation.protocol.addressing import HOSTS_PER_BLOCK
 from hotline_agents.interface import SERVER_OPS, WORKER_OPS
-from nativekit.compile import compiled, int64
-from nativekit.libc import memcpy
-from nativekit.records import Octets
-from nativekit.reference import row
 from hotline_simulator.state import (
     ABSENT,
     AT_HOST,
@@ -24,6 +20,10 @@ from hotline_simulator.state import (
     Outage,
     World,
 )
+from nativekit.compile import compiled, int64
+from nativekit.libc import memcpy
+from nativekit.records import Octets
+from nativekit.reference import row
 from softswitch.network.chance import next_random
 from softswitch.network.events import push_event
 from softswitch.queues.fifo import WIRE_OVERHEAD

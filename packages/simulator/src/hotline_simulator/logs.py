@@ -14,8 +14,8 @@ from foundation.logs.columns import OPERATIONS, ROW, RpcRow
 from hotline_agents.ps.logs import PsLogs
 from hotline_agents.worker.logs import Origin, WorkerLogs
 from hotline_agents.worker.trainer import OperationRecord
-from nativekit.records import Records
 from hotline_simulator.world import SimulatedNetwork
+from nativekit.records import Records
 
 _UNIX_MINUS_VIRTUAL_NS = 0
 """Offset added to times. Logs have virtual time, so they are the same whenever a run is simulated."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from nativekit.compile import compiled, int64
-from nativekit.reference import as_ref
 from hotline_simulator.agents import deliver
 from hotline_simulator.cores import YIELDS, block, fire_alarm, leave_core, make_ready, occupy_core, yield_core
 from hotline_simulator.links import begin_outage, end_outage, forward_down, forward_up
@@ -25,6 +23,8 @@ from hotline_simulator.state import (
 )
 from hotline_simulator.switch import arrive_at_switch, finish_switch_latency, send_queued_packet
 from hotline_simulator.worker import AGENT_LOG_FULL, CONTINUED, step_worker
+from nativekit.compile import compiled, int64
+from nativekit.reference import as_ref
 from softswitch.network.events import pop_event, push_event
 
 NO_EVENTS, TIME_REACHED, DRIVER_DUE, LOG_FULL, OUT_OF_ROOM, FRAMES_DEFERRED = 0, 1, 2, 3, 4, 5

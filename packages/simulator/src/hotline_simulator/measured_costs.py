@@ -1,4 +1,4 @@
-"""Costs of hosts that `make costs` has fitted to the bench, in ns (`hotline_simulator.costs.HostCosts`).
+"""Costs of hosts that `make costs` has fitted to the bench, in ns (`costs.HostCosts`).
 
 Measured on 2026-11-27 at commit 1be5bff4, on 2 cores of Intel(R) Xeon(R) Processor,
 Linux 6.18.44-fc-v657.

@@ -7,12 +7,12 @@ import shutil
 from pathlib import Path
 
 from analysis.figures.all import no_progress
-from experiment.config import config_of, load_config_as
-from experiment.designs import hosts_of
+from experiment.design_parts import hosts_of
 from experiment.folder import create_run_folder, point_to_latest
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter
 from experiment.requirements import RunKind, check_design
+from experiment.run_config import config_of, load_config_as
 from foundation.concurrency import run_interruptibly
 from hotline.runs import Run, write_run_report
 from hotline_simulator.config import DDL, SimulationConfig

@@ -1,13 +1,10 @@
-"""A parameter server's loop in virtual time, as in `hotline_agents.ps.compiled_loop`: answer a burst of frames."""
+"""A server's loop in virtual time, as in `hotline_agents.ps.compiled_loop`: answer a burst of frames."""
 
 from __future__ import annotations
 
 from foundation.protocol.header import PS_RPC_PORT
 from hotline_agents.interface import COMMAND, NOTHING, SERVER_OPS, ServerState
 from hotline_agents.udp import BURST
-from nativekit.compile import compiled, int64
-from nativekit.records import Octets
-from nativekit.reference import row
 from hotline_simulator.agents import build_frame, draw_duration, send_burst, take_frame
 from hotline_simulator.cores import block, occupy_core
 from hotline_simulator.links import (
@@ -20,6 +17,9 @@ from hotline_simulator.links import (
 )
 from hotline_simulator.state import HEAD_BYTES, World
 from hotline_simulator.worker import AGENT_LOG_FULL, CONTINUED
+from nativekit.compile import compiled, int64
+from nativekit.records import Octets
+from nativekit.reference import row
 
 handle, lanes, stamp, wake = SERVER_OPS.handle, SERVER_OPS.lanes, SERVER_OPS.stamp, SERVER_OPS.wake
 share_cpu, needs_room, transmit = SERVER_OPS.share_cpu, SERVER_OPS.needs_room, SERVER_OPS.transmit

@@ -15,7 +15,7 @@ import polars as pl
 
 from analysis import record as records
 from analysis.record import ProgramUse, ServerUse
-from experiment.designs import initial_rows
+from experiment.design_parts import initial_rows
 from experiment.phases.workload import table_optimisers
 from experiment.progress import Reporter
 from experiment.session import (

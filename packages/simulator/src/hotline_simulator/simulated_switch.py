@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from finsy.proto import p4r
 
-from controller.designs import control_of
+from controller.controller_ops import control_of
 from controller.tables import Change, RowEncoder, TableRow, Update
 from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.designs.registry import HOW_TO_COMPILE, DesignError, compile_if_changed

@@ -139,7 +139,7 @@ class SimulatedCore:
 
 
 class AgentDurations:
-    """Durations of agents, as in `hotline_simulator.costs.HostCosts`; servers have `serve_take_ns` and so on."""
+    """Durations of agents, as in `costs.HostCosts`; servers have `serve_take_ns` and so on."""
 
     wake_ns: int
     idle_ns: int

@@ -10,11 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from foundation.protocol.addressing import CPU_PORT
+from hotline_simulator.links import (
+    address_of,
+    count_delivery,
+    defer_to_python,
+    free_frame,
+    new_frame,
+    send_to_port,
+)
+from hotline_simulator.state import ABSENT, DEPARTS_FROM, SWITCH_LATENCY_OVER, World
 from nativekit.compile import carray, compiled, int64
 from nativekit.libc import memcpy
 from nativekit.memory import pointer
-from hotline_simulator.links import address_of, count_delivery, defer_to_python, free_frame, new_frame, send_to_port
-from hotline_simulator.state import ABSENT, DEPARTS_FROM, SWITCH_LATENCY_OVER, World
 from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
 from softswitch.memory.process import DEPARTURE_PORT
 from softswitch.memory.waiting import QUEUE_HEAD

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from foundation.designs.interface import Arm, Design
 from foundation.optimisers import TableOptimiser
 from foundation.protocol.header import WINDOW
-from hosts.config import RunSettings
+from hosts.agent_config import RunSettings
 from hosts.keys import KeySpace
 from hotline_simulator.costs import HostCosts, Network
 

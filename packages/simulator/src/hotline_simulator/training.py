@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.designs import control_of
-from experiment.config import EPOCH
+from controller.controller_ops import control_of
+from experiment.run_config import EPOCH
 from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.optimisers import TableOptimiser
 from foundation.protocol.codec import Keys
 from foundation.settings import Strict
-from hosts.config import RunSettings, WorkerCost
+from hosts.agent_config import RunSettings, WorkerCost
 from hosts.keys import KeySpace
 from hosts.model import Model
 from hosts.workload.trace import Samples, Trace

@@ -1,4 +1,4 @@
-"""A worker's loop in virtual time, as in `hotline_agents.worker.compiled_loop`: send a burst, then receive one."""
+"""A worker's loop in virtual time, as `hotline_agents.worker.compiled_loop`: send, then receive a burst."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from foundation.protocol.rpc import BUFFER_BYTES
 from hotline_agents.interface import NOTHING, WORKER_OPS, WorkerState
 from hotline_agents.udp import BURST
 from hotline_agents.worker.compiled_loop import SEND_BURST
-from nativekit.compile import compiled, int64
-from nativekit.reference import row
 from hotline_simulator.agents import build_frame, draw_duration, send_burst, take_frame
 from hotline_simulator.cores import block, occupy_core
 from hotline_simulator.links import free_frame
 from hotline_simulator.state import HEAD_BYTES, RECEIVES, SENDS, World
+from nativekit.compile import compiled, int64
+from nativekit.reference import row
 
 octets, peer, receive = WORKER_OPS.octets, WORKER_OPS.peer, WORKER_OPS.receive
 transmit, wake, prefetch_next = WORKER_OPS.transmit, WORKER_OPS.wake, WORKER_OPS.prefetch_next

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from experiment.config import EPOCH
+from experiment.run_config import EPOCH
 from foundation.designs.interface import Arm, Design
 from foundation.logs.columns import RpcRow
 from foundation.protocol import addressing, frames
@@ -23,10 +23,6 @@ from hotline_agents.designs import agents_of
 from hotline_agents.interface import NEVER
 from hotline_agents.udp import BURST
 from hotline_agents.worker.client import BaseClient, ClientState
-from nativekit.llvm import Compiled
-from nativekit.plain import plain
-from nativekit.records import Records, as_records, one_record, records
-from nativekit.reference import pinned_ref, row
 from hotline_simulator.costs import (
     HostCosts,
     Network,
@@ -54,6 +50,10 @@ from hotline_simulator.state import (
     write_world,
 )
 from hotline_simulator.system import SimulatedSystem
+from nativekit.llvm import Compiled
+from nativekit.plain import plain
+from nativekit.records import Records, as_records, one_record, records
+from nativekit.reference import pinned_ref, row
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.memory.output import HEAD_BYTES as RECORD_HEAD_BYTES
 from softswitch.network.events import push_event as compiled_push_event

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 
-from experiment.designs import initial_rows
+from experiment.design_parts import initial_rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.rows import ONE_VALUE, RowRanges

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from experiment.config import config_of
 from experiment.errors import ConfigError
+from experiment.run_config import config_of
 from hotline_simulator.config import DDL, SimulationConfig, load_hosts
 from switch_harness.wording import mentions, says
 from tests.harness.cli import invoke

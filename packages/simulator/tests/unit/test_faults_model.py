@@ -19,7 +19,6 @@ from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.codec import Values
 from foundation.protocol.rpc import PULL, PUSH
 from hotline_agents.hotset.ps.store import HotsetStore
-from nativekit.plain import plain
 from hotline_simulator.faults import matrix
 from hotline_simulator.faults.kinds import play_schedule
 from hotline_simulator.faults.model import Judgement, judge
@@ -29,6 +28,7 @@ from hotline_simulator.faults.shrink import shrink
 from hotline_simulator.faults.switch import compile_small
 from hotline_simulator.faults.testbed import SimulatedTestbed
 from hotline_simulator.simulated_switch import CompiledConfig
+from nativekit.plain import plain
 from softswitch.p4runtime.loaded_config import read_p4info
 from switch_harness.wording import says
 from tests.harness.cli import invoke

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from controller.controller import Controller
-from experiment import recovery
+from experiment import switch_recovery
 from experiment.liveness import Liveness
 from hosts import replay
 from hosts.replay import ReplayLog, UnackedUpdates, acknowledged_sums
@@ -86,17 +86,17 @@ def workers_are_not_told(patched: pytest.MonkeyPatch) -> None:
 
 def callers_keep_their_epoch(patched: pytest.MonkeyPatch) -> None:
     """Rows and servers have the last epoch, and workers another one."""
-    restore = recovery.restore
-    patched.setattr(recovery, "restore", lambda cluster, epoch: restore(cluster, epoch - 1))
+    restore = switch_recovery.restore
+    patched.setattr(switch_recovery, "restore", lambda cluster, epoch: restore(cluster, epoch - 1))
 
 
 def a_death_in_a_restore_goes_unnoticed(patched: pytest.MonkeyPatch) -> None:
-    async def comes_back(cluster: recovery.RecoverableCluster) -> bool:
+    async def comes_back(cluster: switch_recovery.RecoverableCluster) -> bool:
         cluster.liveness.mark_down("s1")
-        await recovery._restore_with_retries(cluster, await cluster.start_switch())
+        await switch_recovery._restore_with_retries(cluster, await cluster.start_switch())
         return True
 
-    patched.setattr(recovery, "_start_and_restore", comes_back)
+    patched.setattr(switch_recovery, "_start_and_restore", comes_back)
 
 
 def what_fails_is_not_tried_again(patched: pytest.MonkeyPatch) -> None:
@@ -105,8 +105,8 @@ def what_fails_is_not_tried_again(patched: pytest.MonkeyPatch) -> None:
 
     patched.setattr(Liveness, "has_new_death", has_new_death)
     patched.setattr(Liveness, "others_down", lambda liveness, name: False)
-    patched.setattr(recovery, "NotPrimary", ())
-    patched.setattr(recovery, "_MAX_UNEXPLAINED_FAILURES", 1)
+    patched.setattr(switch_recovery, "NotPrimary", ())
+    patched.setattr(switch_recovery, "_MAX_UNEXPLAINED_FAILURES", 1)
 
 
 def worker_forgets_what_was_held(patched: pytest.MonkeyPatch) -> None:

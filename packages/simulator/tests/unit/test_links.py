@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from foundation.protocol import frames
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from hotline_agents.interface import NEVER
-from nativekit.plain import plain
-from nativekit.records import records
 from hotline_simulator.costs import Network, links_of
 from hotline_simulator.links import fill_head, mark_congestion, send_over_link, swap_endpoints
 from hotline_simulator.state import AT_HOST, EVENT, FRAME, HEAD_BYTES, WORLD_HEADER, World
+from nativekit.plain import plain
+from nativekit.records import records
 from softswitch.network.events import pop_event, push_event
 
 A = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 20002)

@@ -17,9 +17,6 @@ from foundation.designs.hotset import BASELINE, OFFLOAD, OFFLOAD_PROXY, PROXY
 from foundation.designs.interface import Arm
 from foundation.protocol.rows import RowRange, RowRanges
 from foundation.protocol.rpc import BUFFER_BYTES
-from nativekit.plain import plain
-from nativekit.reference import unwrap_ref
-from packages.simulator.tests.unit.networks import PARAMETERS, RandomTestbed
 from hotline_simulator import drive as drives
 from hotline_simulator import loop
 from hotline_simulator.config import SimulationError
@@ -28,6 +25,9 @@ from hotline_simulator.drive import pass_time
 from hotline_simulator.links import free_frame, new_frame, send_over_link
 from hotline_simulator.state import ABSENT, AT_HOST, AT_SWITCH, FRAME, READY, SWITCH_LATENCY_OVER, World
 from hotline_simulator.switch import pass_once
+from nativekit.plain import plain
+from nativekit.reference import unwrap_ref
+from packages.simulator.tests.unit.networks import PARAMETERS, RandomTestbed
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.jit import PROCESS_CTYPE
 from softswitch.memory.output import read_records

@@ -6,7 +6,7 @@ import finsy as fy
 import pytest
 from finsy.proto import p4r
 
-from controller.designs import control_of
+from controller.controller_ops import control_of
 from controller.tables import (
     Change,
     GroupRow,

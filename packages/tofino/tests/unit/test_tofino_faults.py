@@ -9,13 +9,13 @@ import pytest
 
 from foundation.designs.hotset import OFFLOAD, OFFLOAD_PROXY
 from foundation.protocol.rpc import PULL
-from packages.tofino.tests.harness.twins import contents, small_twin, twin_testbed
 from hotline_simulator.faults.draw import draw_faults
 from hotline_simulator.faults.kinds import play_schedule
 from hotline_simulator.faults.matrix import MATRIX_ROWS
 from hotline_simulator.faults.operations import KEYS, WorkerOperations
 from hotline_simulator.faults.schedule import FaultSchedule
 from hotline_simulator.faults.testbed import SimulatedTestbed
+from packages.tofino.tests.harness.twins import contents, small_twin, twin_testbed
 
 ARMS = {arm.name: arm for arm in (OFFLOAD, OFFLOAD_PROXY)}
 ROWS = [(fault, arm) for fault, arm in MATRIX_ROWS if arm in ARMS]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import DataError
-from foundation.logs.access.columns import AccessColumns, parse_columns
+from foundation.logs.access.column_roles import AccessColumns, parse_columns
 from foundation.protocol.header import NO_KEY
 from foundation.text import one_line
 

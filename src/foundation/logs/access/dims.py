@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 from typing_extensions import Self
 
 from foundation.errors import DataError
-from foundation.logs.access.columns import join_names, parse_columns
-from foundation.logs.access.settings import LogFormatSettings
+from foundation.logs.access.access_settings import LogFormatSettings
+from foundation.logs.access.column_roles import join_names, parse_columns
 from foundation.protocol.header import padded_dim
 from foundation.protocol.rows import MAX_DIM, check_dim, describe_long_row
 from foundation.settings import Strict

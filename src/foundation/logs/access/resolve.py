@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 import polars as pl
 
 from foundation.errors import DataError
-from foundation.logs.access.columns import LISTED, AccessColumns, join_names
+from foundation.logs.access.column_roles import LISTED, AccessColumns, join_names
 from foundation.logs.access.guess import (
     AmbiguousColumnsError,
     ColumnProfile,

@@ -25,12 +25,12 @@ from foundation.logs.access.block import (
     Keys,
     ReadOptions,
 )
-from foundation.logs.access.columns import join_names
+from foundation.logs.access.column_roles import join_names
 from foundation.logs.access.dictionary import SOURCES, Dictionary
 from foundation.logs.access.dims_by_key import DimsByKey
-from foundation.logs.access.registry import open_log
-from foundation.logs.access.rows import TableLog, text_columns_of
-from foundation.logs.access.source import expand
+from foundation.logs.access.format_detection import open_log
+from foundation.logs.access.log_files import expand
+from foundation.logs.access.table_rows import TableLog, text_columns_of
 from foundation.logs.access.uncompiled import count, make_dictionary, sort_steps
 from foundation.text import pluralize
 from nativekit.compile import cached_entry_point, int64

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from foundation.errors import HotlineError
-from hosts.config import RunSettings
+from hosts.agent_config import RunSettings
 from hotline_agents.collect import collector
 from hotline_agents.collect.moves import CollectClient, CollectMover
 from hotline_agents.collect.rpc import handle

@@ -26,7 +26,7 @@ from nativekit.records import Ints, Octets, Records, RecordTable, Words, one_rec
 COLLECTIONS = 16
 """Maximum number of collections of a job that a PS has in flight."""
 DEFAULT_STALENESS_NS, DEFAULT_SHARE = 50_000_000, 0.2
-"""Settings of states that `configure` has not set; `hosts.config.Collection` has the same defaults."""
+"""Settings of states that `configure` has not set; `hosts.agent_config.Collection` has the same defaults."""
 MAX_QUEUED = 4096
 """Maximum number of hot keys of a lane (`controller.sizes.SLOTS`)."""
 AGES = 256

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from foundation.errors import HotlineError
-from hosts.config import Fsync
+from hosts.agent_config import Fsync
 
 _SYNCHRONOUS: dict[Fsync, str] = {"always": "FULL", "checkpoint": "NORMAL", "never": "OFF"}
 _SCHEMA = """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from foundation.optimisers import TableOptimiser
-from hosts.config import AgentConfigError
+from hosts.agent_config import AgentConfigError
 from hosts.keys import KeySpace
 from hotline_agents.interface import Agents
 from hotline_agents.ps.rpc_server import RpcServer

@@ -29,7 +29,7 @@ from hosts.agent import (
     run_queue_ns,
     write_when_there_is_room,
 )
-from hosts.config import AgentConfigError
+from hosts.agent_config import AgentConfigError
 from hosts.ledger import Ledger
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.replay import ReplayLog, file_name, renew

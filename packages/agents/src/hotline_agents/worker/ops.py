@@ -12,9 +12,7 @@ from nativekit.records import Records
 from nativekit.reference import as_ref
 
 receive = WORKER_OPS.receive
-AnyWorkerOps: TypeAlias = WorkerOps[
-    Any
-]  # of any state: each call looks up the functions of the state's class
+AnyWorkerOps: TypeAlias = WorkerOps[Any]  # of any state: each call looks up the functions of its class
 worker_states = classes_of(WORKER_OPS.transmit)
 # Python does not call the prefetch functions, which come last.
 _OP_NAMES = WorkerOps._fields[: WorkerOps._fields.index("prefetch_next")]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from foundation.protocol.codec import Values
 from foundation.protocol.header import Op
-from hosts.config import WorkerCost
+from hosts.agent_config import WorkerCost
 from hosts.model import Model
 from hosts.workload.trace import MiniBatch, Trace
 from hotline_agents.worker.client import BaseClient

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from foundation.designs import collect
 from foundation.optimisers import Adagrad, TableOptimiser
 from foundation.protocol.rows import RowRange
-from hosts.config import CollectionSettings, RunSettings
+from hosts.agent_config import CollectionSettings, RunSettings
 from hosts.keys import KeySpace
 from hosts.model import SyntheticGradient
 from hosts.workload.trace import Trace

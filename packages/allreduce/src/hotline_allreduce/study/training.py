@@ -16,7 +16,7 @@ from foundation.designs import hotset, none
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design as find_design
 from foundation.settings import Strict
-from hosts.config import WorkerCost
+from hosts.agent_config import WorkerCost
 from hosts.keys import KeySpace
 from hosts.model import LogisticRegression
 from hosts.model.hyperparameters import chance_loss, choose

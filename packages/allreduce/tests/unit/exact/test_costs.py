@@ -12,8 +12,8 @@ from hotline_allreduce.exact.design import DESIGN
 from hotline_allreduce.exact.worker import FLOATS_A_CHUNK, PACKET_BYTES
 from hotline_allreduce.switchml.design import DESIGN as SWITCHML
 from hotline_allreduce.switchml.packet import CUT, VALUES
-from nativekit.plain import plain
 from hotline_simulator.state import HEAD_BYTES
+from nativekit.plain import plain
 from tools.evidence.result import published_table
 
 ENTRIES = 16_384  # of the pool

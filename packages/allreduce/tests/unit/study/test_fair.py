@@ -9,8 +9,8 @@ from hotline_allreduce.simulation.player import AllReduceVerdict
 from hotline_allreduce.study.fair import EQUAL_BYTES, FairRow, fair_tables
 from hotline_allreduce.study.plan import FULL, GBITS, fair_points
 from hotline_allreduce.switchml.model.subject import LARGE_PACKETS, LARGE_PACKETS_CHECKED, PUBLISHED
-from packages.allreduce.tests.harness.verdicts import check_verdicts
 from hotline_simulator.costs import Network
+from packages.allreduce.tests.harness.verdicts import check_verdicts
 from switch_harness.wording import mentions
 from tools.evidence.result import published_table
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.figures.files import write_figures
+from analysis.figures.figure_files import write_figures
 from analysis.figures.model import Figure
 from analysis.wording import plain
 from hotline_allreduce.simulation.measure import AllReduceResult

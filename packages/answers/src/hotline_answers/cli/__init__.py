@@ -18,8 +18,8 @@ _EXAMPLES = {
 }
 
 
-@click.group(cls=DefaultGroup)
-def answer() -> None:
+@click.group("answer", cls=DefaultGroup)
+def answer_command() -> None:
     """Ask what a switch would do for a cluster of yours.
 
     `hotline answer --workers 8 --servers 2` is short for `hotline answer cluster --workers 8 --servers 2`.
@@ -27,5 +27,5 @@ def answer() -> None:
 
 
 for command, arguments in _EXAMPLES.items():
-    answer.add_command(command)
+    answer_command.add_command(command)
     add_example(command, arguments, f"answer {command.name}")

@@ -54,14 +54,14 @@ def cluster(settings: Cluster, hosts_file: Path | None, as_json: bool) -> None:
     a part of a large cluster is simulated, and the rest is calculated. Without --dim or --dims, keys are
     taken as rows of one value, and the first lines say what rows of 16, 64 and 128 would make of the result.
     """
-    from hotline_answers.result import answer as answer_for
+    from hotline_answers.result import answer
     from hotline_simulator.config import load_hosts
 
     if settings.oversubscription != 1 and settings.racks is None:
         raise click.UsageError(f"--oversubscription ({settings.oversubscription:g}) needs --racks")
     with one_line_errors(), _status("simulating the cluster"):
         hosts = None if hosts_file is None else load_hosts(hosts_file)
-        result = answer_for(None, **{**dict(settings), "hosts": hosts})
+        result = answer(None, **{**dict(settings), "hosts": hosts})
     print_notes(result.notes)
     if as_json:
         click.echo(result.model_dump_json(indent=2))

@@ -60,7 +60,7 @@ def sweep(
 
 
 def _select_sweeps(names: tuple[str, ...], config: Path | None, setting: str | None) -> list[Sweep]:
-    from experiment.config import load_config_as
+    from experiment.run_config import load_config_as
     from hotline_answers.sweeps.plan import sweeps, vary
     from hotline_simulator.config import DDL, SimulationConfig
 

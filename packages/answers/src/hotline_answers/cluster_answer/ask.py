@@ -80,7 +80,7 @@ class ClusterAnswer(Strict):
     """Sentence on the dim that was assumed and what others would make of it; "" if it was given."""
 
 
-def answer(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> ClusterAnswer:
+def answer_cluster(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_RPCS) -> ClusterAnswer:
     limit = max_workers(cluster, cluster.keys_per_step, max_rpcs)
     config = config_for(cluster, part_of(cluster, limit))
     notes = list[str]()

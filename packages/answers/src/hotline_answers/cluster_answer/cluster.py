@@ -11,21 +11,21 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from experiment.config import config_of
 from experiment.defaults import TOP_K
 from experiment.progress import Reporter
+from experiment.run_config import config_of
 from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.registry import DEFAULT
+from foundation.logs.access.access_settings import LogBatch
 from foundation.logs.access.block import SAMPLES_PER_STEP
 from foundation.logs.access.dims import RowLogSettings, RowSettings
-from foundation.logs.access.settings import LogBatch
 from foundation.logs.columns import TRANSFERS
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS
 from foundation.protocol.header import LANES, lanes_of_dim, padded_dim
 from foundation.settings import Strict
-from hosts.workload import files
+from hosts.workload import data_files
 from hosts.workload.generator import R1
 from hosts.workload.trace import Trace
 from hotline_simulator.config import SimulationConfig, SimulationError
@@ -218,14 +218,14 @@ def _network(cluster: Cluster, part: Part) -> dict[str, object]:
 
 
 def read_data(
-    cluster: Cluster, config: SimulationConfig, reporter: Reporter, note: files.Note
+    cluster: Cluster, config: SimulationConfig, reporter: Reporter, note: data_files.Note
 ) -> Trace | None:
     if config.data is None:
         return None
     with reporter.phase("data"):
         # All data goes to one worker; `workload_for` deals it to the workers of a configuration.
         rows = RowSettings(dim=cluster.dim, dims=cluster.dims)
-        return files.load(config.data, workers=1, options=config.read_options, note=note, rows=rows)
+        return data_files.load(config.data, workers=1, options=config.read_options, note=note, rows=rows)
 
 
 def with_dims_of_log(cluster: Cluster, config: SimulationConfig, data: Trace) -> Cluster:

@@ -18,10 +18,10 @@ from experiment.defaults import MAX_VALUES_OF_MODEL
 from experiment.phases.workload import generate_trace
 from experiment.progress import Reporter
 from foundation.errors import DataError
-from foundation.logs.training import training_length
+from foundation.logs.time_split import training_length
 from foundation.text import pluralize
 from hosts.keys import KeySpace
-from hosts.workload import files
+from hosts.workload import data_files
 from hosts.workload.trace import Trace, prefix_sums
 from hotline_simulator.config import SimulationConfig
 
@@ -83,7 +83,7 @@ def workload_for(config: SimulationConfig, log: ReadLog | None, reporter: Report
                 f"got {log.steps}"
             )
         scored = log.scored if log.scored.steps >= config.workers else _repeat(log.scored, config.workers)
-        dealt = files.deal(replace(scored, samples=None), config.workers, config.data)
+        dealt = data_files.deal(replace(scored, samples=None), config.workers, config.data)
         return ScoredWorkload(dealt, log.updates)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.hotset.coverage import table_limit
-from experiment.config import MAX_TOP_K, max_top_k
+from experiment.run_config import MAX_TOP_K, max_top_k
 from foundation.logs.columns import TRANSFERS
 from foundation.protocol.header import LANES
 from foundation.protocol.memory import NO_MEMORY, MemoryOfRows, memory_of_rows

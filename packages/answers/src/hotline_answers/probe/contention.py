@@ -13,8 +13,8 @@ from analysis.record import Contention
 from analysis.unexplained_waits import NORMAL_WAITING
 from experiment.session import MachineCounters
 from hotline_answers.probe.processes import ServerProcesses
-from topologies.disturbance import read_contention
-from topologies.machine import read_wait_ns_by_thread
+from topologies.cpu_counters import read_contention
+from topologies.process_statistics import read_wait_ns_by_thread
 
 _SECOND_S = 1.0
 

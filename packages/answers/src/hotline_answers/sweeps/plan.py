@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from experiment.config import config_of
+from experiment.run_config import config_of
 from hotline_answers.sweeps.point import SweepPoint
 from hotline_simulator.config import SimulationConfig, SimulationError
 

@@ -7,7 +7,7 @@ import polars as pl
 
 from analysis.figures.connections import concurrency_of
 from analysis.figures.distribution import Distribution
-from analysis.figures.source import source_of_run
+from analysis.figures.figure_data import source_of_run
 from analysis.record import RunRecord, SimulatedArm
 from analysis.summary import Summary
 from foundation.designs.interface import Design

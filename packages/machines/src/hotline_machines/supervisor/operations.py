@@ -11,9 +11,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TypeVar
 
-from experiment.config import Config, Faults
 from experiment.errors import SwitchFailed
 from experiment.folder import chown_to_sudo_user
+from experiment.run_config import Config, Faults
 from experiment.session import MachineCounters
 from foundation.concurrency import in_thread
 from foundation.logs.collector import UpdateLogCollector
@@ -26,7 +26,7 @@ from hotline_machines.supervisor.worker_sockets import WorkerSockets
 from hotline_machines.wiring import HostWiring, PortWiring
 from softswitch.kernel.probe import probe
 from topologies.agent_launcher import AgentLauncher
-from topologies.disturbance import read_contention
+from topologies.cpu_counters import read_contention
 from topologies.script_command import ScriptCommand
 from topologies.switches import Counters, TargetSwitch, switch_of
 

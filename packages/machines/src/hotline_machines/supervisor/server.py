@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from experiment.config import Config
+from experiment.run_config import Config
 from foundation.errors import HotlineError
 from foundation.logs.collector import COLLECTOR, run_collector
 from hosts.compiled_agents import require_compiled_agents

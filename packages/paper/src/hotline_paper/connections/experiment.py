@@ -12,16 +12,16 @@ import polars as pl
 
 from controller.controller import Controller
 from controller.tables import InitialRow, JobRow, WorkerRow
-from experiment.config import EPOCH, Config
-from experiment.designs import initial_rows
+from experiment.design_parts import initial_rows
 from experiment.errors import AgentFailed
+from experiment.run_config import EPOCH, Config
 from foundation.designs.hotset import BASELINE, settings_of
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
 from hotline_paper.connections.settings import RPCS, ConnectionSetting, settings
 from topologies.agents import Agent, namespace_command
+from topologies.cpu_placement import Placement, cpu_of, place
 from topologies.network import RunningNetwork, network
-from topologies.placement import Placement, cpu_of, place
 
 _WARM_UP_RPCS = 64
 _FIRST_PORT = 20_000

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from analysis.page.build import fragment
 from analysis.wording import ReportTable, Row, plain
-from experiment.config import config_of
 from experiment.progress import progress_bar
+from experiment.run_config import config_of
 from foundation.concurrency import run_interruptibly
-from foundation.logs.access.source import LogFiles, paths_of
+from foundation.logs.access.log_files import LogFiles, paths_of
 from foundation.logs.access.steps import read_steps
 from foundation.protocol.memory import size_text
 from hotline_policies.miss_ratio.curve import MissRatioCurve, MissRatios, miss_ratios

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiment.config import Config, load_config
+from experiment.run_config import Config, load_config
 from foundation.checkout import environment_with_checkout
 from foundation.errors import HotlineError
 from foundation.text import pluralize

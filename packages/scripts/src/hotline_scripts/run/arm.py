@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from experiment.config import Config
 from experiment.errors import RunFailed
+from experiment.run_config import Config
 from foundation.designs.interface import Arm
 from hotline_scripts.embedding_tables import EmbeddingTables
 from hotline_scripts.joined_worker import JoinedWorker

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from experiment.config import Config
 from experiment.errors import RunFailed
 from experiment.folder import chown_to_sudo_user
 from experiment.processes import RunProcesses
+from experiment.run_config import Config
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.interface import Arm
 from hosts.keys import KeySpace
@@ -22,8 +22,8 @@ from hotline_scripts.run.arm import ScriptArm
 from hotline_scripts.run.worker import ScriptWorker
 from hotline_scripts.terms import tables_of_design
 from topologies.agents import Agent, supervise
+from topologies.cpu_placement import cpu_of
 from topologies.fleet import RunContext, publish, set_ranges, start_servers
-from topologies.placement import cpu_of
 from topologies.script_command import ScriptCommand
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from experiment.designs import prepare
+from experiment.design_parts import prepare
 from experiment.errors import RunFailed
 from experiment.phases.measure import measure
 from foundation.designs.registry import design
@@ -13,7 +13,7 @@ from hosts.keys import KeySpace
 from hotline_scripts.run.group import ScriptGroup, script_group
 from hotline_scripts.run.session import ScriptSession
 from topologies.calibrate import WARM_UP_STEPS, calibrate, probe_capacities
-from topologies.disturbance import isolate
+from topologies.cpu_counters import isolate
 from topologies.fleet import RunContext
 from topologies.running_cluster import RunningCluster
 

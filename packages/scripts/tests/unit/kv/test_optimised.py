@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hotline
-from experiment.config import Config
+from experiment.run_config import Config
 from foundation.designs.registry import NAMES, design
 from hotline_scripts.embedding_tables import TableError, make_tables
 from hotline_scripts.kv.calls import InvalidArgument

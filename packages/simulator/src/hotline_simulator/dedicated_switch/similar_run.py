@@ -34,7 +34,7 @@ from analysis.disturbance import blocks_without_costs, is_outside
 from analysis.metrics import PS_CPU, WORKER_CPU, block_metrics
 from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.summary import Summary
-from experiment.config import config_of
+from experiment.run_config import config_of
 from foundation.designs.arms import arms_in_order, baseline_and_lead
 from foundation.logs.columns import TRANSFERS, load_name
 from hotline_simulator.config import SimulationConfig

@@ -11,11 +11,11 @@ from random import Random
 from typing import Protocol
 
 from controller.controller import Controller
-from controller.designs import control_of
+from controller.controller_ops import control_of
 from controller.tables import TableRow, WorkerRow
-from experiment.config import EPOCH
 from experiment.faults import WORKER_KILLED
 from experiment.liveness import Liveness
+from experiment.run_config import EPOCH
 from foundation.protocol.header import PS_CALLER_BASE
 from hosts.replay import renew
 from hotline_simulator.faults.operations import REPLAYING

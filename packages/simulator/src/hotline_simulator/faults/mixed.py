@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scapy.packet import Packet
 
-from experiment.config import EPOCH
+from experiment.run_config import EPOCH
 from foundation.designs.interface import Arm
 from foundation.protocol import addressing, frames
 from foundation.protocol.addressing import Endpoint

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
 from foundation.protocol.rpc import PULL, PUSH
-from nativekit.compile import compiled, int64
-from nativekit.records import Ints, Records, RecordTable, Words
 from hotline_simulator.faults.operations import (
     KEYS,
     OperationsHeader,
@@ -28,6 +26,8 @@ from hotline_simulator.faults.operations import (
     delta_of,
     is_torn,
 )
+from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Records, RecordTable, Words
 
 _MAX_UNKNOWN = 12  # maximum number of a key's unacknowledged pushes whose 2^n subsets are tried
 _MAX_UNACKED = 4096  # unacknowledged lanes of a history that are considered

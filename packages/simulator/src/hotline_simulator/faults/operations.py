@@ -21,12 +21,12 @@ from foundation.protocol.rpc import PULL, PUSH
 from hosts.keys import KeySpace
 from hotline_agents.interface import NEVER, WORKER_OPS
 from hotline_agents.worker.client import ClientState
+from hotline_simulator.loop import DRIVER_DUE, LOG_FULL, resume_worker, run_until_needed
+from hotline_simulator.state import World, entry_point
 from nativekit.compile import compiled, int64
 from nativekit.plain import plain
 from nativekit.records import Ints, Records, RecordTable, Words, one_record, records
 from nativekit.reference import as_ref, row
-from hotline_simulator.loop import DRIVER_DUE, LOG_FULL, resume_worker, run_until_needed
-from hotline_simulator.state import World, entry_point
 from softswitch.network.chance import mix64, next_random
 
 start = WORKER_OPS.start

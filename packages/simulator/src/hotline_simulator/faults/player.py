@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from controller.controller import Controller
 from controller.errors import ControllerError
 from experiment.faults import FRAME_FAULTS
-from experiment.recovery import supervise_switch
+from experiment.switch_recovery import supervise_switch
 from hotline_agents.interface import NEVER
 from hotline_simulator.faults.asyncio_loop import VirtualLoop
 from hotline_simulator.faults.cluster import SimulatedCluster

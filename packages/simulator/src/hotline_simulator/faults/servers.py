@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from experiment.config import EPOCH
+from experiment.run_config import EPOCH
 from foundation.designs.registry import design
 from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Keys, Values

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.tables import Change, JobRow, Update
-from experiment.designs import initial_rows
+from experiment.design_parts import initial_rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design, part_of
 from foundation.protocol.addressing import CPU_PORT
@@ -19,11 +19,16 @@ from foundation.protocol.header import LANES
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
 from hosts.replay import ReplayLog
-from nativekit.reference import as_ref, pinned_ref
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.cores import make_ready
 from hotline_simulator.costs import HostCosts, set_frame_faults
-from hotline_simulator.faults.operations import KEYS, REPLAYING, abandon_operation, make_operations, run_operations
+from hotline_simulator.faults.operations import (
+    KEYS,
+    REPLAYING,
+    abandon_operation,
+    make_operations,
+    run_operations,
+)
 from hotline_simulator.faults.schedule import SERVERS, WORKERS, FaultSchedule
 from hotline_simulator.faults.servers import RestartableServer, ServerHost
 from hotline_simulator.faults.switch import RestartableSwitch
@@ -36,6 +41,7 @@ from hotline_simulator.switch import pass_once
 from hotline_simulator.switch_state import Entry
 from hotline_simulator.system import SimulatedSystem
 from hotline_simulator.world import SimulatedNetwork, row_of
+from nativekit.reference import as_ref, pinned_ref
 
 _COSTS = HostCosts(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,

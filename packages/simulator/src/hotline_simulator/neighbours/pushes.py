@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.hotset.selection import Rates
-from experiment.config import EPOCH
+from experiment.run_config import EPOCH
 from foundation.designs.hotset import OFFLOAD
 from foundation.designs.interface import Arm, SwitchHosts
 from foundation.designs.registry import design as find_design

@@ -21,7 +21,7 @@ from pathlib import Path
 import polars as pl
 
 from foundation.errors import DataError
-from foundation.logs.access.columns import AccessColumns
+from foundation.logs.access.column_roles import AccessColumns
 from foundation.logs.access.dialect import (
     COMMA,
     NUMBER,
@@ -38,7 +38,7 @@ from foundation.logs.access.formats.text_table import SPACES, Report, TextTableL
 from foundation.logs.access.guess import is_known_name
 from foundation.logs.access.kinds import HEX_KEY, INTEGER_KEY, TEXT, TEXT_KEY
 from foundation.logs.access.resolve import resolve
-from foundation.logs.access.rows import layout_of
+from foundation.logs.access.table_rows import layout_of
 from foundation.logs.update_log import UNREADABLE, UPDATE_COLUMNS
 from foundation.text import pluralize
 

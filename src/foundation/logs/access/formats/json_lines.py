@@ -14,7 +14,7 @@ from foundation.errors import DataError
 from foundation.logs.access.dialect import SPECIFIC, Candidate, Head
 from foundation.logs.access.formats.text_table import Report, TextTableLog
 from foundation.logs.access.resolve import resolve
-from foundation.logs.access.rows import layout_of
+from foundation.logs.access.table_rows import layout_of
 from foundation.logs.update_log import UNREADABLE
 from foundation.text import shortened
 

@@ -17,9 +17,9 @@ from foundation.logs.access.block import (
     BadRows,
     key_in_table,
 )
-from foundation.logs.access.columns import AccessColumns
+from foundation.logs.access.column_roles import AccessColumns
 from foundation.logs.access.dialect import SPECIFIC, Candidate, Head
-from foundation.logs.access.source import StreamedLog, line_blocks
+from foundation.logs.access.log_files import StreamedLog, line_blocks
 from foundation.protocol.header import NO_KEY
 from foundation.text import shortened
 

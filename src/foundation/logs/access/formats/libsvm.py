@@ -12,10 +12,10 @@ import numpy as np
 
 from foundation.errors import DataError
 from foundation.logs.access.block import AccessBlock, AccessTables, BadRows
-from foundation.logs.access.columns import AccessColumns
+from foundation.logs.access.column_roles import AccessColumns
 from foundation.logs.access.dialect import SPECIFIC, Candidate, Head
-from foundation.logs.access.source import StreamedLog
-from foundation.logs.libsvm import read_samples
+from foundation.logs.access.log_files import StreamedLog
+from foundation.logs.libsvm_reader import read_samples
 
 _SAMPLE = re.compile(r"\s*[-+]?\d+(\.\d*)?(\s+[-+]?\d+:[^\s:]*)*\s*")
 _SAMPLES_AT_ONCE = 1 << 14

@@ -13,7 +13,7 @@ import polars as pl
 from foundation.logs.access.dialect import COMMA, SPACE, TAB, Candidate, Head, Separator, separator_of
 from foundation.logs.access.formats.text_table import SPACES, Report, TextTableLog
 from foundation.logs.access.resolve import resolve
-from foundation.logs.access.rows import layout_of
+from foundation.logs.access.table_rows import layout_of
 
 _SEPARATORS = (SPACE, TAB, COMMA)
 _QUALITY = 0.85

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from foundation.errors import DataError
 from foundation.logs.access.block import KEY_EXPECTED, AccessBlock, AccessTables, BadRows, ReadOptions
-from foundation.logs.access.columns import AccessColumns
-from foundation.logs.access.source import StreamedLog
+from foundation.logs.access.column_roles import AccessColumns
+from foundation.logs.access.log_files import StreamedLog
 from foundation.protocol.header import NO_KEY
 
 RECORD = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])

@@ -15,10 +15,10 @@ import polars as pl
 
 from foundation.errors import DataError
 from foundation.logs.access.block import AccessBlock, AccessTables, BadRows, ReadOptions
-from foundation.logs.access.columns import AccessColumns
+from foundation.logs.access.column_roles import AccessColumns
+from foundation.logs.access.log_files import open_stream
 from foundation.logs.access.resolve import resolve
-from foundation.logs.access.rows import Layout, RowConverter, TableLog, layout_of
-from foundation.logs.access.source import open_stream
+from foundation.logs.access.table_rows import Layout, RowConverter, TableLog, layout_of
 from foundation.logs.update_log import PARQUET_MAGIC, reading
 from foundation.text import one_line
 

@@ -10,8 +10,8 @@ import polars as pl
 
 from foundation.logs.access.block import AccessBlock, AccessTables, BadRows
 from foundation.logs.access.dialect import one_line_ends
-from foundation.logs.access.rows import Layout, RowConverter, TableLog
-from foundation.logs.access.source import StreamedLog, line_blocks
+from foundation.logs.access.log_files import StreamedLog, line_blocks
+from foundation.logs.access.table_rows import Layout, RowConverter, TableLog
 
 Report = tuple[int, str, str]
 """Line of a bad row, its problem, and what was expected."""

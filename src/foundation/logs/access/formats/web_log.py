@@ -12,7 +12,7 @@ import polars as pl
 from foundation.logs.access.dialect import SPECIFIC, Candidate, Head
 from foundation.logs.access.formats.text_table import Report, TextTableLog
 from foundation.logs.access.resolve import resolve
-from foundation.logs.access.rows import layout_of
+from foundation.logs.access.table_rows import layout_of
 from foundation.text import shortened
 
 NAMES = ("host", "user", "time", "method", "path", "status", "bytes")

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from foundation.logs.access.block import AccessBlock, AccessLog, AccessTables, Keys, key_in_table
-from foundation.logs.access.columns import AccessColumns, join_names
+from foundation.logs.access.column_roles import AccessColumns, join_names
 from foundation.logs.access.kinds import (
     DIM,
     IN_BRACKETS,

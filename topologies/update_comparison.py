@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.record import Accounting, RunRecord
-from controller.designs import control_of
-from experiment.config import EPOCH
+from controller.controller_ops import control_of
 from experiment.errors import RunFailed
-from experiment.phases.accounting import Lanes, count_lanes_served_by_switch, reconcile
+from experiment.phases.check_updates import Lanes, count_lanes_served_by_switch, reconcile
+from experiment.run_config import EPOCH
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.registry import design
 from foundation.text import pluralize

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from analysis.figures.figure_data import Source
 from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
-from analysis.figures.source import Source
 from controller.hotset.coverage import Coverage, coverage
 
 PAPER_TOP_K = 20_000

@@ -42,7 +42,7 @@ class CollectionSettings(Strict):
 
 
 class RunSettings(Strict):
-    """Settings of run.toml, described there, that agents need too (`experiment.config.Config`)."""
+    """Settings of run.toml, described there, that agents need too (`experiment.run_config.Config`)."""
 
     design: str = DEFAULT
     codec: Literal["fast", "scapy", "mixed"] = "fast"

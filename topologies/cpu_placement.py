@@ -4,7 +4,7 @@ Parameter servers and workers are kept apart, so that neither adds to the other'
 sleeps while a block runs. On two CPUs the switch is not pinned: its process runs where the kernel puts it,
 its BPF program runs on the CPUs of the senders. (Pinning to either CPU made no significant difference;
 with SCHED_FIFO the process interrupts a server for every frame.) A third CPU is the switch's in either
-datapath. A fourth is for everything else (`topologies.disturbance`). All others are the agents', and each
+datapath. A fourth is for everything else (`topologies.cpu_counters`). All others are the agents', and each
 agent has its own CPU if there are enough.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.record import ANY, ProgramUse
-from experiment.config import PlacementConfig
+from experiment.run_config import PlacementConfig
 from foundation.protocol.addressing import server_port, worker_port
 
 PortCounters = Mapping[str, Any]  # JSON

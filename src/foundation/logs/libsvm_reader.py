@@ -11,7 +11,7 @@ import numpy as np
 
 from foundation.errors import DataError
 from foundation.logs.access.block import BadRows
-from foundation.logs.access.source import Stream, open_stream
+from foundation.logs.access.log_files import Stream, open_stream
 from foundation.protocol.header import NO_KEY
 
 LABELS = {"-1": -1, "0": 0, "1": 1, "+1": 1, "-1.0": -1, "0.0": 0, "1.0": 1, "+1.0": 1}

@@ -22,7 +22,7 @@ from foundation.logs.access.formats.lists import examine_lists
 from foundation.logs.access.formats.oracle_general import open_oracle_general
 from foundation.logs.access.formats.parquet import ARROW_FILE, ARROW_STREAM, open_arrow, open_parquet
 from foundation.logs.access.formats.web_log import examine_web_log
-from foundation.logs.access.source import read_head
+from foundation.logs.access.log_files import read_head
 from foundation.logs.update_log import CONTROL_CHARACTERS, PARQUET_MAGIC
 from foundation.text import pluralize
 

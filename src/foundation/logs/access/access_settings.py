@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BeforeValidator, Field
 
 from foundation.logs.access.block import MAX_BAD, SAMPLES_PER_STEP, ReadOptions, read_options
-from foundation.logs.access.columns import ROLES, add_columns
+from foundation.logs.access.column_roles import ROLES, add_columns
 from foundation.settings import Strict
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from analysis.figures.figure_data import Source, curves
 from analysis.figures.model import Axis, Figure, Panel, Series
-from analysis.figures.source import Source, curves
 
 
 def reported_losses(sources: Sequence[Source]) -> Figure:

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from foundation.errors import DataError
 from foundation.logs.access.block import ReadOptions
 from foundation.logs.access.dims import RowSettings
+from foundation.logs.access.format_detection import open_log
 from foundation.logs.access.formats.libsvm import LibsvmLog
-from foundation.logs.access.registry import open_log
-from foundation.logs.access.source import expand
+from foundation.logs.access.log_files import expand
 from foundation.logs.access.steps import KEY, Steps, read_steps
-from foundation.logs.libsvm import read_samples
+from foundation.logs.libsvm_reader import read_samples
 from foundation.protocol.rows import RowRange
 from foundation.text import pluralize
 from hosts.keys import KeySpace

@@ -52,8 +52,8 @@ from foundation.protocol.header import LANES, padded_dim
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row, check_dim
 from foundation.settings import Strict
 from foundation.text import one_line
+from hosts.agent_config import Recovery, RunSettings
 from hosts.compiled_agents import compiled_agents
-from hosts.config import Recovery, RunSettings
 from hosts.scapy import refusal
 from hosts.workload import criteo
 from hosts.workload.generator import R1, R2, Shape

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-from controller.designs import control_of
+from controller.controller_ops import control_of
 from controller.tables import InitialRow, JobRow
-from experiment.config import EPOCH, Config
+from experiment.run_config import EPOCH, Config
 from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.designs.registry import design as find_design
 from foundation.designs.registry import load_part
