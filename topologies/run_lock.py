@@ -21,6 +21,7 @@ from typing import IO
 
 from experiment.errors import PreflightError
 from experiment.folder import finish_run_folder, is_unfinished
+from softswitch.progress import IdleLimit, read_activity
 from topologies.cpu_counters import restore_affinities
 
 MARK = "HOTLINE_RUN"
@@ -169,12 +170,13 @@ def interface_exists(name: str) -> bool:
 
 
 def _kill_marked_processes() -> int:
-    deadline = time.monotonic() + _KILL_TIMEOUT_S
+    limit = IdleLimit(_KILL_TIMEOUT_S)
     killed_processes: set[int] = set()
     while alive_processes := {
         process for process in killed_processes.union(find_marked_processes()) if is_alive(process)
     }:
-        if time.monotonic() > deadline:
+        limit.look(map(read_activity, sorted(alive_processes)))
+        if limit.is_exceeded:
             raise PreflightError(
                 f"processes {', '.join(map(str, sorted(alive_processes)))} of a killed run do not end"
             )

@@ -25,7 +25,7 @@ from softswitch.processes import (
     start_switch,
     switch_command,
 )
-from softswitch.progress import ENDED, Activity, read_activity
+from softswitch.progress import ENDED, Activity, IdleLimit, read_activity
 
 Counters = dict[str, Any]  # JSON (`softswitch.ports.report.SwitchCounters`)
 _START_TIMEOUT_S = 30.0
@@ -171,9 +171,10 @@ class SoftSwitch(TargetSwitch):
             return None
         previous_inode = self._counters_file.stat().st_ino  # changes when the file is replaced
         switch_process.process.send_signal(signal.SIGUSR1)
-        deadline = time.monotonic() + _COUNTERS_TIMEOUT_S
+        limit = IdleLimit(_COUNTERS_TIMEOUT_S)
         while self._counters_file.stat().st_ino == previous_inode:
-            if time.monotonic() > deadline:
+            limit.look([read_activity(switch_process.process.pid)])
+            if limit.is_exceeded:
                 return None
             time.sleep(_COUNTERS_POLL_INTERVAL_S)
         counters: Counters = json.loads(self._counters_file.read_bytes())

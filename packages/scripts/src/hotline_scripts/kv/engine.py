@@ -88,6 +88,7 @@ class Engine:
         self._queue: deque[Operation] = deque()
         self._taken_count = self._done_count = 0
         self._values_submitted = self._values_answered = 0
+        self._answers = 0  # number of times that the thread has found new answers
         self._operation_errors: dict[int, BaseException] = {}  # by number, until a call raises them
         self._error: HotlineError | None = None
         self._is_closing = False
@@ -148,15 +149,21 @@ class Engine:
                 self._raise_if_ended()
             self._raise_operation_errors(self._done_count)
 
-    def flush(self, timeout_s: float) -> None:
-        """Wait for all operations for up to `timeout_s`, not counting pauses; raise the error of `fail`."""
+    def flush(self, limit_s: float) -> None:
+        """Wait for all operations, while servers answer or it is paused; raise the error of `fail`.
+
+        The wait ends once nothing has been answered for `limit_s`.
+        """
         with self._condition:
-            while self._done_count < self._submitted_count and timeout_s > 0:
+            remaining_s, answers = limit_s, self._answers
+            while self._done_count < self._submitted_count and remaining_s > 0:
                 self._raise_if_ended()
                 start_s, was_paused = time.monotonic(), self._is_paused
-                self._condition.wait(timeout_s)
-                if not was_paused:
-                    timeout_s -= time.monotonic() - start_s
+                self._condition.wait(min(remaining_s, _TICK_NS / 1e9))
+                if was_paused or self._answers != answers:
+                    remaining_s, answers = limit_s, self._answers
+                else:
+                    remaining_s -= time.monotonic() - start_s
 
     @property
     def unanswered_values(self) -> int:
@@ -334,6 +341,7 @@ class Engine:
             previous_rows, rows = rows, int(client.state.header.rows)
             if rows != previous_rows:
                 last_progress_ns = now_ns
+                self._answers += 1
                 if is_silent:
                     is_silent = False
                     self._on_silence([])

@@ -51,7 +51,7 @@ Callback = Callable[[], object]
 
 
 EXIT_TIMEOUT_S = 10.0
-"""Time in s for the operations under way when a script ends without closing its worker."""
+"""Time in s without an answer after which a script that ends without closing its worker drops operations."""
 _LEAVE_TIMEOUT_S = 5.0
 """Timeout of each further step of leaving at the end of a script, in s."""
 _ADVICE = "call kv.close() at the end of the script, or use `with hotline.Worker(...) as kv:`"
@@ -313,9 +313,9 @@ class Worker:
     def end(self, error: BaseException | None) -> list[BaseException]:
         """Leave at the end of a script that does not call `close`, after `error` if that is not None.
 
-        Operations under way are executed for up to `EXIT_TIMEOUT_S`. They are dropped after Ctrl-C, and
-        after an error in a run, which fails the run. Return `NotDelivered` if values are lost, and errors of
-        operations that no call has raised.
+        Operations under way are executed while servers answer, each within `EXIT_TIMEOUT_S`. They are dropped
+        after Ctrl-C, and after an error in a run, which fails the run. Return `NotDelivered` if values are
+        lost, and errors of operations that no call has raised.
         """
         if self._is_closed:
             return []
@@ -328,7 +328,7 @@ class Worker:
         elif not isinstance(error, KeyboardInterrupt):
             try:
                 engine.flush(EXIT_TIMEOUT_S)
-                reason = f"there was no time for them within {EXIT_TIMEOUT_S:g} s; {_ADVICE}"
+                reason = f"no server answered for {EXIT_TIMEOUT_S:g} s; {_ADVICE}"
             except HotlineError as raised:
                 failure, reason = raised, str(raised)
             except (KeyboardInterrupt, SystemExit):  # Ctrl-C or SIGTERM during the wait

@@ -142,8 +142,8 @@ def test_a_script_of_a_run_delivers_and_writes_its_logs_when_its_block_comes(
 @pytest.mark.parametrize(
     ("code", "status", "reason"),
     [
-        ("push()", 1, "there was no time for them within 0.1 s"),
-        ("with kv: push(); sys.exit(0)", 1, "there was no time for them within 0.1 s"),
+        ("push()", 1, "no server answered for 0.1 s"),
+        ("with kv: push(); sys.exit(0)", 1, "no server answered for 0.1 s"),
         ("push(); os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT, "the script was interrupted"),
     ],
 )
