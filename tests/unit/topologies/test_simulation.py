@@ -67,7 +67,7 @@ def module(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_the_process_gets_the_runs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The current directory of the run does not matter."""
-    text = "import sys, simulator, pathlib; pathlib.Path(sys.argv[1], 'asked').touch()"
+    text = "import sys, hotline_simulator, pathlib; pathlib.Path(sys.argv[1], 'asked').touch()"
     name = module(tmp_path, text, monkeypatch)
     monkeypatch.chdir("/")
     assert add_simulation(tmp_path, str, name)

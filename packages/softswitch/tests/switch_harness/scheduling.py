@@ -20,7 +20,7 @@ from switch_harness.durations import read_durations
 _NETWORK = re.compile(r"(^|/)tests/(mininet|netns)/")
 _MININET = re.compile(r"(^|/)tests/mininet/")
 _NEW_RUN_S = 10.0
-_TOGETHER = re.compile(r"tests/unit/(golden|simulator)/|packages/(answers|dense|policies)/tests/unit/")
+_TOGETHER = re.compile(r"tests/unit/golden/|packages/(answers|dense|policies|simulator)/tests/unit/")
 """Folders whose tests share what they make once, or have compiled, and what no other test needs."""
 _GOLDEN_FOLDER = "tests/unit/golden/"
 _GOLDEN_PAPER = "packages/paper/tests/unit/test_golden_paper.py"
