@@ -214,7 +214,9 @@ def test_a_session_outlasts_a_server_that_is_stopped_for_longer_than_the_limit(
     with child(command, stdout=pipe, stderr=pipe) as script:
         assert script.stdout is not None and script.stdout.readline() == "trains\n"
         assert script.stderr is not None
-        server = next(each for each in find_marked_processes() if "\0hotline_agents.ps\0" in command_line(each))
+        server = next(
+            each for each in find_marked_processes() if "\0hotline_agents.ps\0" in command_line(each)
+        )
         os.kill(server, signal.SIGSTOP)
         try:
             assert says_in_one_line(script.stderr.readline(), "server", "lives", "stopped")

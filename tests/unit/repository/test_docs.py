@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
+from foundation.designs import registry
 from tests.unit.repository.test_rooms import AT_THE_TOP, ROOT
 
 PROJECTS = ROOT, *sorted(ROOT.glob("packages/*"))
@@ -81,3 +83,20 @@ def test_each_decision_keeps_its_number() -> None:
 def test_pages_for_p4_programs_are_linked_from_the_front(page: str) -> None:
     linked = {path.name for path in pages_linked_from(ROOT / page)}
     assert {"packets-vanish.md", "explain.md", "testing.md"} <= linked
+
+
+@pytest.mark.parametrize("name", ["hotset", "collect", "none"])
+def test_the_table_of_parts_has_the_modules_of_each_design(name: str) -> None:
+    rows = re.findall(r"^\|(.*)\|$", (ROOT / "docs" / "architecture.md").read_text(), re.M)
+    table = [[cell.strip() for cell in row.split("|")] for row in rows]
+    [head] = [cells for cells in table if cells[0] == "part"]
+    column = head.index(f"`{name}`")
+    listed = {
+        file
+        for cells in table
+        if len(cells) == len(head)
+        for file in re.findall(r"`(\S+\.py)`", cells[column])
+    }
+    specs = map(find_spec, registry.modules_of(registry.described_design(name)))
+    modules = {Path(str(spec.origin)) for spec in specs if spec is not None}
+    assert {str(file.relative_to(ROOT)) for file in modules} <= listed
