@@ -44,12 +44,12 @@ class Answer(ClusterAnswer):
         cluster = self.cluster
         text = AnswerText(
             title=f"{cluster.workers:,} workers and {cluster.servers:,} servers",
-            headline=f"{self.rows} {self.headline}" if self.rows else self.headline,
+            headline=" ".join([*self.bottleneck, *([self.rows] if self.rows else []), self.headline]),
             # A prediction has no lost updates, which make a run's answer doubtful.
             is_trusted=withheld_costs(cluster) is None,
             sentences=tuple(map(plain, self.sentences)),
         )
-        return fragment(text, [effects_table(self), table(self)])
+        return fragment(text, [computing_table(self), effects_table(self), table(self)])
 
 
 def answer(reporter: Reporter | None = None, **cluster: object) -> Answer:
@@ -74,6 +74,22 @@ def table(cluster_answer: ClusterAnswer) -> ReportTable:
         _COLUMNS,
         [_make_row(size) for size in cluster_answer.sizes],
         cluster_answer.notes,
+    )
+
+
+def computing_table(cluster_answer: ClusterAnswer) -> ReportTable:
+    effects = cluster_answer.computing
+    rows: list[Row] = [
+        ("steps/s without", *(plain(f"{each.baseline:,.0f}") for each in effects)),
+        ("steps/s with", *(plain(f"{each.offload:,.0f}") for each in effects)),
+        ("gain", *(plain(f"× {each.gain:.2f}") for each in effects)),
+        ("servers busy without", *(plain(f"{100 * each.servers_busy:.0f} %") for each in effects)),
+    ]
+    return ReportTable(
+        f"By computing time of a worker's step, between pull and push, with {cluster_answer.sides.top_k:,} "
+        "hot keys",
+        ("", *(f"{each.compute_ms:g} ms" for each in effects)),
+        rows,
     )
 
 

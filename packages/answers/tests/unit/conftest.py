@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hotline_answers.cluster_answer import ask
+from hotline_answers.cluster_answer import ask, computing
 from packages.answers.tests.harness import workloads
 
 
@@ -24,7 +24,8 @@ def small_workload() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def no_input_effects() -> Iterator[None]:
-    """Leave other values of inputs out of answers: eight simulations that test_sensitivity.py compares."""
+    """Leave other values of inputs out, which test_sensitivity.py and test_computing.py compare."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ask, "input_effects", lambda *_: ())
+        patched.setattr(computing, "COMPUTE_MS", (0.0,))
         yield

@@ -153,11 +153,12 @@ def test_the_first_lines_say_that_no_dim_was_given(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("hotline_answers.result.answer", lambda reporter, **cluster: assumed)
     command = ("answer", "--workers", 4, "--servers", 2)
     printed = " ".join(invoke(*command).stdout.split())
-    assert printed.startswith(f"{rows} {found.headline}")
+    assert printed.startswith(" ".join([*found.bottleneck, rows, found.headline]))
     page = assumed._repr_html_()
     assert page.index(rows) < page.index(found.headline)
     monkeypatch.setattr("hotline_answers.result.answer", lambda reporter, **cluster: found)
-    assert " ".join(invoke(*command, "--dim", 1).stdout.split()).startswith(found.headline)
+    printed = " ".join(invoke(*command, "--dim", 1).stdout.split())
+    assert printed.startswith(" ".join([*found.bottleneck, found.headline]))
 
 
 def test_a_chip_has_rows_of_one_value() -> None:

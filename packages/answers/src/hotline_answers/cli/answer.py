@@ -78,15 +78,20 @@ def _status(text: str) -> Iterator[None]:
 
 
 def _print(result: ClusterAnswer) -> None:
-    from hotline_answers.result import effects_table, table
+    from hotline_answers.result import computing_table, effects_table, table
 
     console = Console()
     console.width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
+    for sentence in result.bottleneck:
+        console.print(Text(sentence))
     if result.rows:
         console.print(Text(result.rows))
     console.print(Text(result.headline, style="bold"))
     for sentence in result.sentences:
         console.print(Padding(Text(f"• {sentence}"), _BULLET_PADDING))
+    computing = computing_table(result)
+    console.print(f"\n{computing.title}")
+    console.print(plain_table(computing.columns, [number_cells(*row) for row in computing.texts()]))
     effects = effects_table(result)
     console.print(f"\n{effects.title}")
     console.print(plain_table(effects.columns, [row for row in effects.texts()]))

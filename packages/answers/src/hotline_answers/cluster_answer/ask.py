@@ -29,6 +29,7 @@ from hotline_answers.cluster_answer.cluster import (
     read_data,
     with_dims_of_log,
 )
+from hotline_answers.cluster_answer.computing import ComputingEffect, bottleneck_sentences, computing_effects
 from hotline_answers.cluster_answer.dims import DimEffect, dim_effects
 from hotline_answers.cluster_answer.hotset import (
     ReadLog,
@@ -39,7 +40,7 @@ from hotline_answers.cluster_answer.hotset import (
     split_log,
     workload_for,
 )
-from hotline_answers.cluster_answer.sensitivity import InputEffect, input_effects
+from hotline_answers.cluster_answer.sensitivity import InputEffect, input_effects, input_part
 from hotline_answers.cluster_answer.sentences import headline, rows_sentence, sentences
 from hotline_answers.cluster_answer.sizes import (
     ComparedSizes,
@@ -71,6 +72,10 @@ class ClusterAnswer(Strict):
     """Size beyond which a larger one of them adds less than 3 % to the capacity."""
     part_check: PartCheck | None
     uplinks: tuple[UplinkGain, ...]
+    computing: tuple[ComputingEffect, ...]
+    """Results with other computing times of a step, or the cluster's own one if it has one."""
+    bottleneck: tuple[str, ...]
+    """Sentences on how full the servers are, and from where on there is a gain."""
     effects: tuple[InputEffect, ...]
     """Gains with other values of an input, those of the input that changes it most first."""
     ages: Staleness | None = None
@@ -117,13 +122,19 @@ def answer_cluster(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_R
         None if config.workers == cluster.workers else _check_part(cluster, config, log, comparison, reporter)
     )
     keys = lanes_per_step(workload.trace)
+    computing = _computing(cluster, log, comparison, reporter)
     other_dims = _other_dims(cluster, workload, keys, comparison, reporter)
     return ClusterAnswer(
         cluster=cluster,
         simulated_workers=config.workers,
         keys_per_step=keys,
         notes=tuple(notes),
-        headline=headline(comparison, sizes.recommended, short_log_warning(log, config.workers)),
+        headline=headline(
+            comparison,
+            sizes.recommended,
+            cluster.compute_ms or 0.0,
+            short_log_warning(log, config.workers),
+        ),
         sentences=tuple(
             sentences(
                 cluster,
@@ -143,11 +154,28 @@ def answer_cluster(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_R
         stops_at=sizes.sufficient.top_k,
         part_check=part_check,
         uplinks=uplinks,
+        computing=computing,
+        bottleneck=tuple(bottleneck_sentences(computing)),
         effects=_effects(cluster, log, keys, comparison, sizes, reporter),
         ages=ages,
         other_dims=other_dims,
         rows="" if cluster.has_dims else rows_sentence(other_dims, cluster.switch),
     )
+
+
+def _computing(
+    cluster: Cluster, log: ReadLog | None, comparison: OffloadComparison, reporter: Reporter
+) -> tuple[ComputingEffect, ...]:
+    part, short_log = input_part(cluster, log)
+
+    def simulate(config: SimulationConfig) -> tuple[ArmCapacity, ArmCapacity]:
+        workload = workload_for(config, short_log, reporter)
+        arms = baseline_and_lead(config.design)
+        baseline, offload = _closed_loops(config, workload, config.top_k, reporter, arms)
+        return baseline, offload
+
+    with reporter.phase("computing times", 1.0):
+        return computing_effects(cluster, part, comparison, simulate)
 
 
 def _other_dims(

@@ -35,6 +35,7 @@ from hotline_simulator.devices import DEVICES, Device, DeviceName, with_dedicate
 MAX_LOAD = 0.8
 """Maximum load, as a fraction of the lowest capacity; beyond it queues grow as long as the run lasts."""
 _HALF_LOAD = 0.5
+MAX_COMPUTE_MS = 60_000.0
 MAX_RPCS = 90_000
 """Maximum number of RPCs in a step of all simulated workers; simulating 90,000 takes about a minute."""
 
@@ -54,6 +55,9 @@ class Cluster(RowLogSettings):
     batch: LogBatch = SAMPLES_PER_STEP
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Steps/s of all workers together; None means half of the cluster's capacity."""
+    compute_ms: float | None = Field(default=None, ge=0, le=MAX_COMPUTE_MS)
+    """Time in ms for which a worker computes in each step, between pull and push; None means 0, and the
+    result has other times beside it."""
     top_k: int | None = Field(default=None, ge=1)
     """Hot keys in the switch; None means 20,000, or as many as fit with rows of the dim."""
     hosts: HostCosts | None = None
@@ -132,6 +136,7 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
             "keys_per_step": cluster.keys_per_step,
             "hot_share": cluster.skew,
         },
+        "worker": {"compute_ns": round(1e6 * (cluster.compute_ms or 0.0))},
         "network": _network(cluster, part),
         "hosts": {
             **with_dedicated_cores(cluster.hosts or HostCosts()).model_dump(),

@@ -69,8 +69,7 @@ def input_effects(
 
     `memory` has the gain of the sizes of the hot set next to `top_k`; `simulate` returns that of a workload.
     """
-    part = part_of(cluster, PART_WORKERS) if cluster.optimiser is None else whole_cluster(cluster)
-    short_log = None if log is None else _shorten(log, part.workers * _BATCHES_PER_WORKER)
+    part, short_log = input_part(cluster, log)
     reference = _simulate(cluster, part, short_log, top_k, simulate)
     effects: dict[tuple[str, str], list[GainAtValue]] = {}
     for variant in _variants(cluster, log, keys_per_step):
@@ -90,6 +89,12 @@ def input_effects(
         InputEffect(input=name, value=value, effects=tuple(each)) for (name, value), each in effects.items()
     ]
     return tuple(sorted(found, key=lambda each: -each.range))
+
+
+def input_part(cluster: Cluster, log: ReadLog | None) -> tuple[Part, ReadLog | None]:
+    """Return the part of a cluster that is simulated for each value of an input, and what it has of a log."""
+    part = part_of(cluster, PART_WORKERS) if cluster.optimiser is None else whole_cluster(cluster)
+    return part, None if log is None else _shorten(log, part.workers * _BATCHES_PER_WORKER)
 
 
 def _simulate(cluster: Cluster, part: Part, log: ReadLog | None, top_k: int, simulate: Gain) -> float:

@@ -28,13 +28,16 @@ _LIMITS: dict[tuple[Limit, ...], str] = {
 _TOLERANCE = 0.03  # relative difference up to which capacities, or gains, are called equal
 
 
-def headline(comparison: OffloadComparison, size: Size, short_log_warning: str | None = None) -> str:
+def headline(
+    comparison: OffloadComparison, size: Size, compute_ms: float = 0.0, short_log_warning: str | None = None
+) -> str:
     """Return the gain with the recommended size of the hot set, and with the requested one if they differ."""
+    computing = f"compute for {compute_ms:g} ms" if compute_ms else "compute nothing"
     baseline = comparison.baseline.capacity
     capacities = f"{size.capacity:,.0f} steps/s of all workers, and {baseline:,.0f} without"
     text = (
-        f"With {size.top_k:,} hot keys in the switch this cluster carries {_gain(size.capacity / baseline)}: "
-        f"{capacities}"
+        f"With {size.top_k:,} hot keys in the switch this cluster, whose workers {computing} in a step, "
+        f"carries {_gain(size.capacity / baseline)}: {capacities}"
     )
     if size.top_k != comparison.top_k:
         text += f"; with {comparison.top_k:,} hot keys, {_gain(comparison.gain)}"
