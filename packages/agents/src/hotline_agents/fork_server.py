@@ -9,7 +9,6 @@ is text as long as the arguments of agents, which are shown in its place.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
@@ -20,19 +19,16 @@ import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 
 from foundation.errors import HotlineError
 from hosts.start_request import MAX_REQUEST_BYTES, StartRequest
+from nativekit.forked import NETWORK, end_with_parent, enter_namespace, show_arguments, thread_names
 
 _AGENTS = ("hotline_agents.worker.__main__", "hotline_agents.ps.__main__")
 _MAX_FDS = 4  # standard streams and a network namespace
-_PR_SET_PDEATHSIG = 1  # Linux, <linux/prctl.h>
-_CLONE_NEWNET = 0x40000000  # Linux, <linux/sched.h>
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class ForkServerError(HotlineError): ...
@@ -90,7 +86,7 @@ class ForkServer:
     def _start(self, request: StartRequest, fds: list[int]) -> StartRequest | None:
         own_pid = os.getpid()
         try:
-            if len(threads := _thread_names()) > (limit := self._threads_of_imports):
+            if len(threads := thread_names()) > (limit := self._threads_of_imports):
                 found = f"{len(threads)}: {', '.join(threads)}"
                 raise ForkServerError(f"fork server: expected at most {limit} threads, found {found}")
             with warnings.catch_warnings():
@@ -112,9 +108,7 @@ class ForkServer:
         return request
 
     def _become_agent(self, parent: int, request: StartRequest, fds: list[int]) -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)  # the parent has ended before
+        end_with_parent(parent)
         os.setsid()
         self._connection.close()
         for fd in self._pids:
@@ -122,11 +116,10 @@ class ForkServer:
         for standard_fd, fd in enumerate(fds[:3]):
             os.dup2(fd, standard_fd)
         for namespace in fds[3:]:
-            if _libc.setns(namespace, _CLONE_NEWNET):
-                raise OSError(ctypes.get_errno(), "the network namespace cannot be entered")
+            enter_namespace(namespace, NETWORK)
         for fd in fds:
             os.close(fd)
-        _show_arguments([sys.executable, "-m", request.module, *request.arguments])
+        show_arguments([sys.executable, "-m", request.module, *request.arguments])
 
     def _report_end(self, fd: int) -> None:
         pid = self._pids.pop(fd)
@@ -139,26 +132,9 @@ class ForkServer:
             self._connection.send(json.dumps(message).encode())
 
 
-def _thread_names() -> list[str]:
-    names = []
-    for task in sorted(Path("/proc/self/task").iterdir(), key=lambda task: int(task.name)):
-        with suppress(OSError):  # it has just ended
-            names.append((task / "comm").read_text().strip())
-    return names
-
-
-def _show_arguments(arguments: Sequence[str]) -> None:
-    """Have the kernel show other arguments as this process's, cut to the length of its own."""
-    # Fields 48 and 49, arg_start and arg_end (proc(5)); the name in parentheses may contain anything.
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    start, end = int(fields[45]), int(fields[46])
-    text = b"".join(argument.encode() + b"\0" for argument in arguments)[: end - start - 1]
-    ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
-
-
 def main(fd: int, design: str, not_inherited: Iterable[str] = ()) -> None:
     """Start agents, which do not inherit the environment variables `not_inherited`."""
-    _show_arguments([sys.executable, "-m", "hotline_agents.fork_server", str(fd), design])
+    show_arguments([sys.executable, "-m", "hotline_agents.fork_server", str(fd), design])
     gc.disable()
     # Not above, since those that start this process import this module.
     from hotline_agents.warm import warm
@@ -167,7 +143,7 @@ def main(fd: int, design: str, not_inherited: Iterable[str] = ()) -> None:
         import_module(module)
     gc.freeze()  # what was imported stays: never search it
     gc.enable()
-    threads_of_imports = len(_thread_names())
+    threads_of_imports = len(thread_names())
     warm(design)
     # Only now have libraries read the variables: compilation, which `warm` may need, imports SciPy, whose
     # OpenBLAS starts threads unless OPENBLAS_NUM_THREADS forbids it.

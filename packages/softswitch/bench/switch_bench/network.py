@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from softswitch import libc
+from nativekit.forked import NETWORK, enter_namespace
 from switch_bench.errors import BenchError
 
 NAMESPACE = "hotline-bench"
@@ -62,7 +62,7 @@ def in_namespace() -> Iterator[None]:
 
 
 def _set_namespace(fd: int) -> None:
-    libc.enter_network(fd)
+    enter_namespace(fd, NETWORK)
 
 
 def _remove() -> None:

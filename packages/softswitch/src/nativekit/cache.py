@@ -7,15 +7,14 @@ import hashlib
 import logging
 import os
 import shutil
-import stat
 import tempfile
 from pathlib import Path
 
 from nativekit.files import replace_file
+from nativekit.own_folder import own_folder
 
 _LOG = logging.getLogger(__name__)
 _DIGEST_BYTES = 32
-_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def user_cache() -> Path:
@@ -31,14 +30,7 @@ def user_cache() -> Path:
 
 def _private_folder() -> Path:
     """Return this user's temporary folder; if another user owns it or may write to it, return a new one."""
-    folder = Path(tempfile.gettempdir()) / f"hotline-{os.getuid()}"
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    status = folder.lstat()
-    is_private = status.st_uid == os.getuid() and not status.st_mode & _WRITABLE_BY_OTHERS
-    if stat.S_ISDIR(status.st_mode) and is_private:
-        return folder
-    return Path(tempfile.mkdtemp(prefix="hotline-"))
+    return Path(own_folder(tempfile.gettempdir()) or tempfile.mkdtemp(prefix="hotline-"))
 
 
 def cache_of(package: Path) -> Path:

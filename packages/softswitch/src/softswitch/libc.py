@@ -9,7 +9,6 @@ import ctypes
 import os
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_CLONE_NEWNET = 0x40000000
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _mmap, _munmap = _LIBC.mmap, _LIBC.munmap
 _mmap.restype = ctypes.c_void_p
@@ -39,11 +38,6 @@ def map_memory(address: int, size: int, protection: int, flags: int, descriptor:
 
 def unmap_memory(address: int, size: int) -> None:
     _munmap(address, size)
-
-
-def enter_network(descriptor: int) -> None:
-    """Put this thread into a network namespace, given by an open file of it."""
-    call("setns", descriptor, _CLONE_NEWNET)
 
 
 def _error() -> OSError:

@@ -6,9 +6,11 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 
 from nativekit.installed import absence_message, is_absence
+from softswitch.shared import command
 
 # Imported on demand, so that a switch starts without them.
 SUBCOMMANDS: dict[str, str] = {
@@ -28,10 +30,28 @@ _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 def main() -> None:
+    if command.is_wanted() and _is_switch(sys.argv[1:]):
+        status = command.run(sys.argv[1:])
+        if status is not None:
+            command.end_as(status)
+    run_here()
+
+
+def _is_switch(arguments: Sequence[str]) -> bool:
+    return not arguments or arguments[0] not in SUBCOMMANDS.keys() - {"run-as"}
+
+
+def prepare() -> None:
+    """Prepare this process for the imports of a switch."""
     gc.set_threshold(*GC_THRESHOLDS)
     select_fast_protobuf()
     # NumPy's BLAS, which nothing here uses, would start a thread for each core, each spinning for 20 ms.
     os.environ.setdefault(_BLAS_THREADS, "1")
+
+
+def run_here() -> None:
+    """Run a switch or a subcommand, as the arguments say, in this process."""
+    prepare()
     try:
         _run(sys.argv[1:])
     except KeyboardInterrupt:  # as long as nothing else handles it: during imports, for example

@@ -48,9 +48,11 @@ def stack(warmed: None) -> Iterator[ExitStack]:
 
 
 @contextmanager
-def started(words: str, log: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def started(
+    words: str, log: Path, folder: Path, is_shared: bool = False
+) -> Iterator[subprocess.Popen[bytes]]:
     """A command line as the tutorials give it to a shell, with softswitch first in the PATH."""
-    install(folder)
+    install(folder, is_shared)
     environment = {**os.environ, **OLD_PROTOBUF, "PATH": f"{folder}:{os.environ['PATH']}"}
     command = f"exec setpriv --pdeathsig KILL -- {words} >{shlex.quote(str(log))} 2>&1"
     process = subprocess.Popen(["sh", "-c", command], env=environment)
@@ -81,7 +83,10 @@ def frames_of(pcap: Path) -> list[bytes]:
     return found
 
 
-def test_the_calls_of_the_p4_tutorials_work_with_softswitch(stack: ExitStack, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_shared", [False, True], ids=["alone", "shared"])
+def test_the_calls_of_the_p4_tutorials_work_with_softswitch(
+    stack: ExitStack, tmp_path: Path, is_shared: bool
+) -> None:
     """run_exercise.py's start of a switch, its controller's messages, and a congested link of TCLink's."""
     net = Net(stack, range(1, 3))
     for words in (
@@ -97,7 +102,7 @@ def test_the_calls_of_the_p4_tutorials_work_with_softswitch(stack: ExitStack, tm
         f"{PROGRAM} --log-console --thrift-port {thrift_port} "
         f"-- --grpc-server-addr 0.0.0.0:{grpc_port} --cpu-port 255"
     )
-    with started(words, log, tmp_path / "bin") as switch:
+    with started(words, log, tmp_path / "bin", is_shared) as switch:
         wait_for(lambda: listens(grpc_port) and listens(thrift_port))
         controller = [
             sys.executable,

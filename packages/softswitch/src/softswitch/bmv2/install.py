@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nativekit.files import replace_file
 from softswitch.errors import SwitchError
+from softswitch.shared.command import VARIABLE
 
 PROGRAMS: Mapping[str, tuple[str, ...]] = {  # program name -> arguments inserted before the user's
     **{name: ("run-as", name) for name in ("simple_switch_grpc", "simple_switch")},
@@ -17,6 +18,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {  # program name -> arguments inserte
     **{name: ("compile-as", name) for name in ("p4c", "p4c-bm2-ss", "p4test")},
 }
 _DESCRIPTION = "Write scripts with the program names of BMv2 and p4c into DIR, which run softswitch."
+_SHARED_HELP = "Let switches be forks of one process: many take less memory and time to start."
 _MARKER = "runs softswitch"
 _MAX_SHEBANG_BYTES = 120  # every kernel reads at least this much of a `#!` line
 
@@ -26,9 +28,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument(
         "folder", metavar="DIR", type=Path, help="Folder of the scripts; put it first in PATH."
     )
-    folder = parser.parse_args(arguments).folder
+    parser.add_argument("--shared", action="store_true", help=_SHARED_HELP)
+    values = parser.parse_args(arguments)
+    folder = values.folder
     try:
-        install(folder)
+        install(folder, values.shared)
     except SwitchError as error:
         sys.exit(f"softswitch: error: {error}")
     print(f"{', '.join(PROGRAMS)}: in {folder}")
@@ -40,8 +44,11 @@ def main(arguments: list[str]) -> None:
         )
 
 
-def install(folder: Path) -> None:
-    """Write all scripts; raise SwitchError and write none if another program wrote one of these files."""
+def install(folder: Path, is_shared: bool = False) -> None:
+    """Write all scripts; raise SwitchError and write none if another program wrote one of these files.
+
+    With `is_shared`, switches are forks of one process (`softswitch.shared`).
+    """
     for name in PROGRAMS:
         if (path := folder / name).exists() and not _is_softswitch_script(path):
             raise SwitchError(
@@ -50,12 +57,15 @@ def install(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, inserted_arguments in PROGRAMS.items():
-            replace_file(folder / name, script(name, inserted_arguments).encode(), mode=0o755)
+            text = script(name, inserted_arguments, is_shared=is_shared)
+            replace_file(folder / name, text.encode(), mode=0o755)
     except OSError as error:
         raise SwitchError(f"{error.filename or folder}: {error.strerror}") from None
 
 
-def script(name: str, inserted_arguments: tuple[str, ...], python: str = sys.executable) -> str:
+def script(
+    name: str, inserted_arguments: tuple[str, ...], python: str = sys.executable, is_shared: bool = False
+) -> str:
     shebang = f"#!{python}"
     if len(shebang) > _MAX_SHEBANG_BYTES or " " in python:
         # sh runs the exec line, which is part of a string in Python.
@@ -64,7 +74,8 @@ def script(name: str, inserted_arguments: tuple[str, ...], python: str = sys.exe
     return (
         f"{shebang}\n"
         f'"""{name}: {_MARKER} (`softswitch install-as`)."""\n'
-        "import sys\n\n"
+        "import os\nimport sys\n\n"
+        f"os.environ.setdefault({VARIABLE!r}, {str(int(is_shared))!r})\n"
         f"sys.path.insert(0, {str(source)!r})\n"
         f"sys.argv[1:1] = {list(inserted_arguments)!r}\n"
         "from softswitch.verbs import main\n\n"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from softswitch import libc
+from nativekit.forked import NETWORK, enter_namespace
 from softswitch.ports.netlink import VETH, Link, find_namespace_id, read_link
 
 T = TypeVar("T")
@@ -185,7 +185,7 @@ def call_in_namespace(namespace: Path, call: Callable[[], T]) -> T:
     def enter() -> None:
         try:
             with namespace.open() as file:
-                libc.enter_network(file.fileno())
+                enter_namespace(file.fileno(), NETWORK)
             results.append(call())
         except OSError as error:
             errors.append(error)
