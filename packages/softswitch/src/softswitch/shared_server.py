@@ -185,11 +185,13 @@ def main(fd: int, path: str) -> list[str] | None:
     gc.disable()
     for module in _IMPORTED:
         import_module(module)
-    from softswitch.warm import is_cold, warm  # not before `prepare`: it imports numba
+    from softswitch.ports.sockets import use_small_rings  # not before `prepare`: they import numba
+    from softswitch.warm import is_cold, warm
 
     with compile_lock() if is_cold() else contextlib.nullcontext():
         warm()
     # Forks share the memory of what exists now, unless they write to it as the collector would.
+    use_small_rings()
     gc.collect()
     gc.freeze()
     _leave_network_namespace()

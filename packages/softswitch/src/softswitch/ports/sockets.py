@@ -13,6 +13,7 @@ import fcntl
 import mmap
 import socket
 import struct
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +21,23 @@ from numpy.typing import NDArray
 from softswitch.errors import PortError
 from softswitch.ports.netlink import find_index
 
-RING_BYTES = 1 << 23
-"""Maximum memory of one receive ring: 4,096 slots at an MTU of 1,500 B, some 8 ms of traffic at full rate.
 
-It holds the frames that arrive while another thread, such as the control plane's, runs on the switch's core.
-"""
-_MIN_RING_BYTES = 1 << 21
-_ALL_RINGS_BYTES = 1 << 27
+class RingSizes(NamedTuple):
+    """Memory of the receive rings of a switch, in bytes."""
+
+    largest: int
+    """Of one ring; it holds the frames that arrive while another thread, such as the control plane's, runs on
+    the switch's core."""
+    smallest: int
+    together: int
+    """Of all rings, if none is smaller than `smallest`."""
+
+
+RINGS = RingSizes(largest=1 << 23, smallest=1 << 21, together=1 << 27)
+"""The largest has 4,096 slots at an MTU of 1,500 B, some 8 ms of traffic at full rate."""
+SMALL_RINGS = RingSizes(largest=1 << 20, smallest=1 << 17, together=1 << 23)
+"""For one of many switches, which has a small part of the CPUs: 512 slots, half as many as BMv2's queue."""
+_sizes = RINGS
 _CONTROL_BUFFER_BYTES = 1 << 21  # about a thousand frames in each direction
 
 TPACKET2_HDR = np.dtype(
@@ -80,7 +91,7 @@ class PortSocket:
     that was raised later) arrive truncated: `tp_snaplen < tp_len`. Raises PortError.
     """
 
-    def __init__(self, port: int, interface: str, ring_bytes: int = RING_BYTES) -> None:
+    def __init__(self, port: int, interface: str, ring_bytes: int = RINGS.largest) -> None:
         self.port = port
         self.interface = interface
         self.kernel_drops = 0
@@ -164,10 +175,16 @@ class ControlSockets:
             end.close()
 
 
+def use_small_rings() -> None:
+    """Have all ports of this process that are opened from now on take rings of `SMALL_RINGS`."""
+    global _sizes
+    _sizes = SMALL_RINGS
+
+
 def ring_bytes_per_port(port_count: int) -> int:
-    """Return the bytes of each port's ring, a power of two; 64 rings have 128 MiB together."""
-    bytes_per_port = _ALL_RINGS_BYTES // max(1, port_count)
-    return max(_MIN_RING_BYTES, min(RING_BYTES, 1 << (bytes_per_port.bit_length() - 1)))
+    """Return the bytes of each port's ring, a power of two."""
+    bytes_per_port = _sizes.together // max(1, port_count)
+    return max(_sizes.smallest, min(_sizes.largest, 1 << (bytes_per_port.bit_length() - 1)))
 
 
 def _slot_size(packet_socket: socket.socket, interface: str) -> int:
