@@ -112,12 +112,19 @@ def refresh(program: P4Program) -> bool:
     made = compiled(program)
     has_changed = False
     for file, content in ((program.json, made.json), (program.p4info, made.p4info.encode())):
-        if not file.is_file() or file.read_bytes() != content:
+        if _read(file) != content:
             _write(file, content)
             has_changed = True
-    with contextlib.suppress(OSError):  # another user's files: the next process compares them again
+    with contextlib.suppress(OSError):  # another user's folder: the next process compares them again
         mark_compiled(program.json, newest_ns)
     return has_changed
+
+
+def _read(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None
 
 
 def _write(file: Path, content: bytes) -> None:

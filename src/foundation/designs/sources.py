@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from foundation.checkout import ROOT
 from nativekit.cache import user_cache
+from nativekit.files import replace_file
 
 COMPILED = "compiled"
 """Name of the folders of compiled programs, beside their sources."""
 SUFFIX, P4INFO_SUFFIX = ".p4", ".p4info.txtpb"
+_RECORD_SUFFIX = ".outputs.json"
 _SWITCH = ROOT / "packages" / "softswitch" / "src" / "softswitch"
 _COMPILER_FOLDERS = (_SWITCH / "p4", _SWITCH / "ir")
 _sources_of_cached: dict[Path, Path] = {}  # by the output in the user's cache
@@ -48,23 +51,40 @@ def source_of(output: Path) -> Path | None:
 
 
 def is_current(output: Path, source: Path) -> bool:
-    """Return whether JSON and P4Info were compiled from the present sources, by whatever compiler.
+    """Return whether JSON and P4Info are undamaged, and compiled from the present sources by any compiler.
 
-    `mark_compiled` gives them the time of the newest source. If a file has another time, then something else
-    wrote it, or a source has changed since.
+    `mark_compiled` records their lengths and checksums, and the time of the newest source. If a file differs
+    from that, then it is damaged or something else wrote it, or a source has changed since.
     """
-    newest_ns = newest_source_ns(source)
-    return all(file.is_file() and file.stat().st_mtime_ns == newest_ns for file in _outputs(output))
+    try:
+        return _record_of(output).read_bytes() == _describe_outputs(output, newest_source_ns(source))
+    except OSError:
+        return False
 
 
 def mark_compiled(output: Path, newest_ns: int) -> None:
-    """Give JSON and P4Info the time that the newest source had before the compilation; raises `OSError`."""
-    for file in _outputs(output):
-        os.utime(file, ns=(newest_ns, newest_ns))
+    """Record that JSON and P4Info were compiled from sources whose newest had this time; raises `OSError`.
+
+    The time is that before the compilation.
+    """
+    replace_file(_record_of(output), _describe_outputs(output, newest_ns))
 
 
-def _outputs(output: Path) -> tuple[Path, Path]:
-    return output, output.with_suffix(P4INFO_SUFFIX)
+def _record_of(output: Path) -> Path:
+    """Return the file beside a program's outputs with what `is_current` compares them with."""
+    return output.with_suffix(_RECORD_SUFFIX)
+
+
+def _describe_outputs(output: Path, newest_ns: int) -> bytes:
+    described_files = {}
+    for file in (output, output.with_suffix(P4INFO_SUFFIX)):
+        content = file.read_bytes()
+        described_files[file.name] = {
+            "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+    record = {"newest_source_ns": newest_ns, "files": described_files}
+    return json.dumps(record, indent=1).encode() + b"\n"
 
 
 def newest_source_ns(source: Path) -> int:

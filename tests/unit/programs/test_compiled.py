@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +27,7 @@ from foundation.designs.programs import (
     refresh,
     trees,
 )
-from foundation.designs.sources import newest_source_ns
+from foundation.designs.sources import is_current, newest_source_ns
 from hotline_simulator.simulated_switch import loaded_config
 from softswitch import ir
 from softswitch.codegen.pipeline import build_module
@@ -32,6 +35,7 @@ from softswitch.codegen.prefetch_plan import plan_prefetches
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.load import load_program
 from softswitch.memory.layout import make_layout
+from switch_harness.damage import DAMAGES, DIRECTORY, damage
 from switch_harness.wording import says
 from tests.harness import testnet
 
@@ -61,6 +65,19 @@ def small(tmp_path: Path) -> P4Program:
     return P4Program(folder / "small.p4", tmp_path / "compiled" / "small")
 
 
+@pytest.fixture
+def other(tmp_path: Path) -> P4Program:
+    """Return another compiled program of the same name, all of whose files differ."""
+    folder = tmp_path / "elsewhere" / "small"
+    folder.mkdir(parents=True)
+    table = "action nothing() {} table t { actions = { nothing; } default_action = nothing; }"
+    (folder / "small.p4").write_text(SMALL.replace("apply { s.", f"{table} apply {{ t.apply(); s."))
+    (folder / "port.p4").write_text("#define PORT 4\n")
+    program = P4Program(folder / "small.p4", folder.parent / "compiled" / "small")
+    refresh(program)
+    return program
+
+
 @pytest.mark.parametrize("program", [each for tree in trees() for each in programs_of(tree)], ids=str)
 def test_the_compiled_programs_equal_the_output_of_the_compiler(program: P4Program) -> None:
     made = compiled(program)
@@ -82,23 +99,64 @@ def port_of(data: bytes) -> int:
     return output.port
 
 
-def test_a_design_is_compiled_when_found_unless_the_outputs_have_the_time_of_the_sources(
+def test_a_design_is_compiled_when_found_unless_the_newest_source_has_the_recorded_time(
     small: P4Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of its sources are outputs with the time of the newest source: not older, nor written since."""
+    """An edit of a source may make the newest one newer, and an older copy of a source makes it older."""
     refreshed: list[Path] = []
     monkeypatch.setattr(registry, "refresh_output", refreshed.append)
+    newest_ns = max(newest_source_ns(small.source), time.time_ns()) + 10**9  # later than of all other sources
+    os.utime(small.source, ns=(newest_ns, newest_ns))
     refresh(small)
-    newest = newest_source_ns(small.source)
-    for file in (small.json, small.p4info):
-        for age_ns, expected in ((0, []), (10**9, [small.json]), (-(10**9), [small.json])):
-            os.utime(file, ns=(newest + age_ns, newest + age_ns))
-            registry.compile_if_changed.cache_clear()
-            registry.compile_if_changed(small.json)
-            assert refreshed == expected
-            refreshed.clear()
-        os.utime(file, ns=(newest, newest))
+    for age_ns, expected in ((0, []), (10**9, [small.json]), (-(10**6), [small.json])):
+        os.utime(small.source, ns=(newest_ns + age_ns, newest_ns + age_ns))
+        find_again(small)
+        assert refreshed == expected
+        refreshed.clear()
+
+
+def find_again(program: P4Program) -> None:
+    """Do what a new process does that finds a design."""
     registry.compile_if_changed.cache_clear()
+    registry.compile_if_changed(program.json)
+    registry.compile_if_changed.cache_clear()
+
+
+def cached_files(program: P4Program) -> list[Path]:
+    """Return all files that a compilation leaves beside a source."""
+    return sorted(program.json.parent.iterdir())
+
+
+@pytest.mark.parametrize("way", sorted({*DAMAGES} - {DIRECTORY}))
+def test_each_damaged_file_of_a_compiled_program_is_compiled_again(
+    small: P4Program, other: P4Program, way: str
+) -> None:
+    """The file's time, which is that of the undamaged file, tells nothing."""
+    refresh(small)
+    contents = {file: file.read_bytes() for file in cached_files(small)}
+    assert {small.json, small.p4info} <= contents.keys()
+    for file, other_file in zip(contents, cached_files(other), strict=True):
+        assert is_current(small.json, small.source)
+        time_ns = file.stat().st_mtime_ns
+        damage(file, way, other_file.read_bytes())
+        if file.exists():
+            os.utime(file, ns=(time_ns, time_ns))
+        assert not is_current(small.json, small.source), file
+        find_again(small)
+        assert {each: each.read_bytes() for each in cached_files(small)} == contents, file
+
+
+def test_a_folder_in_the_place_of_a_compiled_file_is_an_error_that_names_the_folder(
+    small: P4Program,
+) -> None:
+    refresh(small)
+    for file in (small.json, small.p4info):
+        damage(file, DIRECTORY, b"")
+        with pytest.raises(P4Error, match=f"^{re.escape(str(file))} cannot be written: Is a directory$"):
+            find_again(small)
+        shutil.rmtree(file)
+        find_again(small)
+        assert is_current(small.json, small.source)
 
 
 def test_an_edit_during_a_compilation_is_compiled_by_the_next_process(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from foundation.designs.programs import P4Error, P4Program
+from foundation.designs.sources import is_current
 from switch_harness.wording import says
 from tools.scripts import p4
 
@@ -55,7 +56,9 @@ def test_the_p4c_of_the_variable_compiles_as_each_of_its_programs_is_called(
     compiler = p4.find_p4c()
     assert compiler is not None and p4.compile_by_p4c(compiler, project)
     assert "a warning" in capfd.readouterr().err
-    assert {file.name for file in project.output.parent.iterdir()} == {"sum.json", "sum.p4info.txtpb"}
+    files = {"sum.json", "sum.p4info.txtpb", "sum.outputs.json"}
+    assert {file.name for file in project.output.parent.iterdir()} == files
+    assert is_current(project.json, project.source)
     record = json.loads((tmp_path / "record.json").read_text())
     words = record["words"]
     assert record["folder"] == str(project.source.parents[1]) and words[-1] == "designs/sum.p4"
