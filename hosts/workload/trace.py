@@ -2,11 +2,14 @@
 
 A trace has the distinct parameters of each (worker, step) in CSR form, and, if there is a model to train, the
 samples as indices into them. Every arm of an experiment replays the same trace.
+
+`trace.json` has the length and the CRC-32 of each file, and the CRC-32 of its own other fields.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -21,7 +24,8 @@ from foundation.protocol.rows import RowRange
 from hosts.keys import KeySpace
 
 _META = "trace.json"
-_KEYS = "keys.npy"
+_CHECKSUM = "crc32"  # of the other fields of `trace.json`
+_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +101,20 @@ class Trace:
             directory.mkdir(parents=True, exist_ok=True)
             # Without this file the other ones are no trace.
             (directory / _META).unlink(missing_ok=True)
-            np.save(directory / "key_start.npy", self.key_start)
-            np.save(directory / "position.npy", self.position)
-            if self.space.sparse is not None:
-                np.save(directory / _KEYS, self.space.sparse)
-            if self.samples is not None:
-                for name, column in _columns(self.samples).items():
-                    np.save(directory / f"{name}.npy", column)
-            write_text(directory / _META, json.dumps(self._meta(), indent=1) + "\n")
+            files = {f"{name}.npy": column for name, column in self._columns().items()}
+            for name, column in files.items():
+                np.save(directory / name, column)
+            meta = {**self._meta(), "files": {name: _describe_file(directory / name) for name in files}}
+            checked_meta = {**meta, _CHECKSUM: _checksum_of_meta(meta)}
+            write_text(directory / _META, json.dumps(checked_meta, indent=1) + "\n")
         except OSError as error:
             raise DataError(f"{directory}: cannot write the trace: {reason_of(error)}") from error
+
+    def _columns(self) -> dict[str, NDArray[np.generic]]:
+        columns: dict[str, NDArray[np.generic]] = {"key_start": self.key_start, "position": self.position}
+        if self.space.sparse is not None:
+            columns["keys"] = self.space.sparse
+        return columns if self.samples is None else {**columns, **_columns_of(self.samples)}
 
     def _meta(self) -> dict[str, object]:
         return {
@@ -117,13 +125,17 @@ class Trace:
             "parameters": self.space.size,
             "sparse": self.space.sparse is not None,
             "rows": [list(each) for each in self.space.ranges],
-            "samples": [] if self.samples is None else list(_columns(self.samples)),
+            "samples": [] if self.samples is None else list(_columns_of(self.samples)),
         }
 
     @staticmethod
     def load(directory: Path) -> Trace:
+        """Map a trace that `save` has written; raise `DataError` if a file is missing or damaged."""
         try:
-            meta = json.loads((directory / _META).read_text())
+            meta = _read_meta(directory)
+            for name, expected in meta["files"].items():
+                if (found := _describe_file(directory / name)) != expected:
+                    raise ValueError(f"{name} is damaged: expected {expected}, got {found}")
             return Trace(
                 name=meta["name"],
                 workers=meta["workers"],
@@ -147,9 +159,31 @@ def _load_samples(directory: Path, names: list[str]) -> Samples | None:
     return Samples(x=columns.pop("x", None), **columns) if columns else None
 
 
-def _columns(samples: Samples) -> dict[str, NDArray[np.generic]]:
+def _columns_of(samples: Samples) -> dict[str, NDArray[np.generic]]:
     columns = {field.name: getattr(samples, field.name) for field in fields(samples)}
     return {name: column for name, column in columns.items() if column is not None}
+
+
+def _read_meta(directory: Path) -> dict[str, Any]:
+    try:
+        meta = json.loads((directory / _META).read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{_META} is damaged: {error}") from error
+    if not isinstance(meta, dict) or meta.pop(_CHECKSUM, None) != _checksum_of_meta(meta):
+        raise ValueError(f"{_META} is damaged: its fields do not have the CRC-32 that it states")
+    return meta
+
+
+def _checksum_of_meta(meta: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(meta).encode())
+
+
+def _describe_file(file: Path) -> dict[str, int]:
+    length = checksum = 0
+    with file.open("rb") as content:
+        while block := content.read(_BLOCK_BYTES):
+            length, checksum = length + len(block), zlib.crc32(block, checksum)
+    return {"bytes": length, "crc32": checksum}
 
 
 def _map_column(directory: Path, name: str) -> NDArray[Any]:  # of the type that the file has

@@ -24,7 +24,8 @@ from hotline_simulator.dedicated_switch.similar_run import (
     fit_cold_time,
 )
 from hotline_simulator.experiment import temporary_run
-from switch_harness.wording import mentions
+from switch_harness.damage import damage
+from switch_harness.wording import mentions, says
 from tests.harness.known_costs import (
     ANSWER_NS,
     IDLE_NS,
@@ -173,6 +174,19 @@ def test_the_trace_that_a_run_left_is_used_and_not_made_again(tmp_path: Path) ->
     stored = dedicated_switch.trace_of(tmp_path, config)
     assert stored.position.tolist() == Trace.load(tmp_path / "trace").position.tolist()
     assert stored.position.tolist() != made.position.tolist()
+
+
+def test_a_damaged_trace_of_a_run_is_made_again_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = SimulationConfig.model_validate({"trace_steps": 5, "workers": 2, "workload": SMALL})
+    made = generate_trace(config, lambda done: None)
+    made.save(tmp_path / "trace")
+    damage(tmp_path / "trace" / "position.npy", "a bit in the middle", b"")
+    again = dedicated_switch.trace_of(tmp_path, config)
+    assert again.position.tolist() == made.position.tolist()
+    [warning] = caplog.messages
+    assert says(warning, str(tmp_path / "trace"), "position.npy", "damaged")
 
 
 def test_a_run_without_an_answer_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,6 +15,7 @@ from analysis.summary import summarise_for_costs
 from experiment.phases.workload import generate_trace, read_data
 from experiment.session import HOT_SET_FILE
 from foundation.designs.arms import baseline_and_lead
+from foundation.errors import DataError
 from hosts.workload.trace import Trace
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.costs import HostCosts, Network
@@ -28,6 +30,7 @@ from hotline_simulator.dedicated_switch.similar_run import (
 from hotline_simulator.devices import DEDICATED_SWITCH_NETWORK, with_dedicated_cores
 from hotline_simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
 
+log = logging.getLogger(__name__)
 _MAX_ROUNDS, _ROUNDS_TO_CORRECT = 12, 2  # of the results, and of the simulations that correct the costs
 
 
@@ -77,8 +80,12 @@ def simulate_dedicated_switch(run: Path, record: RunRecord) -> Virtual:
 
 
 def trace_of(run: Path, config: SimulationConfig) -> Trace:
+    """Return the trace that a run left, or make it again if there is none, or a damaged one."""
     if (run / "trace").is_dir():
-        return Trace.load(run / "trace")
+        try:
+            return Trace.load(run / "trace")
+        except DataError as error:
+            log.warning("%s; it is made again", error)
     return read_data(config, quiet_reporter()) or generate_trace(config, lambda done: None)
 
 
