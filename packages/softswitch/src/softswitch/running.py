@@ -45,6 +45,16 @@ class RunningMachine(Protocol):  # `softswitch.machine.Machine`, which is import
 
 
 def run(settings: Settings) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    A signal during the start ends this process at once. What it compiles is cached unit by unit: BMv2 JSON of
+    P4 source, a loaded program, machine code, object code for BPF, and each compiled function of the switch
+    itself. Units that are complete are kept, and the one under way is lost: of a large program some seconds
+    of CPU time. The process that `warm` starts goes on until its part is cached.
+
+    A signal during a SetForwardingPipelineConfig takes effect when the program is compiled, because the
+    thread that compiles is the one that handles signals.
+    """
     require_numba("softswitch")  # before it listens: without them it could not load any program
     _raise_limit_of_open_files(_OPEN_FILES + _OPEN_FILES_PER_PORT * len(settings.ports))
     logging.getLogger(GRPC_LOGGER).addFilter(is_not_cancellation)
