@@ -10,6 +10,7 @@ from switch_bench.command import Section, bench_command, run_bench
 from switch_bench.processes import Cores
 from switch_bench.report import describe_placement
 from switch_bench.sections.control import memory
+from switch_bench.sections.many import many
 from switch_bench.sections.networks import networks
 from switch_bench.sections.ports import idle, ports
 from switch_bench.sections.soak import soak
@@ -28,8 +29,8 @@ def packages() -> Iterator[Section]:
 
 
 _ALL = (
-    forwarding, function, hits, parts, ports, idle, writes, memory, load, compiler, networks, soak, agents,
-    optimisers, kv, *packages(),
+    forwarding, function, hits, parts, ports, idle, writes, memory, load, compiler, networks, many, soak,
+    agents, optimisers, kv, *packages(),
 )  # fmt: skip
 SECTIONS: dict[str, Section] = {section.__name__: section for section in _ALL}
 _HELP = """\

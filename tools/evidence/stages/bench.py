@@ -205,3 +205,40 @@ BENCH = Stage(
     seeds=(1,),
     needs="two quiet cores, root, and simple_switch_grpc (HOTLINE_BMV2)",
 )  # fmt: skip
+
+
+_MANY = "many"
+_FORMS = {"memory": ("memory", "{:.1f} MB"), "start": ("CPU time until it is ready", "{:.2f} s")}
+
+
+def many_switches(folder: Path) -> dict[str, Table]:
+    """Return what each of many switches takes, alone and as a fork of a shared process."""
+    lines = json_output(folder, _MANY)["lines"]
+    rows = []
+    for line in lines:
+        quantity, of_what = line["what"].split(" of ", 1)
+        title, form = _FORMS[quantity]
+        rounds = line["rounds"]
+        cells = tuple(median(rounds[name]) for name in ("sharing a process", "alone"))
+        rows.append(Row(names=(f"{title}, {of_what}",), form=form, cells=cells))
+    columns = tuple(Column(name=name) for name in ("sharing a process", "alone"))
+    return {
+        "many-switches": Table(
+            quantity="what many switches take",
+            statistic="median of the rounds of the bench",
+            headings=("what",),
+            columns=columns,
+            rows=tuple(rows),
+        )  # fmt: skip
+    }
+
+
+MANY_SWITCHES = Stage(
+    name="many-switches",
+    minutes=3,
+    results=("many-switches",),
+    steps=(_step(_MANY),),
+    tables=many_switches,
+    modules=("switch_bench.sections.many", "softswitch.shared_server"),
+    needs="root",
+)
