@@ -1,6 +1,6 @@
 """A leaf-spine network of P4 switches on Mininet, whose hosts ping each other (root).
 
-    .venv/bin/python examples/leaf_spine/leaf_spine.py --leaves 10 --spines 4
+    PATH=$PWD/.venv/bin:$PATH python examples/leaf_spine/leaf_spine.py --leaves 10 --spines 4
 
 Each leaf has one host. A leaf sends to another leaf by the spine of that leaf's number. The switches are
 BMv2's `simple_switch_grpc`, in whose place softswitch is installed; with `--alone` they share no process.

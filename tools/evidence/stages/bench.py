@@ -229,7 +229,7 @@ def many_switches(folder: Path) -> dict[str, Table]:
             headings=("what",),
             columns=columns,
             rows=tuple(rows),
-        )  # fmt: skip
+        )
     }
 
 

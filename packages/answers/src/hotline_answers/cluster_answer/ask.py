@@ -72,9 +72,9 @@ class ClusterAnswer(Strict):
     """Size beyond which a larger one of them adds less than 3 % to the capacity."""
     part_check: PartCheck | None
     uplinks: tuple[UplinkGain, ...]
-    computing: tuple[ComputingEffect, ...]
+    computing: tuple[ComputingEffect, ...] = ()
     """Results with other computing times of a step, or the cluster's own one if it has one."""
-    bottleneck: tuple[str, ...]
+    bottleneck: tuple[str, ...] = ()
     """Sentences on how full the servers are, and from where on there is a gain."""
     effects: tuple[InputEffect, ...]
     """Gains with other values of an input, those of the input that changes it most first."""
