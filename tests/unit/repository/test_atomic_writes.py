@@ -28,6 +28,7 @@ EXCEPTIONS = {
     "hosts/workload/trace.py": "columns, valid from the file of metadata on",
     "packages/softswitch/src/nativekit/files.py": "the function itself",
     "packages/softswitch/src/softswitch/cache.py": "a lock file",
+    "packages/softswitch/src/softswitch/shared/command.py": "a lock file",
     "packages/softswitch/src/softswitch/commands/device.py": "the output of a command",
     "packages/softswitch/src/softswitch/explain/live.py": "a trace, which is written while it is read",
     "packages/softswitch/src/softswitch/kernel/interfaces.py": "settings of the kernel",

@@ -102,7 +102,8 @@ def test_a_notebook_shows_an_answer_as_table_and_figure(log: Path) -> None:
     found = hotline.answer(workers=2, servers=1, data=log, top_k=10, dim=1)
     first_cells = [row[0] for row in rows_of(found)]
     sizes = ["hot keys", *(f"{size.top_k:,}" for size in found.sizes)]
-    assert first_cells[0] == "input" and first_cells[-len(sizes) :] == sizes
+    assert first_cells[:5] == ["", "steps/s without", "steps/s with", "gain", "servers busy without"]
+    assert first_cells[5] == "input" and first_cells[-len(sizes) :] == sizes
     assert found.headline in found._repr_html_()
     (axis,) = found.plot().axes
     drawn = {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in axis.lines}
