@@ -53,7 +53,7 @@ from hotline_answers.cluster_answer.sizes import (
 from hotline_answers.cluster_answer.uplinks import UplinkGain, uplink_gains
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.devices import DEVICES
-from hotline_simulator.experiment import simulate_closed_loops, temporary_run
+from hotline_simulator.experiment import quiet_reporter, simulate_closed_loops, temporary_run
 
 
 class ClusterAnswer(Strict):
@@ -242,6 +242,18 @@ def _check_part(
     return PartCheck(
         workers=smaller_config.workers, baseline=baseline, offload=offload, error=max(errors, key=abs)
     )
+
+
+def cluster_results(cluster: Cluster) -> tuple[ArmCapacity, ArmCapacity, float]:
+    """Return the results of a whole cluster without and with its hot set, and the share of packets spared."""
+    reporter = quiet_reporter()
+    config = config_for(cluster)
+    workload = workload_for(config, None, reporter)
+    counter = PackingCounter(config, workload)
+    packets = [counter.count(top_k).server_packets for top_k in (0, config.top_k)]
+    arms = baseline_and_lead(config.design)
+    baseline, offload = _closed_loops(config, workload, config.top_k, reporter, arms)
+    return baseline, offload, 1 - packets[1] / packets[0]
 
 
 def capacities(
