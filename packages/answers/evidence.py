@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from statistics import median
 
 from hotline_answers.cluster_answer.ask import ClusterAnswer
+from hotline_answers.gain_formula import BOUND, SEEDS
 from hotline_answers.sweeps.point import SweptArm, SweptRun
 from tools.evidence.result import Cell, Table, make_table
 from tools.evidence.stage import Stage, Step, json_output, modules_of, typed
@@ -267,6 +269,46 @@ ANSWERS = Stage(
     seeds=(1,),
 )
 
+_TRIALS = typed("trials", "python -m hotline_answers.gain_formula")
+_FULL = 0.98
+"""Utilization from which on servers are called full."""
+
+
+def formula_tables(folder: Path) -> dict[str, Table]:
+    trials = json_output(folder, _TRIALS.name)
+    groups = {
+        "all": trials,
+        f"servers busy for {100 * _FULL:.0f} % or more": [t for t in trials if t["utilization"] >= _FULL],
+        "less": [t for t in trials if t["utilization"] < _FULL],
+    }
+    rows: dict[tuple[str, ...], list[Cell]] = {}
+    for name, found in groups.items():
+        errors = [abs(each["error"]) for each in found]
+        within = sum(error <= BOUND for error in errors)
+        rows[name,] = [len(found), within, 100 * median(errors), 100 * max(errors)]
+    columns = {
+        "clusters": "{:.0f}", f"within {100 * BOUND:.0f} %": "{:.0f}", "median error": "{:.1f} %",
+        "largest error": "{:.0f} %",
+    }  # fmt: skip
+    return {
+        "gain-formula": make_table(
+            "error of the gain in capacity by the formula", "simulated clusters, seeds 1 to 30", ("",),
+            columns, rows,
+        )
+    }  # fmt: skip
+
+
+FORMULA = Stage(
+    name="gain-formula",
+    minutes=2,
+    results=("gain-formula",),
+    steps=(_TRIALS,),
+    tables=formula_tables,
+    modules=("hotline_answers.gain_formula", *modules_of("hotset", "none")),
+    files=("p4src/**/*.json",),
+    seeds=tuple(SEEDS),
+)
+
 _INSTALL = (
     "python3 -m venv .venv && .venv/bin/pip install -q -e ./packages/softswitch -e . -e ./packages/answers"
 )
@@ -284,4 +326,4 @@ ANSWER_TIMES = times_stage(
     ("hotline_answers.cluster_answer.ask", *modules_of("hotset", "none")),
     "two quiet cores, and a package index",
 )
-STAGES = (ANSWERS, SWEEPS, ANSWER_TIMES)
+STAGES = (ANSWERS, SWEEPS, FORMULA, ANSWER_TIMES)

@@ -1,7 +1,7 @@
 """The gain of a hot set from three numbers, without a simulator, and its trial on clusters that were drawn.
 
-`python -m hotline_answers.gain_formula` simulates the clusters of `SEEDS` and prints JSON. Seeds and bound were
-written down before the first trial.
+`python -m hotline_answers.gain_formula` simulates the clusters of `SEEDS` and prints JSON. Seeds and bound
+were written down before the first trial.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def estimated_gain(workers: int, utilization: float, spared: float) -> float:
     """
     if not 0 < utilization < 1 or not 0 <= spared <= 1:
         raise ValueError(
-            f"expected a utilization above 0 and below 1, and spared from 0 to 1, got {utilization} and {spared}"
+            "expected a utilization above 0 and below 1, and a spared share from 0 to 1, "
+            f"got {utilization} and {spared}"
         )
     # Of the time in steps outside of the servers, in units of a step's work at them.
     shortest, longest = 0.0, workers / utilization
