@@ -19,7 +19,7 @@ SHARES = st.floats(0.01, 0.99)
 
 
 @pytest.mark.parametrize(("workers", "outside"), [(2, 1.0), (8, 10.0), (16, 3.0)])
-def test_the_throughput_equals_that_of_a_simulated_closed_queue(workers: int, outside: float) -> None:
+def test_the_throughput_equals_a_simulated_closed_queue(workers: int, outside: float) -> None:
     """Exponential times at the server and outside of it; 200,000 steps."""
     rng, steps, work = np.random.default_rng(1), 200_000, 1.0
     arrivals = [float(each) for each in rng.exponential(outside, workers)]
