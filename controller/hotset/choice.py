@@ -143,6 +143,7 @@ def build(
         counts, partial(select_top_keys, top_k=top_k), scheduler, lambda done, total: None
     )
     top_keys = pl.concat(top_keys_by_part)
+    counts.check_repeats(int(top_keys["updates"].max()))  # type: ignore[arg-type]  # not empty
     return _make_hot_set(top_keys, top_k, counts.total, counts.names, ranges)
 
 
@@ -173,6 +174,8 @@ def _make_hot_set(
     updates: pl.DataFrame, top_k: int, total: int, origin: str, ranges: RowRanges
 ) -> pl.DataFrame:
     hot_set = select_top_keys(updates, top_k)
+    if hot_set.is_empty():
+        raise HotSetError(f"{origin}: expected keys with updates for a hot set, got none")
     if hot_set.height < top_k:
         keys_with_updates = pluralize(hot_set.height, "key has", "keys have")
         log.warning("only %s updates, fewer than the %d asked for", keys_with_updates, top_k)
@@ -181,6 +184,7 @@ def _make_hot_set(
 
 def _choose_by_rule(rule: RunningRule, counts: Counts, ranges: RowRanges) -> pl.DataFrame:
     updates = pl.concat(counts.by_key()).sort("key")
+    counts.check_repeats(int(updates["updates"].max()))  # type: ignore[arg-type]  # not empty
     keys = updates["key"].to_numpy()
     order = counts.order_of(keys) if counts.rows <= MAX_ORDERED else None
     period = PeriodUpdates(

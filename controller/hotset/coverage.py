@@ -47,6 +47,11 @@ class Coverage:
         """Return the number of keys that can be chosen."""
         return int(self.cumulative_keys[-1])
 
+    @property
+    def most_updates(self) -> int:
+        """Return the mean updates of the first keys; those of the most updated key, of counts of updates."""
+        return int(self.cumulative_updates[1] // self.cumulative_keys[1])
+
     def share(self, k: int) -> float:
         return float(np.interp(k, self.cumulative_keys, self.cumulative_updates)) / self.updates
 

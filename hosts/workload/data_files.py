@@ -23,6 +23,7 @@ from foundation.logs.access.format_detection import open_log
 from foundation.logs.access.formats.libsvm import LibsvmLog
 from foundation.logs.access.log_files import expand
 from foundation.logs.access.steps import KEY, Steps, read_steps
+from foundation.logs.access.unique_keys import UNSCORABLE
 from foundation.logs.libsvm_reader import read_samples
 from foundation.protocol.rows import RowRange
 from foundation.text import pluralize
@@ -80,6 +81,11 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
     if not indices:
         raise DataError(f"{path}: expected at least one feature, no sample has a feature")
     keys, position = np.unique(np.array(indices, dtype=np.uint64), return_inverse=True)
+    if len(keys) == len(indices) > 1:
+        raise DataError(
+            f"{path}: all {len(keys):,} features are distinct, {UNSCORABLE}; expected features that several "
+            "samples have"
+        )
     length = np.array(lengths, dtype=np.uint32)
     entry_start = prefix_sums(length)
     x = np.array(values, dtype=np.float32)

@@ -14,13 +14,13 @@ from foundation.logs.access.steps import KEY, PULL, Steps, read_steps
 
 def read(
     folder: Path, *paths: Path, columns: str | None = None, batch: int = 1, skip_bad: bool = False,
-    format: str | None = None, separator: str | None = None, max_bad: float = 1.0,
+    format: str | None = None, separator: str | None = None, max_bad: float = 1.0, must_repeat: bool = False,
 ) -> Steps:  # fmt: skip
-    """Read a log into a new folder in `folder`."""
+    """Read a log into a new folder in `folder`, by default also one whose keys are all distinct."""
     scratch = folder / f"arrays-{len(list(folder.iterdir()))}"
     scratch.mkdir()
     options = read_options(columns, batch, skip_bad, format, separator, max_bad)
-    return read_steps(paths, options, scratch, lambda done, total: None)
+    return read_steps(paths, options, scratch, lambda done, total: None, must_repeat=must_repeat)
 
 
 def keys_by_step(steps: Steps) -> list[list[int]]:

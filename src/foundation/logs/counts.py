@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from foundation.errors import DataError
+from foundation.logs.access.unique_keys import UNSCORABLE
 from foundation.logs.update_log import UNREADABLE, UPDATE_COLUMNS, UpdateLog, first_line
 from foundation.protocol.rows import MAX_DIM, describe_long_row
 from foundation.text import one_line, pluralize, shortened
@@ -113,12 +114,25 @@ class Counts:
 
         None if a log has counts, without the order of the updates. This needs memory for all rows.
         """
-        if any(log.columns[: len(UPDATE_COLUMNS)] != UPDATE_COLUMNS for log in self._logs):
+        if not self._has_order:
             return None
         rows = pl.concat([log.scan_updates() for log in self._logs]).sort(UPDATE_COLUMNS).select("key")
         return np.searchsorted(keys, _collect(rows, self.names, self._logs)["key"].to_numpy()).astype(
             np.uint32
         )
+
+    @property
+    def _has_order(self) -> bool:
+        """Whether each row of the logs is one update."""
+        return all(log.columns[: len(UPDATE_COLUMNS)] == UPDATE_COLUMNS for log in self._logs)
+
+    def check_repeats(self, most_updates: int) -> None:
+        """Raise `DataError` if each of several rows has another key, given the updates of the hottest key."""
+        if self.total > 1 and self._has_order and most_updates == 1:
+            raise DataError(
+                f"{self.names}: all {self.total:,} keys are distinct, {UNSCORABLE}; expected several updates "
+                "of a key in the column key"
+            )
 
     def in_parts(self, minimum: int) -> Counts:
         return replace(self, parts=max(self.parts, minimum))

@@ -82,8 +82,10 @@ def logs(draw: st.DrawFn, is_named: bool) -> WrittenLog:
     names = iter(rng.sample(_TIME_NAMES, len(_TIME_NAMES)))
     found: dict[str, Column] = {next(names): time, rng.choice(_KEY_NAMES): key_column}
     if draw(st.booleans()):
-        # A strictly ascending number of the row, with gaps.
-        found[rng.choice(_NUMBER_NAMES)] = [10_000 + 3 * at + rng.randint(0, 2) for at in range(_ROWS)]
+        # A number of each row, with gaps: they ascend, or are in any order.
+        numbers: Column = [10_000 + 3 * at + rng.randint(0, 2) for at in range(_ROWS)]
+        is_ascending = draw(st.booleans())
+        found[rng.choice(_NUMBER_NAMES)] = numbers if is_ascending else rng.sample(numbers, _ROWS)
     if is_named and unit == 1 and draw(st.booleans()):
         dates = [datetime.fromtimestamp(each / 1_000, timezone.utc) for each in times]
         found["date"] = [f"{each:%Y-%m-%d}" for each in dates]

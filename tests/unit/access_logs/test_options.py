@@ -190,21 +190,6 @@ def test_the_first_note_names_the_chosen_and_the_left_out_columns(
     assert read(tmp_path, tmp_path / "log").notes[0] == f"log: CSV; {chosen}"
 
 
-def test_guessed_keys_that_number_rows_are_refused(tmp_path: Path) -> None:
-    rows = [f"{at * 7919 % 100_003},{at % 9}\n" for at in range(1_200)]
-    text = "event_id,item_id\n" + "".join(rows)
-    with pytest.raises(DataError, match=mentions("event_id", "item_id", "1,200", "--columns", "--ignore")):
-        read_text(tmp_path, text)
-    found = read_text(tmp_path, text, columns="key=event_id,item_id")
-    assert says(found.notes[-1], "event_id", "1,200")
-    assert len(read_text(tmp_path, text, columns="ignore=event_id").keys) == 9
-    assert "another key" not in " ".join(
-        read_text(tmp_path, "event_id,item_id\n" + "".join(rows[:900])).notes
-    )
-    repeated = read_text(tmp_path, "event_id,item_id\n" + "".join([*rows, rows[0]]))
-    assert "another key" not in " ".join(repeated.notes)
-
-
 def test_files_with_integer_keys_and_text_keys_are_refused_together(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("user,item\n1,2\n")
     (tmp_path / "b.csv").write_text("user,item\n1,x2\n")

@@ -56,6 +56,7 @@ def test_the_top_k_keys_equal_a_plain_counters_with_ties_broken_by_key(
     tmp_path_factory: pytest.TempPathFactory, keys: list[int], top_k: int, part_rows: int
 ) -> None:
     path = tmp_path_factory.mktemp("logs") / "log.parquet"
+    keys = [*keys, keys[0]]  # a log without a repeated key is refused
     parquet(path, iteration=keys, worker=keys, key=keys)
     expected = sorted(Counter(keys).items(), key=lambda item: (-item[1], item[0]))[:top_k]
     hot = hotset.build([path], top_k, part_rows=part_rows)

@@ -115,7 +115,7 @@ def test_an_invalid_update_log_is_refused(tmp_path: Path, text: str, message: st
 
 def test_a_file_of_either_format_is_a_trace(tmp_path: Path) -> None:
     path = tmp_path / "data"
-    path.write_text("iteration,worker,key\n1,1,4\n1,2,5\n")
+    path.write_text("iteration,worker,key\n1,1,4\n1,2,5\n2,1,4\n")
     replayed = data_files.load(path, 2, ReadOptions(batch=7))
     assert replayed.samples is None and replayed.space.all().tolist() == [4, 5]
     path.write_text(SET)

@@ -204,7 +204,7 @@ def test_a_curve_has_dims_by_table(tmp_path: Path) -> None:
 )
 def test_wrong_dims_of_tables_are_one_clear_error(tmp_path: Path, options: str, message: str) -> None:
     log = tmp_path / "log.csv"
-    log.write_text("user,item\n1,2\n3,4\n5,6\n")
+    log.write_text("user,item\n1,2\n3,4\n1,6\n")
     refused = invoke("hotset", "curve", log, "--columns", "key=user,item", "--batch", 1, *options.split())
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert message in refused.stderr

@@ -48,7 +48,7 @@ def _read(path: Path, skip_bad: bool = False) -> Iterator[Steps]:
     folder.mkdir()
     try:
         options = read_options(batch=_BATCH, skip_bad=skip_bad, max_bad=1.0)
-        yield read_steps([path], options, folder, lambda done, total: None)
+        yield read_steps([path], options, folder, lambda done, total: None, must_repeat=False)
     finally:
         rmtree(folder)
 

@@ -42,6 +42,8 @@ _EPOCHS_S = (5e8, 4.2e9)
 _EPOCH_UNITS = (1, 10**3)
 _FEW_VALUES = 16
 """Distinct values up to which a column beside others is a field such as a disk's number, and no key."""
+_BINARY = 2
+"""Distinct values up to which a column is a label, such as of clicks."""
 _MAX_SIZE_CHANGES = 0.2
 """Share of an object's accesses up to which its size differs from those before."""
 _MAX_GUESSED_COLUMNS = 8
@@ -165,6 +167,14 @@ class ColumnProfile:
             and self.values >= _MIN_ROWS
             and bool((self._numbers.diff().drop_nulls() == 1).all())
         )
+
+    @property
+    def may_be_key(self) -> bool:
+        """Whether these are integers or texts, also in lists, of which some recur, and no times."""
+        if isinstance(self._cells.dtype, pl.List | pl.Array):
+            return ColumnProfile(self._cells.explode()).may_be_key
+        is_key = self._has_scalars and (self.is_integer or not self.is_number) and not self.is_time
+        return is_key and _BINARY < self.distinct < self.values
 
     @property
     def differs_in_each_row(self) -> bool:
@@ -305,8 +315,10 @@ def guess_from_values(
     `AmbiguousColumnsError`.
     """
     columns = [each for each in profiles if each.name not in excluded and each.values]
+    if len(profiles) == 1:
+        return tuple(each.name for each in columns), {}
     if len(columns) == 1:
-        return (columns[0].name,), {}
+        return tuple(each.name for each in columns if _has_key_values(each)), {}
     others: dict[str, str] = {}
     op = next((each for each in columns if each.is_operation), None)
     if op is not None:
@@ -321,11 +333,7 @@ def guess_from_values(
         time = max((each for each in columns if each.is_sorted), key=lambda each: each.distinct, default=None)
     if time is not None and time.name not in excluded:
         others["time"] = time.name
-    candidates = [
-        each
-        for each in columns
-        if each.name not in others.values() and (each.is_integer or each.is_list or not each.is_number)
-    ]
+    candidates = [each for each in columns if each.name not in others.values() and _has_key_values(each)]
     if time is None:
         _check_sorted(candidates, sample)
     if time is None or time.is_sorted:
@@ -341,6 +349,10 @@ def guess_from_values(
     if len(keys) == 2 and time is not None and _is_size(sample, keys[0].name, keys[1].name):
         keys = keys[:1]
     return tuple(each.name for each in keys), others
+
+
+def _has_key_values(column: ColumnProfile) -> bool:
+    return column.is_integer or column.is_list or not column.is_number
 
 
 def _check_sorted(candidates: Sequence[ColumnProfile], sample: pl.DataFrame) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +26,20 @@ from foundation.logs.access.block import (
     Keys,
     ReadOptions,
 )
-from foundation.logs.access.column_roles import join_names
 from foundation.logs.access.dictionary import SOURCES, Dictionary
 from foundation.logs.access.dims_by_key import DimsByKey
-from foundation.logs.access.format_detection import open_log
 from foundation.logs.access.log_files import expand
-from foundation.logs.access.table_rows import TableLog, text_columns_of
+from foundation.logs.access.opened_logs import open_logs
+from foundation.logs.access.table_rows import TableLog
 from foundation.logs.access.uncompiled import count, make_dictionary, sort_steps
+from foundation.logs.access.unique_keys import (
+    TableCounts,
+    check_mini_batches,
+    check_repeats,
+    notes_on_unique_keys,
+    unique_columns,
+    without_columns,
+)
 from foundation.text import pluralize
 from nativekit.compile import cached_entry_point, int64
 from nativekit.installed import HAS_NUMBA
@@ -40,8 +48,6 @@ from nativekit.records import Ints
 Accesses = NDArray[np.uint32]
 Progress = Callable[[int, int], None]
 """Callback with the work done and the total, in bytes."""
-_MIN_UNIQUE, _MIN_UNIQUE_ALONE = 1000, 50
-"""Accesses of a table, and of the only one, from which on it is no chance that each has another key."""
 PULL = 1 << 31
 """Bit that is set in the access of a pull; other accesses are updates."""
 KEY = PULL - 1
@@ -96,21 +102,47 @@ def _count_by_key(steps: Steps, first: int, end: int, ignored_bits: int) -> NDAr
 class _OutOfOrderError(Exception): ...
 
 
-def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progress: Progress) -> Steps:
-    """Read files, folders and patterns into arrays in `folder`, which must be empty. Raises `DataError`."""
-    files = expand(paths)
-    logs = [open_log(file, options) for file in files]
+def read_steps(
+    paths: Sequence[Path], options: ReadOptions, folder: Path, progress: Progress, *, must_repeat: bool = True
+) -> Steps:
+    """Read files, folders and patterns into arrays in `folder`, which must be empty. Raises `DataError`.
+
+    Guessed columns whose keys all differ are left out if others look like keys. A log of which no key is
+    repeated is refused, unless `must_repeat` is False.
+    """
+    files, left_out = expand(paths), tuple[str, ...]()
+    found = _read(paths, files, options, folder, progress)
+    while unique := unique_columns(found.log, options, found.tables):
+        narrower = without_columns(files, options, unique)
+        if narrower is None:
+            break
+        options, left_out = narrower, (*left_out, *unique)
+        found = _read(paths, files, options, folder, progress)
+    steps, log = found.steps, found.log
+    # The keys of a single mini-batch are distinct in any log; where one is used, it is called too short.
+    if must_repeat and not (log.has_batches and len(steps) == 1):
+        name = ", ".join(map(str, paths))
+        check_repeats(name, log, found.tables, left_out)
+        if len(steps.accesses) == len(steps.keys) and len(steps) > 1:
+            check_mini_batches(name, len(steps.keys), None if log.has_batches else options.batch)
+    columns = log.layout.columns.key if isinstance(log, TableLog) else ()
+    notes = notes_on_unique_keys(found.tables, columns, left_out)
+    return replace(steps, notes=(*steps.notes, *notes))
+
+
+class _ReadLog(NamedTuple):
+    steps: Steps
+    log: AccessLog  # the first of the files
+    tables: list[TableCounts]
+
+
+def _read(
+    paths: Sequence[Path], files: Sequence[Path], options: ReadOptions, folder: Path, progress: Progress
+) -> _ReadLog:
+    logs = open_logs(files, options)
     first_log = logs[0]
-    for file, log in zip(files, logs, strict=True):
-        if log.has_batches != first_log.has_batches:
-            first_description = f"{files[0]} ({first_log.description})"
-            raise DataError(
-                f"{file}: {log.description}; "
-                f"expected mini-batches in all files or in none; the first is {first_description}"
-            )
     name = ", ".join(path.name for path in paths)
     notes = [f"{name}: {first_log.description}"]
-    _check_same_kinds(files, logs)
     for file, log in zip(files, logs, strict=True):
         if all(log.description not in note for note in notes):
             notes.append(f"{file}: {log.description}")
@@ -137,10 +169,9 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
             skipped = f"{pluralize(bad.count, 'bad row')} ({bad.share:.1%})"
             notes.append(f"{skipped} skipped; the first: {bad.first[0]}")
         keys, table_of, length = _canonicalize(writer, reader.dictionary)
-        notes += _notes_on_unique_keys(reader, table_of, name, _other_keys(first_log, options))
     except OSError as error:
         raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error
-    return Steps(
+    steps = Steps(
         name,
         accesses=np.memmap(writer.accesses_path, np.uint32, "r", shape=(length,)),
         starts=np.memmap(writer.starts_path, np.int64, "r"),
@@ -151,51 +182,7 @@ def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progre
         notes=tuple(notes),
         dim_of=None if options.columns.dim is None else reader.dims.of(keys),
     )
-
-
-def _check_same_kinds(files: Sequence[Path], logs: Sequence[AccessLog]) -> None:
-    """Raise `DataError` if a key column is read as texts in one file, and as integers in another."""
-    first_file: dict[tuple[str, bool], Path] = {}
-    for file, log in zip(files, logs, strict=True):
-        for name, is_text in text_columns_of(log).items():
-            first_file.setdefault((name, is_text), file)
-            if (other := first_file.get((name, not is_text))) is not None:
-                kinds = ("texts", "numbers") if is_text else ("numbers", "texts")
-                raise DataError(
-                    f"{file}: column {name} has {kinds[0]}, and {kinds[1]} in {other}; expected one kind "
-                    f"(--text {name} reads its values as texts)"
-                )
-
-
-def _other_keys(log: AccessLog, options: ReadOptions) -> tuple[str, ...]:
-    """Return the columns that may be keys in place of the guessed ones; () if keys were no guess."""
-    if options.columns.key or not isinstance(log, TableLog) or log.layout.columns.key == ("key",):
-        return ()
-    choices = log.layout.columns.key + log.layout.left_out
-    return choices if len(choices) > 1 else ()
-
-
-def _notes_on_unique_keys(
-    reader: _LogReader, table_of: NDArray[np.uint16], log: str, choices: Sequence[str]
-) -> Iterator[str]:
-    """Yield a note on each table whose accesses have a key each, as a column that numbers rows has.
-
-    If there are other `choices` for a guess, it raises `DataError`: no hot set would serve any access.
-    """
-    tables = reader.tables.names or [""]
-    keys = np.bincount(table_of, minlength=len(tables))
-    for name, table_keys, accesses in zip(tables, keys.tolist(), reader.table_accesses, strict=False):
-        if table_keys != accesses:
-            continue
-        table = f"in table {name} " if name else ""
-        sentence = f"{table}each of {accesses:,} accesses has another key: do they number rows?"
-        if choices and accesses >= (_MIN_UNIQUE if name else _MIN_UNIQUE_ALONE):
-            raise DataError(
-                f"{log}: {sentence} expected --columns key=NAME or --ignore NAME, with columns of "
-                f"{join_names(choices)}; read as {reader.description}"
-            )
-        if accesses >= _MIN_UNIQUE:
-            yield f"{sentence} (--ignore)"
+    return _ReadLog(steps, first_log, reader.count_tables(table_of))
 
 
 class _LogReader:
@@ -211,7 +198,6 @@ class _LogReader:
         """Accesses of each table so far, before repeated keys of a mini-batch are dropped."""
         self._sizes = [file.stat().st_size for file in files]
         self._logs = logs
-        self.description = logs[0].description
         self._progress = progress
 
     def blocks(self) -> Iterator[tuple[AccessBlock, Accesses]]:
@@ -235,6 +221,12 @@ class _LogReader:
             if length and not log.has_batches:
                 first_row = last_row + 1
             bytes_done += size
+
+    def count_tables(self, table_of: NDArray[np.uint16]) -> list[TableCounts]:
+        """Return the counts of each table, given that of each distinct key."""
+        names = self.tables.names or [""]
+        keys = np.bincount(table_of, minlength=len(names)).tolist()
+        return [*map(TableCounts, names, keys, self.table_accesses.tolist())]
 
     def _count(self, block: AccessBlock) -> None:
         if block.tables is None:

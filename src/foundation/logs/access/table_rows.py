@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from foundation.logs.access.block import AccessBlock, AccessLog, AccessTables, Keys, key_in_table
 from foundation.logs.access.column_roles import AccessColumns, join_names
+from foundation.logs.access.guess import ColumnProfile
 from foundation.logs.access.kinds import (
     DIM,
     IN_BRACKETS,
@@ -53,6 +54,8 @@ class Layout:
     """Separator of keys within a field, by column: such a field is a list."""
     left_out: tuple[str, ...] = ()
     """Columns without a role."""
+    other_keys: tuple[str, ...] = ()
+    """Those of them that could be keys, by their values."""
 
     @property
     def is_sparse(self) -> bool:
@@ -90,7 +93,8 @@ def layout_of(
     for role, name in columns.others.items():
         kinds[name] = of_role.get(role) or kind_of_times(sample[name])
     left_out = tuple(name for name in sample.columns if name not in columns.names)
-    return Layout(columns, kinds, separators, left_out)
+    other_keys = tuple(name for name in left_out if ColumnProfile(sample[name]).may_be_key)
+    return Layout(columns, kinds, separators, left_out, other_keys)
 
 
 class TableLog:

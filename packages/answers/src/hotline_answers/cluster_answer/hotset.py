@@ -99,16 +99,21 @@ def simulated_part(workload: ScoredWorkload, top_k: int) -> ScoredWorkload:
 def shorten(workload: ScoredWorkload, workers: int, steps: int, top_k: int) -> ScoredWorkload:
     """Return the first workers' first scored mini-batches, and updates of the `top_k` hottest keys only.
 
-    The key space has the keys of these mini-batches, because simulations allocate all rows of it.
+    The key space has the keys of these mini-batches, because simulations allocate all rows of it. If none of
+    them is hot, it also has the hottest key, because a hot set has at least one.
     """
     trace, first = workload.trace, workload.first_step
     steps = min(steps, trace.steps - first)
     batches = (np.arange(steps) + first + trace.steps * np.arange(workers)[:, None]).ravel()
     parts = [trace.position[trace.key_start[b] : trace.key_start[b + 1]] for b in batches]
-    used, position = np.unique(np.concatenate(parts), return_inverse=True)
+    accesses = np.concatenate(parts)
     hottest = np.argsort(-workload.updates, kind="stable")[:top_k]
     updates = np.zeros_like(workload.updates)
     updates[hottest] = workload.updates[hottest]
+    used = np.unique(accesses)
+    if not updates[used].any():
+        used = np.union1d(used, hottest[:1])
+    position = np.searchsorted(used, accesses)
     short = replace(
         trace, workers=workers, steps=steps, profile_steps=0, samples=None, space=trace.space.restrict(used),
         key_start=prefix_sums([len(part) for part in parts]), position=position.astype(np.uint32),
