@@ -182,6 +182,15 @@ def _make_hot_set(
     return _with_ranks(hot_set, top_k, total, origin, ranges)
 
 
+def describe_fewer_keys(keys: int, top_k: int) -> str:
+    """Return a note on a hot set that has all `keys` it is chosen from, and fewer than were asked for."""
+    with_updates = pluralize(keys, "key has", "keys have")
+    return (
+        f"only {with_updates} updates in what the hot set is chosen from, so it has {keys:,} instead of "
+        f"{top_k:,} (--top-k)"
+    )
+
+
 def _choose_by_rule(rule: RunningRule, counts: Counts, ranges: RowRanges) -> pl.DataFrame:
     updates = pl.concat(counts.by_key()).sort("key")
     counts.check_repeats(int(updates["updates"].max()))  # type: ignore[arg-type]  # not empty

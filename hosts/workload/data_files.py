@@ -155,7 +155,8 @@ def space_by_dim(dims: NDArray[np.int64]) -> tuple[KeySpace, NDArray[np.uint32]]
     return KeySpace(len(dims), None, tuple(map(RowRange._make, ranges))), position_of
 
 
-def deal(trace: Trace, workers: int, path: Path) -> Trace:
+def deal(trace: Trace, workers: int, path: Path, note: Note = log.warning) -> Trace:
+    """Return the trace with its mini-batches dealt to the workers in turn; `note` hears what is left out."""
     key_start, steps = trace.key_start, trace.steps // workers
     if not steps:
         raise DataError(
@@ -163,7 +164,7 @@ def deal(trace: Trace, workers: int, path: Path) -> Trace:
         )
     if trace.steps % workers:
         omitted = pluralize(trace.steps % workers, "mini-batch is", "mini-batches are")
-        log.warning("%s: the last %s left out", path, omitted)
+        note(f"{path}: the last {omitted} left out, because each worker gets equally many")
     # The mini-batches, worker by worker.
     order = np.arange(steps * workers).reshape(steps, workers).T.ravel()
     return Trace(

@@ -15,6 +15,7 @@ from analysis.figures.update_coverage import coverage_figure
 from analysis.page.build import fragment
 from analysis.wording import ReportTable, Row, plain
 from controller.dask_cluster import CountingCluster
+from controller.hotset.choice import describe_fewer_keys
 from controller.hotset.coverage import (
     Coverage,
     TableShare,
@@ -198,6 +199,7 @@ def curve(files: LogFiles, **settings: object) -> ShareCurve:
         counts.check_repeats(counted.most_updates)
         chosen_top_k = top_k or counted.recommended_top_k
         notes = tuple(f"{file}: {counts_description(file)}" for file in log_files)
+        notes += _notes_on_size(counted, top_k)
         return ShareCurve(
             name, counted.updates, counted.keys, counted, chosen_top_k, jobs, (), notes, is_buildable=True,
             dims=tuple(np.unique(counted.dims).tolist()), dim_column=dim_column,
@@ -219,10 +221,17 @@ def curve(files: LogFiles, **settings: object) -> ShareCurve:
     log_updates = updates.training + updates.scored if updates.training_steps else updates.scored
     return ShareCurve(
         name, int(log_updates.sum()), int(np.count_nonzero(log_updates)), scored, chosen_top_k, jobs,
-        tuple(shares_by_table(steps, updates, chosen_top_k)), steps.notes, is_buildable=is_update_log,
+        tuple(shares_by_table(steps, updates, chosen_top_k)),
+        (*steps.notes, *_notes_on_size(scored, top_k)), is_buildable=is_update_log,
         steps=len(steps), training_steps=updates.training_steps, dims=tuple(np.unique(dims).tolist()),
         dim_column=dim_column, memory=memory_of_rows(dims[is_chosen]),
     )  # fmt: skip
+
+
+def _notes_on_size(coverage: Coverage, top_k: int | None) -> tuple[str, ...]:
+    if top_k is None or top_k <= coverage.keys:
+        return ()
+    return (describe_fewer_keys(coverage.keys, top_k),)
 
 
 def _halves(updates: SplitUpdates) -> str:

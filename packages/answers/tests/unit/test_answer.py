@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from analysis.statistics import Comparison
+from foundation.logs.time_split import training_length
 from foundation.optimisers import parse as parse_optimiser
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.memory import memory_of
@@ -138,6 +139,39 @@ def test_a_log_of_the_user_limits_the_size_of_the_hot_set(tmp_path: Path) -> Non
     assert made["sizes"][-1]["served"] > 0.95
     assert says(made["sentences"], 100, log)
     assert says(made["sentences"][0], "capacity", "half")
+
+
+@pytest.mark.usefixtures("no_input_effects")
+@pytest.mark.parametrize("asked", [10, 50, 51, 500])
+def test_a_larger_hot_set_than_the_log_has_keys_is_noted(tmp_path: Path, asked: int) -> None:
+    """The first half of the log has 50 keys, and the second half 100."""
+    rows = [{"iteration": step, "worker": 1, "key": key} for step in range(12) for key in _keys_of(step)]
+    pl.DataFrame(rows).write_parquet(tmp_path / "log")
+    cluster = ("--workers", 2, "--servers", 1, "--dim", 1, "--data", tmp_path / "log")
+    made = json_of("answer", *cluster, "--top-k", asked)
+    notes = [note for note in made["notes"] if says(note, "--top-k")]
+    assert [says_in_one_line(note, 50, asked) for note in notes] == [True] * (asked > 50)
+    curve = invoke("hotset", "curve", tmp_path / "log", "--top-k", asked).stderr.splitlines()
+    assert [line for line in curve if says(line, "--top-k")] == notes
+
+
+def _keys_of(step: int) -> range:
+    return range(50) if step < 6 else range(100)
+
+
+@pytest.mark.parametrize("steps", [40, 41, 42, 43])
+def test_mini_batches_that_no_worker_gets_are_noted_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, steps: int
+) -> None:
+    """Of the scored half of a log, which three workers replay."""
+    rows = [{"iteration": step, "worker": 1, "key": key} for step in range(steps) for key in range(30)]
+    pl.DataFrame(rows).write_parquet(tmp_path / "log")
+    made = invoke("answer", "--workers", 3, "--servers", 2, "--data", tmp_path / "log")
+    remaining = (steps - training_length(steps)) % 3
+    notes = [line for line in [*made.stderr.splitlines(), *caplog.messages] if "mini-batch" in line]
+    left_out = [line for line in notes if says(line, tmp_path / "log", remaining)]
+    assert len(left_out) == (remaining > 0)
+    assert caplog.messages == []
 
 
 def _skewed(size: int) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from analysis.record import Staleness
+from controller.hotset.choice import describe_fewer_keys
 from experiment.phases.workload import lanes_per_step
 from experiment.progress import Reporter
 from foundation.designs.arms import baseline_and_lead
@@ -95,7 +96,8 @@ def answer_cluster(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_R
         limit = max_workers(cluster, lanes_per_step(data), max_rpcs)
         config = config_for(cluster, part_of(cluster, limit))
         log = split_log(data)
-    workload = workload_for(config, log, reporter)
+    # Only here: further workloads of the same log, for other clusters, leave out others.
+    workload = workload_for(config, log, reporter, notes.append)
     counter = PackingCounter(config, workload)
     if not counter.keys_with_updates:
         raise DataError(
@@ -104,6 +106,8 @@ def answer_cluster(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_R
         )
     if cluster.top_k is not None:
         check_fits(cluster, cluster.top_k, counter.max_rows)
+        if counter.keys_with_updates < cluster.top_k:
+            notes.append(describe_fewer_keys(counter.keys_with_updates, cluster.top_k))
     top_k = min(cluster.requested_top_k, counter.keys_with_updates, counter.max_rows)
     config = config.model_copy(update={"top_k": top_k})
     part = simulated_part(workload, top_k)

@@ -66,8 +66,16 @@ class ScoredWorkload(NamedTuple):
         return self.trace.profile_steps
 
 
-def workload_for(config: SimulationConfig, log: ReadLog | None, reporter: Reporter) -> ScoredWorkload:
-    """Return a workload without samples: what a simulation takes does not depend on the values pushed."""
+def workload_for(
+    config: SimulationConfig,
+    log: ReadLog | None,
+    reporter: Reporter,
+    note: data_files.Note = lambda sentence: None,
+) -> ScoredWorkload:
+    """Return a workload without samples: what a simulation takes does not depend on the values pushed.
+
+    `note` hears which mini-batches of the log are left out.
+    """
     with reporter.phase("workload", 1.0) as phase:
         if log is None:
             trace = generate_trace(config, phase.update, has_samples=False)
@@ -83,7 +91,7 @@ def workload_for(config: SimulationConfig, log: ReadLog | None, reporter: Report
                 f"got {log.steps}"
             )
         scored = log.scored if log.scored.steps >= config.workers else _repeat(log.scored, config.workers)
-        dealt = data_files.deal(replace(scored, samples=None), config.workers, config.data)
+        dealt = data_files.deal(replace(scored, samples=None), config.workers, config.data, note)
         return ScoredWorkload(dealt, log.updates)
 
 
