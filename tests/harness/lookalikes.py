@@ -231,6 +231,27 @@ def _json_lists(draw: _Draw) -> Lookalike:
     return Lookalike(lines, [[("", item) for item in items] for items in rows if items])
 
 
+def _in_array(lines: list[str]) -> list[str]:
+    """Return lines of JSON as one array, which begins and ends with lines of its own."""
+    return ["[", *(f"  {line}," for line in lines[:-1]), f"  {lines[-1]}", "]"]
+
+
+def _json_array(draw: _Draw) -> Lookalike:
+    found = _json(draw)
+    return found._replace(lines=_in_array(found.lines))
+
+
+def _json_array_of_lists(draw: _Draw) -> Lookalike:
+    rows = [[f"k{draw.key(200)}" for _ in range(draw.number(0, 5))] for _ in range(_ROWS)]
+    accesses: Accesses = [[("", each) for each in row] for row in rows if row]
+    return Lookalike(_in_array([*map(json.dumps, rows)]), accesses)
+
+
+def _json_array_of_keys(draw: _Draw) -> Lookalike:
+    keys = [draw.key(90) for _ in range(_ROWS)]
+    return Lookalike(_in_array([*map(str, keys)]), [[("", key)] for key in keys])
+
+
 def _libsvm(draw: _Draw) -> Lookalike:
     rows = [sorted({draw.key(200) for _ in range(draw.number(1, 9))}) for _ in range(_ROWS)]
     lines = [" ".join([str(at % 2), *(f"{key}:1.5" for key in row)]) for at, row in enumerate(rows)]
@@ -311,6 +332,9 @@ OTHERS: dict[str, Callable[[_Draw], Lookalike]] = {
     "cache trace": _cache_trace,
     "JSON lines": _json,
     "JSON lines of lists": _json_lists,
+    "JSON array": _json_array,
+    "JSON array of lists": _json_array_of_lists,
+    "JSON array of keys": _json_array_of_keys,
     "libsvm": _libsvm,
     "libffm": _libffm,
     "web log": _web_log,

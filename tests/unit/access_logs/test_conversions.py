@@ -57,7 +57,6 @@ def _npy() -> bytes:
 _CONVERTED = {
     "NumPy's npz": _npz(),
     "NumPy's npy": _npy(),
-    "array of JSON": json.dumps([{"item_id": key} for key in (5, 6, 7)], indent=1).encode(),
 }
 
 

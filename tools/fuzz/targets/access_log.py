@@ -85,6 +85,10 @@ def seeds() -> list[bytes]:
         b"1 1:1 2:1\n0 3:0.5\n",
         records.tobytes(),
         gzip.compress(b"key,time\n5,1\n6,2\n", mtime=0),
+        b'{"item_id": 5, "time": 2}\n{"item_id": 6, "time": 1}\n',
+        b'[\n{"item_id": 5, "time": 2},\n{"item_id": 6, "time": 1}\n]\n',
+        b"[[5, 6], [], [5]]",
+        b"[5, 6, 5]\n",
     ]
 
 

@@ -35,14 +35,11 @@ _OF_MAGIC: dict[bytes, tuple[str, str]] = {
         for protocol in range(2, 6)
     },
 }
-_JSON_ARRAY = re.compile(rb"\s*\[\s*\{")
 
 
 def conversion_of(path: Path, head: bytes) -> str | None:
     """Return what a file is that is not read, and how to convert it; None for other files."""
     found = _kind_of_zip(path) if head.startswith(ZIP) else None
-    if _JSON_ARRAY.match(head):
-        found = "one array of JSON", 'import polars; polars.read_json("{path}")'
     found = found or next((each for magic, each in _OF_MAGIC.items() if head.startswith(magic)), None)
     if found is None:
         return "is a zip archive; expected a file of it, unpacked" if head.startswith(ZIP) else None
@@ -50,10 +47,6 @@ def conversion_of(path: Path, head: bytes) -> str | None:
     write = "to_parquet" if "import pandas" in expression else "write_parquet"
     line = f'{expression.format(path=path)}.{write}("log.parquet")'
     return f"is {format}, which is not read; expected what this line of Python makes of it: {line}"
-
-
-def is_json_array(head: bytes) -> bool:
-    return _JSON_ARRAY.match(head) is not None
 
 
 def _kind_of_zip(path: Path) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from foundation.errors import DataError
 from foundation.logs.access.block import AccessLog, ReadOptions
-from foundation.logs.access.conversions import conversion_of, is_json_array
+from foundation.logs.access.conversions import conversion_of
 from foundation.logs.access.dialect import FORMATS, MIN_SCORE, TEXT_FORMATS, Candidate, Examine, head_of
 from foundation.logs.access.formats.delimited import (
     examine_column,
@@ -15,6 +15,7 @@ from foundation.logs.access.formats.delimited import (
     examine_recbole,
     examine_tables,
 )
+from foundation.logs.access.formats.json_array import is_json_array, open_json_array
 from foundation.logs.access.formats.json_lines import examine_json
 from foundation.logs.access.formats.libffm import examine_libffm
 from foundation.logs.access.formats.libsvm import examine_libsvm
@@ -43,8 +44,9 @@ TEXT: dict[str, Examine] = {
     "column": examine_column,
 }
 EXPECTED = (
-    "expected a log in CSV, TSV, JSON lines, Parquet, Arrow, Criteo's TSV, RecBole's atomic files or "
-    "libCacheSim's oracleGeneral, lists of keys, a web server's log, or a libsvm or libffm training set"
+    "expected a log in CSV, TSV, JSON (lines, or one array), Parquet, Arrow, Criteo's TSV, RecBole's atomic "
+    "files or libCacheSim's oracleGeneral, lists of keys, a web server's log, or a libsvm or libffm training "
+    "set"
 )
 
 
@@ -75,8 +77,8 @@ def _open_binary(path: Path, head: bytes, options: ReadOptions) -> AccessLog:
 
 
 def _open_text(path: Path, data: bytes, options: ReadOptions) -> AccessLog:
-    if options.format is None and is_json_array(data):
-        raise DataError(f"{path}: {conversion_of(path, data)}")
+    if options.format in (None, "json") and options.separator is None and is_json_array(data):
+        return open_json_array(path, options)
     head = head_of(path, data, options)
     names: Sequence[str] = TEXT_FORMATS if options.separator is None else ("table", "lists")
     if options.format is not None:
