@@ -32,9 +32,7 @@ def test_the_throughput_equals_a_simulated_closed_queue(workers: int, outside: f
 
 
 @given(st.integers(1, 64), SHARES, SHARES)
-def test_a_gain_is_between_none_and_that_of_full_servers(
-    workers: int, utilization: float, spared: float
-) -> None:
+def test_a_gain_is_at_most_the_gain_of_full_servers(workers: int, utilization: float, spared: float) -> None:
     gain = estimated_gain(workers, utilization, spared)
     assert 1 <= gain <= 1 / (1 - spared) + 1e-6
 
