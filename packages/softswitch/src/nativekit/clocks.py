@@ -44,7 +44,7 @@ def measure_offset(fields: ClockFields) -> int:
     unix_ns = read_clock(fields, REALTIME)
     now_ns = read_clock(fields, MONOTONIC)
     offset_ns = unix_ns - now_ns
-    if abs(offset_ns - int64(fields.unix_offset_ns)) >= MIN_STEP_NS:
+    if abs(offset_ns - fields.unix_offset_ns) >= MIN_STEP_NS:
         fields.offset_since_ns = now_ns
     fields.unix_offset_ns = offset_ns
     return now_ns
@@ -53,5 +53,5 @@ def measure_offset(fields: ClockFields) -> int:
 @compiled
 def monotonic_time_of(fields: ClockFields, stamp_ns: int, now_ns: int) -> int:
     """Return the monotonic time in ns of a Unix timestamp: not after `now_ns`, nor before the last step."""
-    since_ns = int64(fields.offset_since_ns)
-    return int64(min(max(stamp_ns - int64(fields.unix_offset_ns), since_ns), now_ns))
+    since_ns = fields.offset_since_ns
+    return min(max(stamp_ns - fields.unix_offset_ns, since_ns), now_ns)

@@ -2,7 +2,8 @@
 
 Numba needs no C toolchain at run time, and compiled functions run without the GIL. Integers are signed 64-bit
 everywhere, addresses and lengths included: write `int64(x)` on every read of another type, since numba makes
-a float of `uint64 + int64`.
+a float of `uint64 + int64`, and on a literal that may become an argument, since numba may compile a function
+again for a literal.
 """
 
 from __future__ import annotations

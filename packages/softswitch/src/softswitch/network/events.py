@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from nativekit.compile import compiled, int64
+from nativekit.compile import compiled
 from nativekit.records import Records
 from softswitch.network.state import ScheduledEvent
 
@@ -27,7 +27,7 @@ class Scheduler(Protocol):
 @compiled
 def push_event(state: Scheduler, time: int, kind: int, target: int, frame: int) -> None:
     header, heap = state.header, state.heap
-    order, at = int64(header.order), int64(header.events)
+    order, at = header.order, header.events
     header.order += 1
     header.events += 1
     while at:
@@ -44,7 +44,7 @@ def push_event(state: Scheduler, time: int, kind: int, target: int, frame: int) 
 def pop_event(state: Scheduler) -> None:
     header, heap = state.header, state.heap
     header.events -= 1
-    n, at = int64(header.events), int64(0)
+    n, at = header.events, 0
     last_event = heap[n]
     while True:
         first = 4 * at + 1

@@ -16,14 +16,14 @@ def send_next(net: NetworkState, k: int, now: int) -> None:
     """Send the next frame of flow `k`, and schedule the one after it."""
     flow = net.flows[k]
     template = net.templates[flow.first_template + flow.sent % flow.templates]
-    length = int64(template.length)
+    length = template.length
     f = new_frame(net, length, k, now)
-    memcpy(address_of(net, f), int64(net.template_octets.ctypes.data) + int64(template.offset), length)
+    memcpy(address_of(net, f), int64(net.template_octets.ctypes.data) + template.offset, length)
     flow.sent += 1
     flow.sent_bytes += length
     if flow.sent < flow.count:
         push_event(net, _next_time(net, flow, now), SENDS, k, ABSENT)
-    send_from_host(net, int64(net.hosts[flow.host].interface), f, now)
+    send_from_host(net, net.hosts[flow.host].interface, f, now)
 
 
 @compiled
@@ -31,8 +31,8 @@ def _next_time(net: NetworkState, flow: Flow, now: int) -> int:
     if flow.kind == POISSON:
         return now + int64(next_exponential(flow) * flow.interval)
     if flow.kind == TRACE:
-        return int64(flow.begin) + int64(net.times[flow.first_time + flow.sent])
-    return now + int64(flow.interval)
+        return flow.begin + int64(net.times[flow.first_time + flow.sent])
+    return now + flow.interval
 
 
 @compiled
@@ -41,7 +41,7 @@ def arrive_at_host(net: NetworkState, h: int, f: int, now: int) -> None:
     host, frame = net.hosts[h], net.frames[f]
     host.frames += 1
     host.bytes += frame.length
-    k = int64(frame.flow)
+    k = frame.flow
     if k != ABSENT:
         _count_receipt(net, h, k, f, now)
     if k == ABSENT or host.is_python:
@@ -53,14 +53,14 @@ def arrive_at_host(net: NetworkState, h: int, f: int, now: int) -> None:
 @compiled
 def _count_receipt(net: NetworkState, h: int, k: int, f: int, now: int) -> None:
     flow, frame = net.flows[k], net.frames[f]
-    delay = now - int64(frame.sent)
+    delay = now - frame.sent
     flow.received += 1
     flow.received_bytes += frame.length
     flow.delay += delay
-    flow.min_delay, flow.max_delay = min(int64(flow.min_delay), delay), max(int64(flow.max_delay), delay)
+    flow.min_delay, flow.max_delay = min(flow.min_delay, delay), max(flow.max_delay, delay)
     flow.last_received = now
     if flow.is_logged:
         receipt = net.receipts[net.header.receipts]
         net.header.receipts += 1
-        receipt.flow, receipt.host, receipt.sent, receipt.received = k, h, int64(frame.sent), now
+        receipt.flow, receipt.host, receipt.sent, receipt.received = k, h, frame.sent, now
         receipt.length = frame.length

@@ -31,14 +31,14 @@ def free_frame(net: NetworkState, f: int) -> None:
 
 @compiled
 def address_of(net: NetworkState, f: int) -> int:
-    return int64(net.header.frames_at) + f * int64(net.header.frame_stride)
+    return net.header.frames_at + f * net.header.frame_stride
 
 
 @compiled
 def copy_frame(net: NetworkState, f: int) -> int:
     frame = net.frames[f]
-    g = new_frame(net, int64(frame.length), int64(frame.flow), int64(frame.sent))
-    memcpy(address_of(net, g), address_of(net, f), int64(frame.length))
+    g = new_frame(net, frame.length, frame.flow, frame.sent)
+    memcpy(address_of(net, g), address_of(net, f), frame.length)
     return g
 
 
@@ -58,19 +58,19 @@ def defer_to_python(net: NetworkState, kind: int, target: int, f: int) -> None:
 def send(net: NetworkState, i: int, f: int, now: int) -> None:
     """Send frame `f` out of interface `i` at `now`, its link being free; its arrival becomes an event."""
     link = net.links[i]
-    length = int64(net.frames[f].length)
+    length = net.frames[f].length
     if link.is_captured and net.header.free:
         defer_to_python(net, CAPTURED, i, copy_frame(net, f))
-    traced = int64(net.header.traced)
+    traced = net.header.traced
     if traced != ABSENT and net.frames[f].flow == traced and net.header.free:
         defer_to_python(net, TRACED, i, copy_frame(net, f))
     link.frames += 1
     link.bytes += length
-    wire_bytes = length + int64(link.overhead)
-    departure = now + wire_bytes * int64(link.picoseconds_per_byte) // _PICOSECONDS_PER_NS
+    wire_bytes = length + link.overhead
+    departure = now + wire_bytes * link.picoseconds_per_byte // _PICOSECONDS_PER_NS
     link.free_at = departure
     link.busy += departure - now
-    arrival, peer = departure + int64(link.delay), int64(net.interfaces[i].peer)
+    arrival, peer = departure + link.delay, net.interfaces[i].peer
     if link.down_count:
         _lose(net, link, f)
         return
@@ -98,7 +98,7 @@ def _lose(net: NetworkState, link: LinkState, f: int) -> None:
 @compiled
 def _corrupt(net: NetworkState, link: LinkState, f: int) -> None:
     """Change one bit of a frame, drawn at random."""
-    length = int64(net.frames[f].length)
+    length = net.frames[f].length
     bit = int64(next_random(net.header) * (length * _BITS_PER_BYTE))
     net.octets[f, bit // _BITS_PER_BYTE] ^= 1 << bit % _BITS_PER_BYTE
     link.corrupted += 1
@@ -107,7 +107,7 @@ def _corrupt(net: NetworkState, link: LinkState, f: int) -> None:
 @compiled
 def count_delivery(net: NetworkState, i: int, f: int) -> None:
     """Count frame `f`, which has arrived at interface `i`, for the link that it came over."""
-    peer = int64(net.interfaces[i].peer)
+    peer = net.interfaces[i].peer
     if peer != ABSENT:
         net.links[peer].delivered += 1
         net.links[peer].delivered_bytes += net.frames[f].length

@@ -37,12 +37,12 @@ def run(net: NetworkState, until: int) -> int:
 
 @compiled
 def _run_until_needed(net: NetworkState, until: int) -> int:
-    header, steps = net.header, int64(0)
+    header, steps = net.header, 0
     while header.events:
         if header.deferred:
             return DEFERRED
         event = net.heap[0]
-        now, kind, target, f = int64(event.time), int64(event.kind), int64(event.target), int64(event.frame)
+        now, kind, target, f = event.time, int64(event.kind), int64(event.target), event.frame
         if now > until:
             header.now = until
             return TIME_REACHED
@@ -64,7 +64,7 @@ def _run_until_needed(net: NetworkState, until: int) -> int:
         elif kind == SENDS:
             send_next(net, target, now)
         else:
-            enter_switch(net, target, f, int64(net.frames[f].arrival), now)
+            enter_switch(net, target, f, net.frames[f].arrival, now)
         while header.ready:
             header.ready -= 1
             _depart(net, int64(net.ready[header.ready]), now)
@@ -76,7 +76,7 @@ def _arrive(net: NetworkState, i: int, f: int, now: int) -> None:
     count_delivery(net, i, f)
     interface = net.interfaces[i]
     if interface.switch == ABSENT:
-        arrive_at_host(net, int64(interface.host), f, now)
+        arrive_at_host(net, interface.host, f, now)
     else:
         arrive_at_switch(net, i, f, now)
 
@@ -93,14 +93,14 @@ def _depart(net: NetworkState, i: int, now: int) -> None:
 def transmit(net: NetworkState, i: int, f: int) -> None:
     """Send frame `f`, which Python has written, from the host at interface `i`."""
     net = as_ref(net)
-    send_from_host(net, i, f, int64(net.header.now))
+    send_from_host(net, i, f, net.header.now)
 
 
 @entry_point
 def inject(net: NetworkState, i: int, f: int) -> None:
     """Have frame `f`, which Python has written, arrive at interface `i`."""
     net = as_ref(net)
-    push_event(net, int64(net.header.now), ARRIVES, i, f)
+    push_event(net, net.header.now, ARRIVES, i, f)
 
 
 @entry_point

@@ -27,7 +27,7 @@ def enqueue(net: NetworkState, i: int, priority: int, length: int, f: int, now: 
 @compiled
 def schedule(net: NetworkState, i: int, now: int) -> None:
     """Have the next packet of interface `i` depart as soon as it may."""
-    interface, due = net.interfaces[i], int64(net.queues.ports[i].due)
+    interface, due = net.interfaces[i], net.queues.ports[i].due
     if interface.is_scheduled or due == NEVER:
         return
     interface.is_scheduled = 1
@@ -51,7 +51,7 @@ def take_departing(net: NetworkState, i: int, now: int) -> int:
 @compiled
 def finish_departure(net: NetworkState, i: int, now: int) -> None:
     """Let the next packet of interface `i` wait until the link is free."""
-    occupy(net.queues, i, int64(net.links[i].free_at))
+    occupy(net.queues, i, net.links[i].free_at)
     schedule(net, i, now)
 
 
@@ -60,9 +60,9 @@ def send_from_host(net: NetworkState, i: int, f: int, now: int) -> None:
     """Send a frame of a host at once if the link is free, or queue it."""
     if net.links[i].free_at <= now and net.queues.ports[i].due == NEVER:
         send(net, i, f, now)
-        occupy(net.queues, i, int64(net.links[i].free_at))
+        occupy(net.queues, i, net.links[i].free_at)
     else:
-        enqueue(net, i, _PRIORITY, int64(net.frames[f].length), f, now)
+        enqueue(net, i, _PRIORITY, net.frames[f].length, f, now)
 
 
 @compiled

@@ -30,10 +30,10 @@ def arrive_at_switch(net: NetworkState, i: int, f: int, now: int) -> None:
         switch.refused += 1
         free_frame(net, f)
     elif switch.latency or switch.gap:
-        begin = max(int64(switch.free_at), now)
+        begin = max(switch.free_at, now)
         switch.free_at = begin + switch.gap
         net.frames[f].arrival = now
-        push_event(net, begin + int64(switch.latency), IS_PROCESSED, i, f)
+        push_event(net, begin + switch.latency, IS_PROCESSED, i, f)
     else:
         enter_switch(net, i, f, now, now)
 
@@ -45,13 +45,13 @@ def enter_switch(net: NetworkState, i: int, f: int, arrival: int, now: int) -> N
     switch = net.switches[interface.switch]
     switch.passes += 1
     count = call_process(
-        int64(switch.process), int64(switch.state), np.uint32(interface.port), address_of(net, f),
+        switch.process, switch.state, np.uint32(interface.port), address_of(net, f),
         np.uint32(frame.length), np.uint64(arrival // _NS_PER_US), np.uint64(now // _NS_PER_US),
-        int64(net.header.out), np.uint32(net.header.out_bytes),
+        net.header.out, np.uint32(net.header.out_bytes),
     )  # fmt: skip
-    flow, sent = int64(frame.flow), int64(frame.sent)
+    flow, sent = frame.flow, frame.sent
     free_frame(net, f)
-    _take_outputs(net, int64(interface.switch), count, flow, sent, now)
+    _take_outputs(net, interface.switch, count, flow, sent, now)
 
 
 @compiled
@@ -65,20 +65,20 @@ def depart_from_switch(net: NetworkState, i: int, now: int) -> None:
         head.enq_qdepth, head.deq_qdepth = slot.enq_qdepth, slot.deq_qdepth
         switch.departures += 1
         count = call_process(
-            int64(switch.process), int64(switch.state), np.uint32(DEPARTURE_PORT), address_of(net, f),
+            switch.process, switch.state, np.uint32(DEPARTURE_PORT), address_of(net, f),
             np.uint32(frame.length), np.uint64(now // _NS_PER_US), np.uint64(now // _NS_PER_US),
-            int64(net.header.out), np.uint32(net.header.out_bytes),
+            net.header.out, np.uint32(net.header.out_bytes),
         )  # fmt: skip
         flow, sent = int64(frame.flow), int64(frame.sent)
         free_frame(net, f)
-        _take_outputs(net, int64(interface.switch), count, flow, sent, now)
+        _take_outputs(net, interface.switch, count, flow, sent, now)
     finish_departure(net, i, now)
 
 
 @compiled
 def _take_outputs(net: NetworkState, s: int, count: int, flow: int, sent: int, now: int) -> None:
     """Send or queue the outputs of a pass, which all count as frames of the same flow."""
-    at, switch = int64(net.header.out), net.switches[s]
+    at, switch = net.header.out, net.switches[s]
     for _ in range(count):
         head = carray(pointer(at), 1, HEAD)[0]
         kind, length, data = int64(head.kind), int64(head.length), at + HEAD_BYTES
@@ -120,7 +120,7 @@ def _send_from_port(net: NetworkState, s: int, port: int, f: int, now: int) -> N
 @compiled
 def _interface_at(net: NetworkState, s: int, port: int) -> int:
     """Return the interface at a port; count the frame if there is none."""
-    i = int64(net.ports[s, port]) if port < PORT_NUMBERS else int64(ABSENT)
+    i = int64(net.ports[s, port]) if port < PORT_NUMBERS else ABSENT
     if i == ABSENT:
         net.switches[s].no_such_port += 1
     return i

@@ -10,7 +10,7 @@ import errno
 import numpy as np
 
 from nativekit.clocks import MONOTONIC, read_clock
-from nativekit.compile import carray, compiled, int64
+from nativekit.compile import carray, compiled
 from nativekit.libc import errno_location, memcpy, send
 from nativekit.memory import pointer
 from softswitch.ports.layout import SwitchRecord
@@ -41,7 +41,7 @@ def store_pending(switch: SwitchRecord, p: int, address: int, length: int) -> No
     port = switch.ports[p]
     memcpy(port.pending_frame, address, length)
     port.pending_length = length
-    switch.retry_at = min(int64(switch.retry_at), read_clock(switch, MONOTONIC) + RETRY_NS)
+    switch.retry_at = min(switch.retry_at, read_clock(switch, MONOTONIC) + RETRY_NS)
 
 
 @compiled

@@ -7,7 +7,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from nativekit.compile import compiled, int64
+from nativekit.compile import compiled
 from nativekit.libc import writev
 from nativekit.records import Records
 from softswitch.errors import PortError
@@ -40,7 +40,7 @@ def capture(switch: SwitchRecord, p: int, direction: int, frames: Records[FrameR
     vector[0], vector[1] = record_header.ctypes.data, RECORD_HEADER_BYTES
     for i in range(count):
         frame = frames[i]
-        time_us = int64(switch.start_ns + switch.unix_offset_ns) // _NS_PER_US + int64(frame.time)
+        time_us = (switch.start_ns + switch.unix_offset_ns) // _NS_PER_US + frame.time
         record_header[0], record_header[1] = time_us // _US_PER_S, time_us % _US_PER_S
         record_header[2] = record_header[3] = frame.length
         vector[2], vector[3] = frame.address, frame.length

@@ -40,7 +40,7 @@ def finish_checksum(frame: int, length: int) -> None:
     if position + 2 > length:
         return
     data = carray(pointer(frame), length, np.uint8)
-    total: int = int64(0)
+    total: int = 0
     for i in range(start, length - 1, 2):
         total += int64(data[i]) << 8 | int64(data[i + 1])
     if (length - start) & 1:

@@ -38,11 +38,11 @@ def dequeue(switch: SwitchRecord, queues: Queues) -> int:
     """Dequeue the next packet that may depart; return its record's address, with depths filled in, or 0."""
     s = NONE if next_departure(queues) == NEVER else take(queues, read_clock(switch, MONOTONIC))
     if s == NONE:
-        return int64(0)
-    p = int64(queues.slots[s].port)
+        return 0
+    p = queues.slots[s].port
     if switch.ports[p].backpressure:
         suspend_departures(queues, p)
-    record: int = int64(switch.records + s * switch.record_bytes)
+    record: int = switch.records + s * switch.record_bytes
     queue_head = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0]
     queue_head.enq_qdepth, queue_head.deq_qdepth = queues.slots[s].enq_qdepth, queues.slots[s].deq_qdepth
     return record
@@ -62,7 +62,7 @@ def is_due(switch: SwitchRecord, queues: Queues) -> bool:
 @compiled
 def set_timer(switch: SwitchRecord, queues: Queues) -> None:
     """Set the timer for the next departure or retry; an expired timer is readable until it is set again."""
-    due_ns = min(next_departure(queues), int64(switch.retry_at))
+    due_ns = min(next_departure(queues), switch.retry_at)
     if due_ns != switch.alarm:
         expiry_ns = 0 if due_ns == NEVER else max(1, due_ns)  # 0 disarms the timer
         spec = switch.itimerspec

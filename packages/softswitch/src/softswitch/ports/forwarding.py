@@ -85,7 +85,7 @@ def now_us(switch: SwitchRecord) -> int:
 @compiled
 def arrival_us(switch: SwitchRecord, port: PortRecord, stamp_ns: int, now_ns: int) -> int:
     """Return when a frame of a ring arrived, in µs since the switch's start; a port's frames are in order."""
-    port.arrived_ns = max(monotonic_time_of(switch, stamp_ns, now_ns), int64(port.arrived_ns))
+    port.arrived_ns = max(monotonic_time_of(switch, stamp_ns, now_ns), port.arrived_ns)
     elapsed_us: int = (port.arrived_ns - switch.start_ns) // _NS_PER_US
     return elapsed_us
 
@@ -253,7 +253,7 @@ def process_departures(switch: SwitchRecord, queues: Queues, used_bytes: int) ->
             break
         used_bytes = make_room(switch, queues, used_bytes)
         data, length = record + HEAD_BYTES, read_length(record)
-        now = max(now_us(switch), int64(switch.entered_at))
+        now = max(now_us(switch), switch.entered_at)
         t_in = int64(0)  # not used: the packet has entered before
         used_bytes = run_pipeline(switch, queues, int64(DEPARTURE_PORT), data, length, t_in, now, used_bytes)
     return used_bytes

@@ -7,7 +7,7 @@ bits is also a link, which each packet occupies for its time on the wire.
 
 from __future__ import annotations
 
-from nativekit.compile import compiled, int64
+from nativekit.compile import compiled
 from softswitch.queues.state import NEVER, NONE, Queue, Queues
 
 WIRE_OVERHEAD = 24
@@ -23,12 +23,12 @@ def put(queues: Queues, p: int, priority: int, length: int, now: int) -> int:
     if queue.packets >= queue.max_packets or queue.bytes + length > queue.max_bytes:
         queue.dropped += 1
         return NONE
-    s = int64(pool.free)
+    s = pool.free
     slot = queues.slots[s]
     pool.free = slot.following
     slot.port, slot.priority, slot.length, slot.following = p, priority, length, NONE
     slot.enq_qdepth = queue.packets
-    queue.last_due = max(now, int64(queue.last_due) + int64(queue.gap))
+    queue.last_due = max(now, queue.last_due + queue.gap)
     slot.due = queue.last_due
     if queue.packets:
         queues.slots[queue.last].following = s
@@ -45,7 +45,7 @@ def put(queues: Queues, p: int, priority: int, length: int, now: int) -> int:
 def next_departure(queues: Queues) -> int:
     """Return the earliest time at which a packet may depart, in ns; NEVER if none waits."""
     p = _earliest_port(queues)
-    return NEVER if p == NONE else int64(queues.ports[p].due)
+    return NEVER if p == NONE else queues.ports[p].due
 
 
 @compiled
@@ -66,8 +66,8 @@ def take_from(queues: Queues, p: int, now: int) -> int:
             s = _dequeue_first(queues, queue)
             slot, port = queues.slots[s], queues.ports[p]
             if port.bits_per_s:
-                start_ns = max(int64(port.free_at), int64(slot.due))
-                port.free_at = start_ns + wire_time(int64(slot.length), int64(port.bits_per_s))
+                start_ns = max(port.free_at, slot.due)
+                port.free_at = start_ns + wire_time(slot.length, port.bits_per_s)
             _schedule(queues, p)
             return s
     return NONE
@@ -111,7 +111,7 @@ def wire_time(length: int, bits_per_s: int) -> int:
 
 @compiled
 def _dequeue_first(queues: Queues, queue: Queue) -> int:
-    s, pool = int64(queue.first), queues.pool
+    s, pool = queue.first, queues.pool
     slot = queues.slots[s]
     queue.first = slot.following
     queue.packets -= 1
@@ -124,20 +124,20 @@ def _dequeue_first(queues: Queues, queue: Queue) -> int:
 
 @compiled
 def _schedule(queues: Queues, p: int) -> None:
-    due: int = int64(NEVER)
+    due: int = NEVER
     for priority in range(queues.queues.shape[1]):
         queue = queues.queues[p, priority]
         if queue.packets:
-            due = min(due, int64(queues.slots[queue.first].due))
+            due = min(due, queues.slots[queue.first].due)
     port = queues.ports[p]
-    port.due = NEVER if due == NEVER or port.suspended else max(due, int64(port.free_at))
+    port.due = NEVER if due == NEVER or port.suspended else max(due, port.free_at)
 
 
 @compiled
 def _earliest_port(queues: Queues) -> int:
-    port: int = int64(NONE)
-    due: int = int64(NEVER)
+    port: int = NONE
+    due: int = NEVER
     for p in range(len(queues.ports)):
         if queues.ports[p].due < due:
-            port, due = p, int64(queues.ports[p].due)
+            port, due = p, queues.ports[p].due
     return port

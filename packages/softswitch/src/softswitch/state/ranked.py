@@ -33,7 +33,7 @@ def _find_group(state: Words, table: Row, op: Words, mask_start: int) -> int:
             is_same = is_same and state[group + j] == op[mask_start + j]
         if is_same:
             return number
-    return int64(-1)
+    return -1
 
 
 @compiled
@@ -130,10 +130,10 @@ def _matches_entry(state: Words, table: Row, number: int, op: Words, start: int)
 def find_ranked(state: Words, table: Row, op: Words, start: int) -> int:
     group = _find_group(state, table, op, start + table.field_words)
     if group < 0:
-        return int64(0)
+        return 0
     position = _find_in_group(state, table, op, start, group)
     if position < 0:
-        return int64(0)
+        return 0
     number = bucket_record(state, table, position)
     while number != 0 and not _matches_entry(state, table, number, op, start):
         number = _next_record(state, table, number)
@@ -167,7 +167,7 @@ def insert_ranked(
     if position < 0:
         point_bucket(state, table, -1 - position, number)  # the free bucket, by `find_bucket`
     else:
-        predecessor, successor = int64(hint), bucket_record(state, table, position)
+        predecessor, successor = hint, bucket_record(state, table, position)
         if hint != 0:
             successor = _next_record(state, table, hint)
         while successor != 0 and state[record_at(table, successor) + table.rank] >= rank:
@@ -185,7 +185,7 @@ def remove_ranked(state: Words, table: Row, number: int, hint: int, numbers: npt
     record = record_at(table, number)
     group = int64(state[record + table.field_words])
     position = find_bucket(state, table, state, record)
-    predecessor, current = int64(hint), bucket_record(state, table, position)
+    predecessor, current = hint, bucket_record(state, table, position)
     if hint != 0:
         current = _next_record(state, table, hint)
     while current != number:

@@ -59,7 +59,7 @@ def _find_number(state: Words, table: Row, op: Words, start: int) -> int:
     if table.is_ranked:
         return find_ranked(state, table, op, start)
     position = find_bucket(state, table, op, start)
-    return bucket_record(state, table, position) if position >= 0 else int64(0)
+    return bucket_record(state, table, position) if position >= 0 else 0
 
 
 @compiled
@@ -80,7 +80,7 @@ def _write(
     hints: npt.NDArray[np.int64],
     numbers: npt.NDArray[np.int64],
 ) -> int:
-    predecessor = int64(0)
+    predecessor = 0
     if len(hints) != 0 and hints[index, 0] != NO_HINT:
         number = _resolve(hints[index, 0], numbers)
         if hints[index, 1] != NO_HINT:
@@ -195,4 +195,4 @@ def find_records(
     for i in range(len(offsets)):
         table = tables[int64(ops[starts[i]])]
         number = _find_number(state, table, ops, starts[i] + 1)
-        offsets[i] = record_at(table, number) if number != 0 else int64(-1)
+        offsets[i] = record_at(table, number) if number != 0 else -1
