@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from foundation.protocol.header import DIMS, NO_KEY
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, dims_in
 from hosts.agent_config import AgentConfigError
-from nativekit.compile import compiled, int64
+from nativekit.compile import compiled
 from nativekit.records import Records, records
 
 Indices = NDArray[np.int64]
@@ -161,7 +161,7 @@ def _key_at(keys: NDArray[np.uint64], position: int) -> np.uint64:
 @compiled
 def range_at(ranges: Records[KeyRange], position: int) -> int:
     """Return the index of the range with the row at `position`."""
-    low, high = int64(0), len(ranges) - 1
+    low, high = 0, len(ranges) - 1
     while low < high:
         middle = (low + high + 1) >> 1
         if ranges[middle].first <= position:
@@ -174,4 +174,4 @@ def range_at(ranges: Records[KeyRange], position: int) -> int:
 @compiled
 def first_value_at(ranges: Records[KeyRange], position: int) -> int:
     each = ranges[range_at(ranges, position)]
-    return int64(each.first_value) + (position - int64(each.first)) * int64(each.dim)
+    return each.first_value + (position - each.first) * each.dim

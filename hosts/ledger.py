@@ -110,7 +110,7 @@ class Ledger:
 @entry_point
 def _open_log(arrays: _LedgerArrays, n: int) -> None:
     arrays = as_ref(arrays)
-    k = int64(0)
+    k = 0
     for i in range(n):
         for place in range(arrays.first[i], arrays.first[i] + arrays.dims[i]):
             arrays.sums_before[k] = arrays.sums[place]
@@ -123,7 +123,7 @@ def _open_log(arrays: _LedgerArrays, n: int) -> None:
 @entry_point
 def _close_log(arrays: _LedgerArrays) -> None:
     arrays = as_ref(arrays)
-    n, k = int64(arrays.head[_OPEN_LANES]), int64(0)
+    n, k = int64(arrays.head[_OPEN_LANES]), 0
     for i in range(n):
         for place in range(arrays.first[i], arrays.first[i] + arrays.dims[i]):
             arrays.sums[place] += arrays.deltas[k]

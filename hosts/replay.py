@@ -241,7 +241,7 @@ def _restore(log: _LogArrays, switch: int) -> None:
     undo_marked_row(log.words)
     # The unknown updates are not replayed, since the switch may have added them.
     if not log.head[_TAKEN]:
-        start = int64(0)
+        start = 0
         for i in range(int64(log.head[_NOTED])):
             for v in range(int64(log.dims[i])):
                 set_unreplayed(log.words, int64(log.first[i]) + v, int64(log.deltas[start + v]))

@@ -67,7 +67,7 @@ def transmit(state: Numbers, now: int) -> int:
 
 @compiled
 def _on_way(state: Numbers) -> int:
-    n = int64(0)
+    n = 0
     for s in range(WINDOW):
         n += state.slots[s].number != NOTHING
     return n
@@ -94,7 +94,7 @@ def wake(state: Numbers, now: int) -> None:
 
 @compiled
 def deadline(state: Numbers) -> int:
-    due = int64(NEVER)
+    due = NEVER
     for s in range(WINDOW):
         if state.slots[s].number != NOTHING:
             due = min(due, int64(state.slots[s].deadline))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from nativekit.bits import swap16
-from nativekit.compile import compiled, int64, llvm_intrinsic
+from nativekit.compile import compiled, llvm_intrinsic
 from nativekit.installed import HAS_NUMBA
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
 from nativekit.records import Octets, Record, check_field_names
@@ -71,9 +71,9 @@ def write_word(rpc: Rpc, index: int, word: int) -> None:  # `index` counts halfw
 @compiled
 def word_at(rpc: Rpc, index: int) -> int:
     packet = as_halfwords(rpc)
-    return int64(swap16(packet.halfwords[index]) << 16 | swap16(packet.halfwords[index + 1]))
+    return swap16(packet.halfwords[index]) << 16 | swap16(packet.halfwords[index + 1])
 
 
 @compiled
 def as_signed(word: int) -> int:
-    return int64(word - ((word & 1 << 31) << 1))  # minus 2^32 if the sign bit is set
+    return word - ((word & 1 << 31) << 1)  # minus 2^32 if the sign bit is set

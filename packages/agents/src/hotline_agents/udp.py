@@ -103,7 +103,7 @@ def take(udp: Udp, fd: int, limit: int) -> int:
 
 @compiled
 def length_of(udp: Udp, k: int) -> int:
-    return int64(udp.state.messages_in[k].msg_len)
+    return udp.state.messages_in[k].msg_len
 
 
 @compiled
@@ -138,7 +138,7 @@ def flush(udp: Udp, fd: int) -> None:
     """Send the queued datagrams; count those that the kernel does not accept in `unsent`."""
     state = udp.state
     first = int64(state.messages_out.ctypes.data)
-    n_done = int64(0)
+    n_done = 0
     while n_done < state.queued:
         n_sent = int64(sendmmsg(fd, first + n_done * _MMSGHDR_BYTES, state.queued - n_done, _DONT_WAIT))
         if n_sent <= 0:

@@ -352,7 +352,7 @@ def _canonicalize(
 
 def _sort_steps_plain(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) -> Ints:
     new_starts = np.empty(len(starts), np.int64)
-    length = int64(0)
+    length = 0
     for step in range(len(starts) - 1):
         new_starts[step] = length
         keys = part[starts[step] : starts[step + 1]]
@@ -362,7 +362,7 @@ def _sort_steps_plain(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) ->
             keys[i] = int64(rank[access & KEY]) | ((access & PULL) ^ PULL)
         if len(keys) > 1:
             keys.sort()
-        last_key = int64(-1)
+        last_key = -1
         for i in range(len(keys)):
             key = int64(keys[i])
             if key != last_key:

@@ -89,7 +89,7 @@ def wake(server: CollectServer, now: int) -> None:
         is_sent = collection.phase != IDLE and collection.sent_time != 0
         if is_sent and now >= collection.sent_time + collection.timeout:
             collection.sent_time = 0  # `transmit` sends it again
-            collection.timeout = min(2 * int64(collection.timeout), _MAX_TIMEOUT_NS)
+            collection.timeout = min(2 * collection.timeout, _MAX_TIMEOUT_NS)
     for j in range(len(server.jobs)):
         while may_begin_collection(server, j, now):
             begin_collection(server, j, now)
@@ -119,16 +119,16 @@ def is_used_up(collection: Collection) -> bool:
 
 @compiled
 def next_due_time(server: CollectServer) -> int:
-    due = int64(NEVER)
+    due = NEVER
     for s in range(len(server.collections)):
         collection = server.collections[s]
         if collection.phase != IDLE:
-            sent_time = int64(collection.sent_time)
-            due = min(due, sent_time + int64(collection.timeout) if sent_time else 0)  # 0: send at once
+            sent_time = collection.sent_time
+            due = min(due, sent_time + collection.timeout if sent_time else 0)  # 0: send at once
     for j in range(len(server.jobs)):
         collector = server.collectors[j]
         if not collector.hold_reasons and collector.epoch and has_free_slot(collector):
-            begin_at = 0 if collector.n_wanted else int64(collector.next_start)
+            begin_at = 0 if collector.n_wanted else collector.next_start
             due = min(due, max(first_due_time(server, j), begin_at))
     return due
 
@@ -153,24 +153,24 @@ def begin_collection(server: CollectServer, j: int, now: int) -> None:
     adapt_pace(collector, lateness, float(server.copies[j, collection.places[last_lane]].change))
     delay_next_collection(server, j, now)
     collector.n_in_flight += 1
-    prepare_rpc(server, s, READING, int64(collection.live))
+    prepare_rpc(server, s, READING, collection.live)
     if server.header.is_durable:
-        append_note(server, server.requests[s], int64(collection.length))
+        append_note(server, server.requests[s], collection.length)
 
 
 @compiled
 def prepare_rpc(server: CollectServer, s: int, phase: int, live: int) -> None:
     collection, rpc = server.collections[s], server.requests[s]
-    j, count = int64(collection.job), int64(collection.count)
+    j, count = collection.job, collection.count
     collection.phase, collection.sent_time, collection.timeout = phase, 0, _TIMEOUT_NS
     server.header.due = 0
     op = PULL if phase == READING else PUSH
     flags = KEYS if phase == READING else KEYS | VALUES | (SET if phase == PUBLISHING else 0)
-    ps, job, epoch = int64(server.header.ps), int64(server.jobs[j].job), int64(server.collectors[j].epoch)
+    ps, job, epoch = server.header.ps, server.jobs[j].job, server.collectors[j].epoch
     dim = dim_of(server, collection)
     request = Request(
         op=op, flags=flags, job=job, worker=COLLECTOR_BASE + ps, epoch=epoch, ps=ps, count=count, dim=dim,
-        seq=int64(collection.seq), iteration=0, live=live, t0=0,
+        seq=collection.seq, iteration=0, live=live, t0=0,
     )  # fmt: skip
     encode(rpc, request)
     for lane in range(count):
@@ -187,9 +187,9 @@ def write_row(server: CollectServer, s: int, lane: int, phase: int, is_live: int
     collection, rpc = server.collections[s], server.requests[s]
     dim = dim_of(server, collection)
     source = row_at(server, int64(collection.places[lane])) + HEAD_CELLS
-    target = 2 * int64(collection.count) + lane * dim  # after `count` keys of two words
+    target = 2 * collection.count + lane * dim  # after `count` keys of two words
     for v in range(dim):
-        word = int64(0)
+        word = 0
         if is_live and phase == SUBTRACTING:
             word = -int64(collection.sums[lane * dim + v])
         elif is_live:
@@ -200,7 +200,7 @@ def write_row(server: CollectServer, s: int, lane: int, phase: int, is_live: int
 @compiled
 def dim_of(server: CollectServer, collection: Collection) -> int:
     """Return the number of values of each row of a collection."""
-    return int64(server.dims[int64(collection.group)])
+    return int64(server.dims[collection.group])
 
 
 @compiled
@@ -221,13 +221,13 @@ def address(server: CollectServer, s: int) -> int:
 
 @compiled
 def octets(server: CollectServer, s: int) -> int:
-    return int64(server.collections[s].length)
+    return server.collections[s].length
 
 
 @compiled
 def peer(server: CollectServer, _slot: int) -> int:
     """Return this PS's number: its RPCs are addressed to its own service."""
-    return int64(server.header.ps)
+    return server.header.ps
 
 
 @compiled
@@ -278,9 +278,9 @@ def restore_request(server: CollectServer, s: int, rpc: Rpc, h: Header) -> None:
 @compiled
 def end_reading(server: CollectServer, s: int, rpc: Rpc, h: Header, now: int) -> None:
     collection = server.collections[s]
-    j, live, nonzero_lanes, changed_lanes = int64(collection.job), int64(collection.live), int64(0), int64(0)
+    j, live, nonzero_lanes, changed_lanes = collection.job, collection.live, int64(0), int64(0)
     collection.read_time = now
-    for lane in range(int64(collection.count)):
+    for lane in range(collection.count):
         if live >> lane & 1 and h.served >> lane & 1:
             if read_sums(collection, rpc, lane, h.dim):
                 nonzero_lanes |= 1 << lane
@@ -303,7 +303,7 @@ def end_reading(server: CollectServer, s: int, rpc: Rpc, h: Header, now: int) ->
 @compiled
 def read_sums(collection: Collection, rpc: Rpc, lane: int, dim: int) -> bool:
     """Store the sums of a lane's row; return whether any is not 0."""
-    bits = int64(0)
+    bits = 0
     for v in range(lane * dim, (lane + 1) * dim):
         collection.sums[v] = swap32(rpc.words[v])
         bits |= int64(collection.sums[v])
@@ -313,10 +313,10 @@ def read_sums(collection: Collection, rpc: Rpc, lane: int, dim: int) -> bool:
 @compiled
 def end_subtracting(server: CollectServer, s: int, h: Header, now: int) -> None:
     collection = server.collections[s]
-    j, lanes = int64(collection.job), h.live & h.served
+    j, lanes = collection.job, h.live & h.served
     apply_sums(server, j, s, lanes, now)
-    for lane in range(int64(collection.count)):
-        was_not_subtracted = int64(collection.live) & ~h.live & 1 << lane
+    for lane in range(collection.count):
+        was_not_subtracted = collection.live & ~h.live & 1 << lane
         if was_not_subtracted and int64(server.copies[j, collection.places[lane]].marks) & CHANGED:
             lanes |= 1 << lane
     if lanes:
@@ -328,7 +328,7 @@ def end_subtracting(server: CollectServer, s: int, h: Header, now: int) -> None:
 @compiled
 def publish_lanes(server: CollectServer, s: int, lanes: int) -> None:
     collection = server.collections[s]
-    for lane in range(int64(collection.count)):
+    for lane in range(collection.count):
         if lanes >> lane & 1:
             copy = server.copies[collection.job, collection.places[lane]]
             copy.marks = int64(copy.marks) & ~CHANGED
@@ -338,8 +338,8 @@ def publish_lanes(server: CollectServer, s: int, lanes: int) -> None:
 @compiled
 def end_publishing(server: CollectServer, s: int, h: Header, now: int) -> None:
     collection = server.collections[s]
-    j = int64(collection.job)
-    for lane in range(int64(collection.count)):
+    j = collection.job
+    for lane in range(collection.count):
         if h.live & h.served & 1 << lane:
             read_time = int64(server.copies[j, collection.places[lane]].read_time)
             if read_time and now:  # `now` is 0 in a replay of the journal
@@ -360,10 +360,10 @@ def record_read_time(server: CollectServer, collection: Collection, lane: int) -
 @compiled
 def end_collection(server: CollectServer, s: int, now: int) -> None:
     collection = server.collections[s]
-    j = int64(collection.job)
+    j = collection.job
     collector = server.collectors[j]
-    live = int64(0) if server.header.is_restoring else int64(collection.live)
-    for lane in range(int64(collection.count)):
+    live = int64(0) if server.header.is_restoring else collection.live
+    for lane in range(collection.count):
         if live >> lane & 1:
             place = int64(collection.places[lane])
             copy = server.copies[j, place]
@@ -372,7 +372,7 @@ def end_collection(server: CollectServer, s: int, now: int) -> None:
             else:
                 is_wanted = collector.n_wanted and copy.read_time < collector.wanted_before
                 due = 0 if is_wanted else now + interval(collector, float(copy.change))
-                q = first_queue(server, j, int64(collection.group)) + lane
+                q = first_queue(server, j, collection.group) + lane
                 push_entry(server, q, due, place, collection.keys[lane])
     collection.phase = IDLE
     collector.n_in_flight -= 1
@@ -383,7 +383,7 @@ def end_collection(server: CollectServer, s: int, now: int) -> None:
 @compiled
 def apply_sums(server: CollectServer, j: int, s: int, lanes: int, now: int) -> None:
     collection = server.collections[s]
-    count, step = int64(collection.count), int64(server.collectors[j].step)
+    count, step = collection.count, server.collectors[j].step
     dim = dim_of(server, collection)
     for lane in range(count):
         if lanes >> lane & 1:
@@ -430,13 +430,13 @@ def apply_words(
 ) -> None:  # fmt: skip
     """Apply rows of `dim` gradients to keys of this PS, also in the switch; count no update again."""
     rpc = server.requests[len(server.requests) - 1]  # the scratch RPC
-    job, ps = int64(server.jobs[j].job), int64(server.header.ps)
+    job, ps = server.jobs[j].job, server.header.ps
     request = Request(
         op=PUSH, flags=KEYS | VALUES, job=job, worker=COLLECTOR_BASE + ps, epoch=0, ps=ps, count=count,
         dim=dim, seq=0, iteration=max(step - 1, 0), live=lanes, t0=0,
     )  # fmt: skip
     encode(rpc, request)
-    lanes_in_switch = int64(0)
+    lanes_in_switch = 0
     for lane in range(count):
         if lanes >> lane & 1:
             rpc.keys[lane] = swap64(keys[lane])

@@ -34,7 +34,7 @@ def handle(server: CollectServer, rpc: Rpc, length: int, arrival: int, answer: R
     reply_length = handle_request(server, rpc, length, arrival, answer)
     if reply_length > 0:
         collector = server.collectors[find_job(server, h.job)]
-        collector.step = max(int64(collector.step), h.iteration + 1)
+        collector.step = max(collector.step, h.iteration + 1)
     return reply_length
 
 
@@ -56,7 +56,7 @@ def take_replay(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival
 @compiled
 def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
     """Add replayed updates to the unsettled sums; return the bitmap of lanes whose keys belong to this PS."""
-    lanes, added_lanes = lanes_to_serve(h), int64(0)
+    lanes, added_lanes = lanes_to_serve(h), 0
     locate_lanes(server, h, rpc, lanes)  # sets `header.cell_indices`
     for lane in range(h.count):
         row = int64(server.header.cell_indices[lane])
@@ -73,11 +73,11 @@ def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
 @compiled
 def set_words(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: int, answer: Rpc) -> int:
     """Set values or words of optimiser state; the next collections of keys in the switch publish them."""
-    j, lanes_in_switch = find_job(server, h.job), int64(0)
+    j, lanes_in_switch = find_job(server, h.job), 0
     if j < 0 or h.count > len(server.header.cell_indices):  # the handler counts it, and does not answer
         return handle_request(server, rpc, length, arrival, answer)
     locate_lanes(server, h, rpc, lanes_to_serve(h))
-    outside_cell = int64(server.share.header.outside_cell)
+    outside_cell = server.share.header.outside_cell
     # The handler sets only keys that this PS owns, so keys in the switch are marked as owned meanwhile:
     # NOT_OWNED is the top bit of `updates`.
     for lane in range(h.count):
@@ -91,5 +91,5 @@ def set_words(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: 
             row = int64(server.header.cell_indices[lane])
             server.cells[j, row].word |= NOT_OWNED
             copy = server.copies[j, place_of_cell(server, row)]
-            copy.marks = int64(copy.marks) | CHANGED
+            copy.marks = copy.marks | CHANGED
     return reply_length

@@ -34,19 +34,19 @@ _BINS_PER_OCTAVE = 1 << _LOG2_BINS_PER_OCTAVE
 @compiled
 def row_at(server: CollectServer, place: int) -> int:
     """Return the first cell of the row at a place."""
-    ranges, k = server.share.ranges, int64(len(server.share.ranges)) - 1
+    ranges, k = server.share.ranges, len(server.share.ranges) - 1
     while k > 0 and place < ranges[k].first_place:
         k -= 1
-    return int64(ranges[k].first_cell) + (place - int64(ranges[k].first_place)) * int64(ranges[k].stride)
+    return ranges[k].first_cell + (place - ranges[k].first_place) * ranges[k].stride
 
 
 @compiled
 def place_of_cell(server: CollectServer, cell: int) -> int:
     """Return the place of the row that a cell is in."""
-    ranges, k = server.share.ranges, int64(len(server.share.ranges)) - 1
+    ranges, k = server.share.ranges, len(server.share.ranges) - 1
     while k > 0 and cell < ranges[k].first_cell:
         k -= 1
-    return int64(ranges[k].first_place) + (cell - int64(ranges[k].first_cell)) // int64(ranges[k].stride)
+    return ranges[k].first_place + (cell - ranges[k].first_cell) // ranges[k].stride
 
 
 @compiled
@@ -89,7 +89,7 @@ def remove_first_entry(server: CollectServer, q: int) -> None:
     """Remove the key that is due first from queue `q`, which must not be empty."""
     n = int64(server.queue_sizes[q]) - 1
     server.queue_sizes[q] = n
-    last, hole = server.queues[q, n], int64(0)  # the last entry of the heap sinks from the root
+    last, hole = server.queues[q, n], 0  # the last entry of the heap sinks from the root
     while True:
         child = 2 * hole + 1
         if child >= n:
@@ -118,26 +118,26 @@ def first_due_time_of(server: CollectServer, j: int, group: int) -> int:
     due, first = int64(NEVER), first_queue(server, j, group)
     for q in range(first, first + LANES):
         if server.queue_sizes[q]:
-            due = min(due, int64(server.queues[q, 0].due))
+            due = min(due, server.queues[q, 0].due)
     return due
 
 
 @compiled
 def take_due_key(server: CollectServer, j: int, lane: int, now: int, collection: Collection) -> bool:
     """Move a due, or nearly due, key of a lane from its queue to a collection; return False without one."""
-    q = first_queue(server, j, int64(collection.group)) + lane
+    q = first_queue(server, j, collection.group) + lane
     while server.queue_sizes[q]:
         entry = server.queues[q, 0]
         copy = server.copies[j, entry.place]
         # An RPC also collects keys of which at least four fifths of the interval have passed since the read.
-        if 4 * (int64(entry.due) - now) > now - int64(copy.read_time):
+        if 4 * (entry.due - now) > now - copy.read_time:
             return False
-        place = int64(entry.place)
+        place = entry.place
         collection.places[lane], collection.keys[lane] = place, entry.key
         remove_first_entry(server, q)
         if server.cells[j, row_at(server, place)].word >= NOT_OWNED:
             return True
-        copy.marks = int64(copy.marks) & ~QUEUED  # the key has left the switch
+        copy.marks = copy.marks & ~QUEUED  # the key has left the switch
     return False
 
 
@@ -152,7 +152,7 @@ def interval(collector: Collector, change: float) -> int:
 @compiled
 def max_interval(collector: Collector) -> int:
     """Return 7/8 of the bound of a copy's age, in ns; 1/8 is left for the queue and the RPCs."""
-    return int64(collector.staleness) * 7 // 8
+    return collector.staleness * 7 // 8
 
 
 @compiled
@@ -170,7 +170,7 @@ def delay_next_collection(server: CollectServer, j: int, now: int) -> None:
     """Delay the next collection by the time a collection takes, divided by the share of the server's time."""
     collector, job = server.collectors[j], server.jobs[j]
     rpc_ns = job.proc_cpu_ns / job.rpcs if job.rpcs and job.proc_cpu_ns else float(_DEFAULT_RPC_NS)
-    start = max(int64(collector.next_start), now - _BURST_NS)
+    start = max(collector.next_start, now - _BURST_NS)
     cost_ns = RPCS_PER_COLLECTION * (2 * rpc_ns + _KERNEL_NS_PER_RPC)
     collector.next_start = start + int64(cost_ns / collector.share)
 
@@ -178,7 +178,7 @@ def delay_next_collection(server: CollectServer, j: int, now: int) -> None:
 @compiled
 def count_age(server: CollectServer, j: int, age: int) -> None:
     collector = server.collectors[j]
-    collector.oldest_ns = max(int64(collector.oldest_ns), age)
+    collector.oldest_ns = max(collector.oldest_ns, age)
     collector.n_late += age > collector.staleness
     server.ages[j * AGES + bin_of(age)] += 1
 
@@ -187,7 +187,7 @@ def count_age(server: CollectServer, j: int, age: int) -> None:
 def bin_of(age: int) -> int:
     """Return the histogram bin (0 to `AGES` - 1) of an age in ns."""
     # Like a float with 3 bits of mantissa after its leading 1; ages below 8 ns count as 8 ns.
-    octave, mantissa = int64(_LOG2_BINS_PER_OCTAVE), max(age, _BINS_PER_OCTAVE)
+    octave, mantissa = _LOG2_BINS_PER_OCTAVE, max(age, _BINS_PER_OCTAVE)
     while mantissa >= 2 * _BINS_PER_OCTAVE:
         mantissa >>= 1
         octave += 1

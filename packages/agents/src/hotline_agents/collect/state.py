@@ -20,7 +20,7 @@ from hotline_agents.ps.optimise import Batch, OptimiserRule, make_rules, state_w
 from hotline_agents.ps.rpcs import CALLERS, CONNECTION_RECORDS, CallerRow, ConnectionRecord, Job, make_jobs
 from hotline_agents.ps.share import Share, make_share
 from hotline_agents.ps.values import Cell, make_cells, words_of_value
-from nativekit.compile import compiled, int64
+from nativekit.compile import compiled
 from nativekit.records import Ints, Octets, Records, RecordTable, Words, one_record, records
 
 COLLECTIONS = 16
@@ -156,6 +156,6 @@ def needs_room(server: CollectServer, datagrams: int) -> bool:
     header = server.header
     # Room for a note of each datagram, collection and job.
     n_notes = datagrams + len(server.collections) + len(server.jobs)
-    if header.is_durable and int64(header.journal_length) + n_notes * NOTE_BYTES > len(server.journal):
+    if header.is_durable and header.journal_length + n_notes * NOTE_BYTES > len(server.journal):
         return True
     return hotset_needs_room(server, datagrams)

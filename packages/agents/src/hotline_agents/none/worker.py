@@ -126,11 +126,11 @@ def _add_calls(state: Requests, n_keys: int, dim: int, first: int) -> int:
     end, lanes, has_more = _sort_by_ps(state, n_keys, dim, first), MAX_VALUES // max(dim, QUAD), True
     while has_more:  # one call for each PS in turn
         has_more = False
-        for ps in range(int64(state.header.n_ps)):
+        for ps in range(state.header.n_ps):
             unsent_of_ps = state.unsent_keys[ps]
-            count = min(int64(unsent_of_ps.count), lanes)
+            count = min(unsent_of_ps.count, lanes)
             if count:
-                _add_call(state, ps, dim, int64(unsent_of_ps.first), count)
+                _add_call(state, ps, dim, unsent_of_ps.first, count)
                 unsent_of_ps.first += count
                 unsent_of_ps.count -= count
                 has_more = True
@@ -140,7 +140,7 @@ def _add_calls(state: Requests, n_keys: int, dim: int, first: int) -> int:
 @compiled
 def _sort_by_ps(state: Requests, n_keys: int, dim: int, first: int) -> int:
     """Fill `order` and `unsent_keys` by a counting sort of the rows of one dim; return the end in `order`."""
-    n_ps, has_one_dim = int64(state.header.n_ps), state.header.dim != 0
+    n_ps, has_one_dim = state.header.n_ps, state.header.dim != 0
     for ps in range(n_ps):
         state.unsent_keys[ps].count = 0
     for i in range(n_keys):
@@ -171,19 +171,19 @@ def transmit(state: Requests, now: int) -> int:
     header, s = state.header, next_resend(state)
     if s != NOTHING or header.first_unsent == header.n_calls or header.n_free == 0:
         return s
-    c = int64(header.first_unsent)
+    c = header.first_unsent
     header.first_unsent += 1
     s = take_slot(state, c, now)
     slot = state.slots[s]
-    slot.length = _encode(state, state.calls[c], state.sent[s], int64(slot.seq), now)
+    slot.length = _encode(state, state.calls[c], state.sent[s], slot.seq, now)
     return s
 
 
 @compiled
 def _encode(state: Requests, call: PsCall, rpc: Rpc, seq: int, now: int) -> int:
-    op, count, dim = int64(state.header.op), int64(call.count), int64(call.dim)
+    op, count, dim = state.header.op, call.count, call.dim
     # A push carries its number among the pushes to its table, which servers with optimisers need.
-    iteration = int64(state.header.push_number if op == PUSH else state.header.iteration)
+    iteration = state.header.push_number if op == PUSH else state.header.iteration
     length = write_head(state, rpc, op, call, count, seq, (1 << count) - 1, iteration, now)
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[state.order[call.first + lane]])
@@ -217,13 +217,13 @@ def receive(state: Requests, rpc: Rpc, length: int, arrival: int, read: int) -> 
     row = log_answer(state, slot, h, length, arrival, read)
     state.log[row].iteration = header.iteration
     call = state.calls[slot.call]
-    for lane in range(int64(call.count)):
+    for lane in range(call.count):
         i = int64(state.order[call.first + lane])
         if h.op == PULL:
             copy_row(state.values, row_start(state, i), rpc.words, lane * h.dim, h.dim)
         else:
             state.answered[i] = True
-    header.pending -= 1 if h.op == EMPTY else int64(call.count)
+    header.pending -= 1 if h.op == EMPTY else call.count
     free_slot(state, slot)
     return row
 

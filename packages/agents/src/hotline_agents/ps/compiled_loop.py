@@ -126,7 +126,7 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, dea
             if server.header.journal_length:
                 return MUST_PERSIST
         send_unrequested(server, udp, sources)
-        timeout_ms = wait_ms(service, udp, min(deadline_ns, int64(server.header.due)))
+        timeout_ms = wait_ms(service, udp, min(deadline_ns, server.header.due))
         ready = int64(epoll_wait(state.epoll, events.ctypes.data, EVENTS, timeout_ms))
         if ready <= 0 and service.header.n_held == 0:  # held answers are sent at the start of the loop
             return TIMED_OUT
@@ -154,31 +154,31 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, dea
 def send_persisted_answers(service: Service, udp: Udp, sources: Sources) -> None:
     """Send the answers to a persisted burst; without emulated service time, add the commit to `ps_proc`."""
     state = sources.state
-    n_received = int64(state.n_received)
-    commit_ns = read_clock(udp.state, MONOTONIC) - int64(state.persist_start_ns)
+    n_received = state.n_received
+    commit_ns = read_clock(udp.state, MONOTONIC) - state.persist_start_ns
     state.n_delayed += n_received
     state.delay_ns += n_received * commit_ns
     if not has_service_time(service):
         for k in range(n_received):
             answer = udp.outbox[k]
             answer.ps_proc = swap32(min(swap32(answer.ps_proc) + commit_ns, MAX_U32))
-    flush(udp, int64(state.fd))
+    flush(udp, state.fd)
 
 
 @compiled
 def send_unrequested(server: ServerState, udp: Udp, sources: Sources) -> None:
     """Send the datagrams of `transmit`, which are not the answer to a received datagram."""
-    names, n_queued = int64(sources.peers.ctypes.data), int64(0)
+    names, n_queued = int64(sources.peers.ctypes.data), 0
     s = transmit(server, read_clock(udp.state, MONOTONIC))
     while s != NOTHING:
         queue(udp, datagram_address(server, s), octets(server, s), names + peer(server, s) * NAME_BYTES)
         n_queued += 1
         if n_queued == BURST:
-            flush(udp, int64(sources.state.data_socket))
+            flush(udp, sources.state.data_socket)
             n_queued = 0
         s = transmit(server, read_clock(udp.state, MONOTONIC))
     if n_queued:
-        flush(udp, int64(sources.state.data_socket))
+        flush(udp, sources.state.data_socket)
 
 
 @compiled
@@ -200,7 +200,7 @@ def answer_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
 @compiled
 def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
     # Processing time is measured for each datagram, but CPU time for the burst: it takes a system call.
-    n = take(udp, fd, BURST - int64(service.header.n_held))  # each needs a slot for its answer
+    n = take(udp, fd, BURST - service.header.n_held)  # each needs a slot for its answer
     sources.state.fd, sources.state.n_received = fd, n
     if n == 0:
         return False
@@ -210,7 +210,7 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
     read_ns = measure_offset(udp.state)
     for k in range(n):
         prefetch_next_datagrams(server, udp.inbox, k, n)
-        n_callers_before = int64(server.header.n_callers)
+        n_callers_before = server.header.n_callers
         outcome = answer_datagram(server, service, udp, fd, k, read_ns)
         mark = ANSWERED
         if outcome == COMMAND_OUTCOME:
@@ -250,8 +250,8 @@ def answer_datagram(server: ServerState, service: Service, udp: Udp, fd: int, k:
     length = handle(server, rpc, length_of(udp, k), arrival_ns, answer)
     if length > 0:
         assign_core(service, read_ns, lanes(server, rpc))
-        service_ns = int64(service.header.due - service.header.start)
-        stamp(server, answer, service_ns, int64(service.header.start) - arrival_ns)
+        service_ns = service.header.due - service.header.start
+        stamp(server, answer, service_ns, service.header.start - arrival_ns)
         charge(server, answer, service_ns)
         hold_answer(service, slot, fd, length, udp.state.names[k])
     return length

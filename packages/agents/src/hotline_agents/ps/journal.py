@@ -45,7 +45,7 @@ class JournalState(ServerState, Protocol):
 def append_note(server: JournalState, rpc: Rpc, length: int) -> None:
     """Append a note FROM_WORKER, which compiled code replays, to the journal; there must be room."""
     header, journal = server.header, server.journal
-    offset = int64(header.journal_length)
+    offset = header.journal_length
     head = journal[offset : offset + NOTE_HEAD_BYTES].view(np.int64)
     head[0], head[1] = FROM_WORKER, length
     begin = offset + NOTE_HEAD_BYTES

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from foundation.optimisers import FTRL, SGD, Adagrad, Adam, TableOptimiser
 from foundation.protocol.header import LANES, MAX_VALUES
 from foundation.protocol.rpc import NO_KEY_U64, Key
-from nativekit.compile import compiled, int64
+from nativekit.compile import compiled
 from nativekit.records import Ints, Records, records
 
 ADD, IS_SGD, IS_ADAGRAD, IS_ROWWISE_ADAGRAD, IS_FTRL, IS_ADAM = 0, 1, 2, 3, 4, 5
@@ -92,7 +92,7 @@ def _fill_rule(rule: OptimiserRule, table: TableOptimiser) -> None:
 
 @compiled
 def rule_index_of(rules: Records[OptimiserRule], key: Key) -> int:
-    low, high = int64(0), len(rules) - 1
+    low, high = 0, len(rules) - 1
     while low < high:
         middle = (low + high + 1) >> 1
         if rules[middle].first_key <= key:

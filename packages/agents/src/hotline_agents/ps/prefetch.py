@@ -43,11 +43,11 @@ def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
             if unserved_lanes >> lane & 1:
                 key = swap64(rpc.keys[lane])
                 rows = range_of(share, key)
-                place = int64(rows.first_place) + first_slot_of(rows, key)
+                place = rows.first_place + first_slot_of(rows, key)
                 prefetch(table + place * _KEY_BYTES)
                 _prefetch_row(share, key, place, cells)  # without a collision the row has this place
     elif share.header.dim == 1:
-        shift = int64(share.header.log2_stride) + _LOG2_CELL_BYTES
+        shift = share.header.log2_stride + _LOG2_CELL_BYTES
         for lane in range(n_lanes):
             if unserved_lanes >> lane & 1:
                 prefetch(cells + (int64(swap64(rpc.keys[lane])) << shift))
@@ -65,7 +65,7 @@ def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
     share, unserved_lanes, cells = server.share, _unserved_bitmap(rpc), _first_cell_address(server, rpc)
     n_lanes = min(int64(rpc.count), LANES)
     if share.header.dim == 1:
-        shift = int64(share.header.log2_stride) + _LOG2_CELL_BYTES
+        shift = share.header.log2_stride + _LOG2_CELL_BYTES
         for lane in range(n_lanes):
             if unserved_lanes >> lane & 1:
                 prefetch(cells + (locate(share, swap64(rpc.keys[lane])) << shift))
@@ -80,8 +80,8 @@ def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
 def _prefetch_row(share: Share, key: Key, place: int, cells: int) -> None:
     """Prefetch all lines of a row; a row of one value is in one line."""
     rows = range_of(share, key)
-    row = int64(rows.first_cell) + (place - int64(rows.first_place)) * int64(rows.stride)
-    prefetch_lines(cells + row * _CELL_BYTES, (HEAD_CELLS + int64(rows.dim)) * _CELL_BYTES)
+    row = rows.first_cell + (place - rows.first_place) * rows.stride
+    prefetch_lines(cells + row * _CELL_BYTES, (HEAD_CELLS + rows.dim) * _CELL_BYTES)
 
 
 @compiled
@@ -92,7 +92,7 @@ def _first_cell_address(server: ValuesState, rpc: Rpc) -> int:
 
 @compiled
 def _unserved_bitmap(rpc: Rpc) -> int:
-    return int64(swap32(int64(rpc.live) & ~int64(rpc.served)))
+    return swap32(int64(rpc.live) & ~int64(rpc.served))
 
 
 @compiled

@@ -181,7 +181,7 @@ def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused_lanes: int) -> int:
 
 @compiled
 def unserved_lanes(_server: object, rpc: Rpc) -> int:
-    return int64(popcount(int64(rpc.live) & ~int64(rpc.served)))
+    return popcount(int64(rpc.live) & ~int64(rpc.served))
 
 
 @compiled
@@ -199,7 +199,7 @@ def charge(server: JobsState, answer: Rpc, ns: int) -> None:
 @compiled
 def share_cpu(server: JobsState, ns: int) -> None:
     """Divide the CPU time of a burst (ns) among jobs, in proportion to their RPCs."""
-    n_rpcs = int64(0)
+    n_rpcs = 0
     for j in range(len(server.jobs)):
         n_rpcs += server.jobs[j].in_burst
     for j in range(len(server.jobs)):
@@ -215,7 +215,7 @@ def needs_room(server: PsState, datagrams: int) -> bool:
     header = server.header
     if header.n_connection_records + datagrams > len(server.connection_records):
         return True
-    return is_full(int64(header.n_callers) + 2 * datagrams, len(server.callers))
+    return is_full(header.n_callers + 2 * datagrams, len(server.callers))
 
 
 @compiled
@@ -269,7 +269,7 @@ def find_caller(server: PsState, job: int, worker: int, epoch: int) -> int:
 @compiled
 def epochs_of(callers: Records[CallerRow], job: int, worker: int) -> tuple[int, int]:
     """Return the number of a worker's epochs, and the index of the row of the smallest, or NOTHING."""
-    index, n_epochs, oldest = hash_index_of(callers, job, worker), int64(0), int64(NOTHING)
+    index, n_epochs, oldest = hash_index_of(callers, job, worker), 0, NOTHING
     while callers[index].in_use:
         row = callers[index]
         if row.worker == worker and row.job == job:

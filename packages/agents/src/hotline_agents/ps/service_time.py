@@ -51,13 +51,13 @@ def make_service(ns_per_rpc: int = 0, ns_per_lane: int = 0, cores: int = 1) -> S
 @compiled
 def has_service_time(service: Service) -> bool:
     """Return whether a service time is configured, until whose end each answer is held."""
-    return int64(service.header.ns_per_rpc | service.header.ns_per_lane) != 0
+    return service.header.ns_per_rpc | service.header.ns_per_lane != 0
 
 
 @compiled
 def assign_core(service: Service, read_ns: int, lanes: int) -> None:
     """Assign an RPC read at `read_ns`, with `lanes` that the switch did not serve, to a core."""
-    earliest_core = int64(0)
+    earliest_core = 0
     for core in range(1, len(service.free_at)):
         if service.free_at[core] < service.free_at[earliest_core]:
             earliest_core = core
@@ -69,7 +69,7 @@ def assign_core(service: Service, read_ns: int, lanes: int) -> None:
 
 @compiled
 def next_slot(service: Service) -> int:
-    slot = int64(0)
+    slot = 0
     while service.held_answers[slot].is_held:
         slot += 1
     return slot
@@ -93,7 +93,7 @@ def send_due_answers(service: Service, udp: Udp) -> None:
     for slot in range(BURST):
         entry = service.held_answers[slot]
         if entry.is_held and entry.due <= now:
-            queue(udp, answers + slot * BUFFER_BYTES, int64(entry.length), int64(entry.name.ctypes.data))
-            flush(udp, int64(entry.fd))
+            queue(udp, answers + slot * BUFFER_BYTES, entry.length, int64(entry.name.ctypes.data))
+            flush(udp, entry.fd)
             entry.is_held = 0
             service.header.n_held -= 1

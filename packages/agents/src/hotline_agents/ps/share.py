@@ -196,7 +196,7 @@ def keys_at(share: Share, places: Places) -> Keys:
 @inlined
 def range_of(share: Share, key: Key) -> ShareRange:
     """Return the range of rows that a key of this share is in."""
-    low, high = int64(0), len(share.ranges) - 1
+    low, high = 0, len(share.ranges) - 1
     while low < high:
         middle = (low + high + 1) >> 1
         if share.ranges[middle].first_key <= key:
@@ -211,17 +211,17 @@ def locate_row(share: Share, key: Key, dim: int) -> int:
     """Return the first cell of a key's row; that of another share's keys if the row has another dim."""
     place = locate(share, key)
     if place == share.header.places:
-        return int64(share.header.outside_cell)
+        return share.header.outside_cell
     rows = range_of(share, key)
     if rows.dim != dim:
-        return int64(share.header.outside_cell)
-    return int64(rows.first_cell) + (place - int64(rows.first_place)) * int64(rows.stride)
+        return share.header.outside_cell
+    return rows.first_cell + (place - rows.first_place) * rows.stride
 
 
 @inlined
 def locate(share: Share, key: Key) -> int:
     """Return the place of a key; `places` for a key of another share."""
-    outside_place = int64(share.header.places)
+    outside_place = share.header.places
     if len(share.table):
         return _locate_in_table(share, key)
     if key >= np.uint64(share.header.keys):
@@ -232,16 +232,16 @@ def locate(share: Share, key: Key) -> int:
     rank, bit = share.ranks[place >> LOG2_RANK_KEYS], place & RANK_KEYS - 1
     if not int64(rank.bits) >> bit & 1:
         return outside_place
-    return int64(rank.n_before + popcount(int64(rank.bits) & (1 << bit) - 1))
+    return rank.n_before + popcount(int64(rank.bits) & (1 << bit) - 1)
 
 
 @compiled
 def _locate_in_table(share: Share, key: Key) -> int:
-    outside_place = int64(share.header.places)
+    outside_place = share.header.places
     if key == NO_KEY_U64:
         return outside_place
     rows = range_of(share, key)
-    first_place, last = int64(rows.first_place), int64(rows.places) - 1
+    first_place, last = rows.first_place, rows.places - 1
     slot = first_slot_of(rows, key)
     while share.table[first_place + slot] != key:
         if share.table[first_place + slot] == NO_KEY_U64:
@@ -268,9 +268,9 @@ def locate_all(share: Share, keys: Keys, places: Places) -> None:
 @entry_point
 def fill_ranks(share: Share, ps: int, n_ps: int) -> int:
     share = as_ref(share)
-    size, n_before = int64(share.header.keys), int64(0)
+    size, n_before = share.header.keys, 0
     for word in range(len(share.ranks)):
-        bits = int64(0)
+        bits = 0
         for bit in range(min(RANK_KEYS, size - RANK_KEYS * word)):
             if ps_of(np.uint64(RANK_KEYS * word + bit), n_ps) == ps:
                 bits |= 1 << bit
@@ -282,7 +282,7 @@ def fill_ranks(share: Share, ps: int, n_ps: int) -> int:
 
 @entry_point
 def count_share(keys: Keys, ps: int, n_ps: int) -> int:
-    count = int64(0)
+    count = 0
     for i in range(len(keys)):
         count += ps_of(keys[i], n_ps) == ps
     return count
@@ -296,8 +296,8 @@ def insert_share(share: Share, keys: Keys, ps: int, n_ps: int) -> None:
         if ps_of(key, n_ps) == ps and key != NO_KEY_U64:
             rows = range_of(share, key)
             first_place, last, slot = (
-                int64(rows.first_place),
-                int64(rows.places) - 1,
+                rows.first_place,
+                rows.places - 1,
                 first_slot_of(rows, key),
             )
             while share.table[first_place + slot] != NO_KEY_U64:

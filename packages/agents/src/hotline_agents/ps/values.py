@@ -120,7 +120,7 @@ def locate_lanes(server: ValuesState, h: Header, rpc: Rpc, lanes: int) -> None:
     Other lanes, keys of other shares, and rows of another dim get the row that the PS never owns.
     """
     share, cell_indices = server.share, server.header.cell_indices
-    outside_cell = int64(share.header.outside_cell)
+    outside_cell = share.header.outside_cell
     if share.header.dim != h.dim:  # rows of several dims, or none of this one
         for lane in range(h.count):
             is_wanted = lanes >> lane & 1
@@ -129,14 +129,14 @@ def locate_lanes(server: ValuesState, h: Header, rpc: Rpc, lanes: int) -> None:
             )
         return
     # In one loop, so that cache misses overlap.
-    outside_place = int64(share.header.places)
+    outside_place = share.header.places
     if h.dim == 1:  # a multiplication for each lane takes 4 % of a pull
-        shift = int64(share.header.log2_stride)
+        shift = share.header.log2_stride
         for lane in range(h.count):
             place = locate(share, swap64(rpc.keys[lane])) if lanes >> lane & 1 else outside_place
             cell_indices[lane] = place << shift
         return
-    stride = int64(share.ranges[0].stride)
+    stride = share.ranges[0].stride
     for lane in range(h.count):
         place = locate(share, swap64(rpc.keys[lane])) if lanes >> lane & 1 else outside_place
         cell_indices[lane] = place * stride
@@ -145,8 +145,8 @@ def locate_lanes(server: ValuesState, h: Header, rpc: Rpc, lanes: int) -> None:
 @compiled
 def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
     """Write the rows of all lanes, including the switch's; return the bitmap of refused lanes."""
-    switch_lanes = h.served if h.flags & VALUES else int64(0)
-    refused_lanes, cells, cell_indices, dim = int64(0), server.cells[j], server.header.cell_indices, h.dim
+    switch_lanes = h.served if h.flags & VALUES else 0
+    refused_lanes, cells, cell_indices, dim = 0, server.cells[j], server.header.cell_indices, h.dim
     locate_lanes(server, h, rpc, ~switch_lanes)
     if dim == 1 and not switch_lanes:  # without loops over a row, which double the time of a lane
         for lane in range(h.count):
@@ -193,7 +193,7 @@ def _pull_state(server: ValuesState, j: int, h: Header, answer: Rpc) -> None:
 @compiled
 def push(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
     """Add the deltas of rows that this PS owns; return the bitmap of added lanes."""
-    lanes, added_lanes, overflow_bits = lanes_to_serve(h), int64(0), int64(0)
+    lanes, added_lanes, overflow_bits = lanes_to_serve(h), 0, 0
     locate_lanes(server, h, rpc, lanes)
     if h.flags & SET:
         return _set_words(server, j, h, rpc)
@@ -238,7 +238,7 @@ def _add_delta(cell: Cell, delta: int) -> int:
 
 @compiled
 def _apply_optimisers(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
-    applied_lanes, remaining_lanes, cells = int64(0), lanes_to_serve(h), server.cells[j]
+    applied_lanes, remaining_lanes, cells = 0, lanes_to_serve(h), server.cells[j]
     while remaining_lanes:
         newly_applied_lanes = _apply_table_optimiser(server, j, h, rpc, remaining_lanes)
         applied_lanes |= newly_applied_lanes
@@ -291,7 +291,7 @@ def _count_units(cells: Records[Cell], row: int, dim: int, rpc: Rpc, word: int) 
     """Add a row's units to the sums of its updates, with which runs are accounted for."""
     sums = row + HEAD_CELLS + dim
     for v in range(dim):
-        cells[sums + v].word = int64(cells[sums + v].word) + int64(swap32(rpc.words[word + v])) & MAX_U32
+        cells[sums + v].word = int64(cells[sums + v].word) + swap32(rpc.words[word + v]) & MAX_U32
 
 
 @compiled
@@ -301,7 +301,7 @@ def _read_row(
     """Copy row number `k` of a batch, and its gradients, to the batch."""
     values, first_state, target = row + HEAD_CELLS, row + HEAD_CELLS + 2 * dim, k * dim
     for v in range(dim):
-        units = int64(swap32(rpc.words[word + v]))
+        units = swap32(rpc.words[word + v])
         batch.gradient_units[target + v] = (units ^ _SIGN) - _SIGN  # as a signed integer
         batch.value[target + v] = cells[values + v].number
         batch.first_word[target + v] = cells[first_state + v].number
@@ -324,13 +324,13 @@ def _write_row(rule: OptimiserRule, batch: Batch, k: int, cells: Records[Cell], 
 
 @compiled
 def _set_words(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
-    applied_lanes, cells = int64(0), server.cells[j]
+    applied_lanes, cells = 0, server.cells[j]
     for lane in range(h.count):
         row = int64(server.header.cell_indices[lane])
         if cells[row].word < NOT_OWNED:
             key = swap64(rpc.keys[lane])
             for v in range(h.dim):
-                bits = int64(swap32(rpc.words[2 * h.count + lane * h.dim + v]))
+                bits = swap32(rpc.words[2 * h.count + lane * h.dim + v])
                 _set_word(server, cells, row + HEAD_CELLS + v, h.dim, h.flags & STATE, key, bits)
             applied_lanes |= 1 << lane
     return applied_lanes
@@ -341,7 +341,7 @@ def _set_word(
     server: ValuesState, cells: Records[Cell], value: int, dim: int, word: int, key: Key, bits: int
 ) -> None:
     """Set the value in cell `value`, whose initial state follows, or a word of its state (`word`)."""
-    state_words, first_state = int64(server.header.state_words), value + 2 * dim
+    state_words, first_state = server.header.state_words, value + 2 * dim
     if word == 0:
         cells[value].word = bits
         if state_words:

@@ -82,7 +82,7 @@ def operate(calls: WorkerState, udp: Udp, wire: Wire, deadline_ns: int) -> int:
         if now >= deadline_ns:
             return TIMED_OUT
         if n_datagrams == 0:
-            if wait(wire, min(int64(header.due), deadline_ns) - read_clock(udp.state, MONOTONIC)):
+            if wait(wire, min(header.due, deadline_ns) - read_clock(udp.state, MONOTONIC)):
                 return INTERRUPTED
         elif now - wire.state.last_check >= _CHECK_NS:
             wire.state.last_check = now
@@ -93,7 +93,7 @@ def operate(calls: WorkerState, udp: Udp, wire: Wire, deadline_ns: int) -> int:
 @compiled
 def send_burst(calls: WorkerState, udp: Udp, wire: Wire) -> int:
     datagrams, names = int64(calls.sent.ctypes.data), int64(wire.peers.ctypes.data)
-    n = int64(0)
+    n = 0
     while n < SEND_BURST:
         s = transmit(calls, read_clock(udp.state, MONOTONIC))
         if s == NOTHING:
@@ -101,13 +101,13 @@ def send_burst(calls: WorkerState, udp: Udp, wire: Wire) -> int:
         queue(udp, datagrams + s * BUFFER_BYTES, octets(calls, s), names + peer(calls, s) * NAME_BYTES)
         n += 1
     if n:
-        flush(udp, int64(wire.state.fd))
+        flush(udp, wire.state.fd)
     return n
 
 
 @compiled
 def receive_burst(calls: WorkerState, udp: Udp, wire: Wire) -> int:
-    n = take(udp, int64(wire.state.fd), BURST)
+    n = take(udp, wire.state.fd, BURST)
     if n:
         read_ns = measure_offset(udp.state)
         for k in range(n):

@@ -74,7 +74,7 @@ def key_of(state: RpcsState, i: int) -> Key:
 
 @compiled
 def peer(state: RpcsState, s: int) -> int:
-    return int64(state.calls[state.slots[s].call].ps)
+    return state.calls[state.slots[s].call].ps
 
 
 @inlined
@@ -90,9 +90,9 @@ def write_head(
     t0: int,
 ) -> int:
     header = state.header
-    flags = ((KEYS | VALUES if op == PUSH else KEYS) | int64(header.word_flags)) if op != EMPTY else 0
-    job, worker, epoch = int64(header.job), int64(header.worker), int64(header.epoch)
-    ps, dim = int64(call.ps), int64(call.dim)
+    flags = ((KEYS | VALUES if op == PUSH else KEYS) | header.word_flags) if op != EMPTY else 0
+    job, worker, epoch = header.job, header.worker, header.epoch
+    ps, dim = call.ps, call.dim
     request = Request(
         op=op, flags=flags, job=job, worker=worker, epoch=epoch, ps=ps, count=count, dim=dim, seq=seq,
         iteration=iteration, live=live, t0=t0,
@@ -105,26 +105,26 @@ def write_head(
 @compiled
 def find_rows(state: RpcsState, n_keys: int) -> None:
     """Fill `row_starts` for an operation on the first `n_keys` positions, if it is used."""
-    start, row_starts = int64(0), state.row_starts
+    start, row_starts = 0, state.row_starts
     if state.header.dim:
         return
     for i in range(n_keys):
         row_starts[i] = start
-        start += int64(state.ranges[range_at(state.ranges, int64(state.positions[i]))].dim)
+        start += state.ranges[range_at(state.ranges, int64(state.positions[i]))].dim
     row_starts[n_keys] = start
 
 
 @inlined
 def row_start(state: RpcsState, i: int) -> int:
     """Return the index of the first value of key `i` of the operation; for i = n, the number of values."""
-    dim = int64(state.header.dim)
+    dim = state.header.dim
     return i * dim if dim else int64(state.row_starts[i])
 
 
 @inlined
 def dim_of(state: RpcsState, i: int) -> int:
     """Return the number of values of key `i` of the operation."""
-    dim = int64(state.header.dim)
+    dim = state.header.dim
     return dim if dim else int64(state.row_starts[i + 1]) - int64(state.row_starts[i])
 
 

@@ -140,7 +140,7 @@ def take_slot(state: WindowState, call: int, now: int) -> int:
     slot.issue_index = header.n_issued
     header.n_issued += 1
     slot.deadline = now + header.timeout
-    header.due = min(int64(header.due), int64(slot.deadline))
+    header.due = min(header.due, int64(slot.deadline))
     return s
 
 
@@ -153,7 +153,7 @@ def octets(state: WindowState, s: int) -> int:
 def free_slot(state: WindowState, slot: Slot) -> None:
     """Free a slot for its next turn, if the wire has a number for that."""
     slot.busy = 0
-    next_seq = int64(slot.seq) + WINDOW
+    next_seq = slot.seq + WINDOW
     if next_seq <= MAX_U32:
         push_free(state, next_seq)
 
@@ -167,11 +167,11 @@ def push_free(state: WindowState, seq: int) -> None:
 @compiled
 def retransmit(state: WindowState, now: int) -> None:
     """Queue overdue datagrams for retransmission in the order in which they were first sent."""
-    header, n_waiting = state.header, int64(state.header.queued_resends)
+    header, n_waiting = state.header, state.header.queued_resends
     for s in range(WINDOW):
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:
-            back_off(header, int64(slot.last_sent), now)
+            back_off(header, slot.last_sent, now)
             slot.last_sent = now
             slot.attempts += 1
             header.retransmissions += 1
@@ -188,7 +188,7 @@ def retransmit(state: WindowState, now: int) -> None:
 def queue_resend(state: WindowState, s: int, n_waiting: int) -> None:
     # Insert in the order of first transmissions, behind the `n_waiting` slots that are in the ring already.
     header = state.header
-    k = int64(header.queued_resends)
+    k = header.queued_resends
     while k > n_waiting:
         previous_slot = int64(state.resends[(header.first_resend + k - 1) % WINDOW])
         if state.slots[previous_slot].issue_index < state.slots[s].issue_index:
@@ -205,15 +205,15 @@ def back_off(header: WindowHeader, sent: int, now: int) -> None:
     """Double the timeout after an RPC sent at `sent` timed out, once for all RPCs in flight together."""
     if sent >= header.backed_off_at:
         header.backed_off_at = now
-        header.timeout = min(2 * int64(header.timeout), MAX_TIMEOUT_NS)
+        header.timeout = min(2 * header.timeout, MAX_TIMEOUT_NS)
 
 
 @compiled
 def earliest_deadline(state: WindowState) -> int:
-    earliest = int64(NEVER)
+    earliest = NEVER
     for s in range(WINDOW):
         if state.slots[s].busy:
-            earliest = min(earliest, int64(state.slots[s].deadline))
+            earliest = min(earliest, state.slots[s].deadline)
     return earliest
 
 
@@ -236,7 +236,7 @@ def time_round_trip(state: WindowState, slot: Slot, read: int) -> None:
     """Update the timeout by the round trip of an RPC that was sent once; this ends a back-off."""
     if slot.attempts != 1:
         return
-    header, round_trip = state.header, int64(read - slot.t0)
+    header, round_trip = state.header, read - slot.t0
     if header.srtt != 0:
         header.rttvar += (abs(header.srtt - round_trip) - header.rttvar) / 4
         header.srtt += (round_trip - header.srtt) / 8
@@ -250,7 +250,7 @@ def time_round_trip(state: WindowState, slot: Slot, read: int) -> None:
 def log_answer(state: WindowState, slot: Slot, h: Header, length: int, arrival: int, read: int) -> int:
     """Write the log row of an answered RPC except `w_proc`; return its index. There must be room."""
     header = state.header
-    r = int64(header.rows)
+    r = header.rows
     row = state.log[r]
     row.t0, row.arrival, row.w_queue = slot.t0, arrival, read - arrival
     row.ps_proc, row.ps_queue, row.residence_us = h.ps_proc, h.ps_queue, h.residence

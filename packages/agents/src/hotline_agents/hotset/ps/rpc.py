@@ -75,4 +75,4 @@ def close_turn(server: OffloadingState, h: Header, previous: int) -> int:
     if previous_caller.turns[slot] < turn:
         previous_caller.turns[slot] = turn
         previous_caller.added[slot] = 0
-    return int64(previous_caller.added[slot]) if previous_caller.turns[slot] == turn else int64(0)
+    return int64(previous_caller.added[slot]) if previous_caller.turns[slot] == turn else 0

@@ -36,7 +36,7 @@ def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int
 @compiled
 def end_call(state: Calls, slot: Slot) -> None:
     free_slot(state, slot)
-    drop_call(state, int64(slot.call))
+    drop_call(state, slot.call)
 
 
 @compiled
@@ -74,11 +74,11 @@ def _correct_hints(state: Calls, call: Call, h: Header, now: int) -> None:
         position = int64(state.positions[i])
         is_served = bool(h.served >> lane & 1)
         if not h.refused >> lane & 1:
-            if is_served != bool(int64(call.hashed) >> lane & 1):
+            if is_served != bool(call.hashed >> lane & 1):
                 hint(state, position, is_served)
-        elif ps_of(state.keys[i], int64(state.header.n_ps)) == call.ps:
+        elif ps_of(state.keys[i], state.header.n_ps) == call.ps:
             hint(state, position, True)
-            queue_refused_key(state, i, int64(call.refusals) + 1, now)
+            queue_refused_key(state, i, call.refusals + 1, now)
         else:
             hint(state, position, False)
             queue_refused_key(state, i, MISSED, now)

@@ -18,7 +18,6 @@ from hotline_agents.hotset.worker.requests import start
 from hotline_agents.hotset.worker.state import Calls, drop_call
 from hotline_agents.interface import NOTHING
 from hotline_agents.worker.client import NO_ITERATION
-from nativekit.compile import int64
 from nativekit.reference import as_ref
 
 
@@ -59,12 +58,12 @@ def _count_operation(state: Calls, n_keys: int) -> int:
     state = as_ref(state)
     header = state.header
     start(state, PULL, NO_ITERATION, n_keys)
-    c, to_servers = int64(header.first_unsent), int64(0)
+    c, to_servers = header.first_unsent, 0
     while c != NOTHING:
         call = state.calls[c]
         # The switch answers a call itself only if all its keys are in their hash lanes.
         to_servers += call.live != call.hashed
         drop_call(state, c)
-        c = int64(call.next)
+        c = call.next
     header.first_unsent, header.pending = NOTHING, 0  # idle again, as if all calls were answered
     return to_servers

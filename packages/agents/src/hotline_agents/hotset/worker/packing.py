@@ -72,7 +72,7 @@ def clear_buckets(state: Calls) -> None:
 
 @compiled
 def bucket_cold_key(state: Calls, i: int) -> None:
-    _add_to_bucket(state, i, LANES + ps_of(state.keys[i], int64(state.header.n_ps)))
+    _add_to_bucket(state, i, LANES + ps_of(state.keys[i], state.header.n_ps))
 
 
 @compiled
@@ -94,17 +94,17 @@ def pack_buckets(state: Calls) -> None:
 
 @compiled
 def _plan_rpcs(state: Calls) -> int:
-    n_calls, n_free_lanes, lane_bits = int64(0), int64(0), int64(state.header.lane_bits)
-    for ps in range(int64(state.header.n_ps)):
+    n_calls, n_free_lanes, lane_bits = 0, 0, state.header.lane_bits
+    for ps in range(state.header.n_ps):
         bucket = state.buckets[LANES + ps]
-        bucket.n_calls = _count_rpcs(int64(bucket.n_keys), lane_bits)
+        bucket.n_calls = _count_rpcs(bucket.n_keys, lane_bits)
         bucket.n_free_lanes = (bucket.n_calls << lane_bits) - bucket.n_keys
         n_calls += bucket.n_calls
         n_free_lanes += bucket.n_free_lanes
-    largest_bucket = int64(0)
+    largest_bucket = 0
     for lane in range(LANES):
-        largest_bucket = max(largest_bucket, int64(state.buckets[lane].n_keys))
-    best_hot_only, lowest_cost, best_extra, n_left_over = largest_bucket, largest_bucket, int64(0), int64(0)
+        largest_bucket = max(largest_bucket, state.buckets[lane].n_keys)
+    best_hot_only, lowest_cost, best_extra, n_left_over = largest_bucket, largest_bucket, 0, 0
     for hot_only_rpcs in range(largest_bucket - 1, -1, -1):
         # With one RPC less, each bucket above `hot_only_rpcs` leaves over one key more.
         for lane in range(LANES):
@@ -115,7 +115,7 @@ def _plan_rpcs(state: Calls) -> int:
         if largest_bucket - hot_only_rpcs > n_calls + n_extra or _COST_AT_PS * n_extra > lowest_cost:
             break
         if cost < lowest_cost:
-            best_hot_only, lowest_cost, best_extra = int64(hot_only_rpcs), cost, n_extra
+            best_hot_only, lowest_cost, best_extra = hot_only_rpcs, cost, n_extra
     for _ in range(best_extra):
         _plan_extra_rpc(state)
     return best_hot_only
@@ -129,7 +129,7 @@ def _count_rpcs(n_keys: int, lane_bits: int) -> int:
 @compiled
 def _plan_extra_rpc(state: Calls) -> None:
     """Plan one more RPC for the PS whose RPCs have least room, if some PS has more cold keys than RPCs."""
-    best = int64(NOTHING)
+    best = NOTHING
     for p in range(LANES, len(state.buckets)):
         bucket = state.buckets[p]
         is_fuller = best == NOTHING or bucket.n_free_lanes < state.buckets[best].n_free_lanes
@@ -138,16 +138,16 @@ def _plan_extra_rpc(state: Calls) -> None:
     if best != NOTHING:
         bucket = state.buckets[best]
         bucket.n_calls += 1
-        bucket.n_free_lanes += 1 << int64(state.header.lane_bits)
+        bucket.n_free_lanes += 1 << state.header.lane_bits
 
 
 @compiled
 def _link_calls(state: Calls) -> int:
-    first = last = int64(NOTHING)
-    turn, has_more = int64(0), True
+    first = last = NOTHING
+    turn, has_more = 0, True
     while has_more:
         has_more = False
-        for ps in range(int64(state.header.n_ps)):
+        for ps in range(state.header.n_ps):
             if state.buckets[LANES + ps].n_calls > turn:
                 c = new_call(state, ps, NOT_REFUSED)
                 if first == NOTHING:
@@ -164,26 +164,26 @@ def _fill_free_lanes(state: Calls, first: int, hot_only_rpcs: int) -> None:
     """Place the hot keys that do not fit in `hot_only_rpcs` calls in free lanes of the linked calls."""
     # Each call takes keys of the largest buckets, which fills as many lanes as possible (Ryser, Canad. J.
     # Math. 9, 1957: a matrix of bits with given sums).
-    n_waiting, c = _sort_lanes(state, hot_only_rpcs), int64(first)
+    n_waiting, c = _sort_lanes(state, hot_only_rpcs), first
     while c != NOTHING and n_waiting:
         call = state.calls[c]
         cold_bucket = state.buckets[LANES + call.ps]
         lanes_per_call = (cold_bucket.n_free_lanes + cold_bucket.n_calls - 1) // cold_bucket.n_calls
-        n_hot = min(int64(lanes_per_call), n_waiting)
+        n_hot = min(lanes_per_call, n_waiting)
         cold_bucket.n_free_lanes -= n_hot
         cold_bucket.n_calls -= 1
         _place_from_largest_buckets(state, c, n_hot)
         while n_waiting and state.buckets[state.order[n_waiting - 1]].n_keys == hot_only_rpcs:
             n_waiting -= 1
-        c = int64(call.next)
+        c = call.next
 
 
 @compiled
 def _sort_lanes(state: Calls, hot_only_rpcs: int) -> int:
     """Sort `order` by bucket size, largest first; return the number of buckets above `hot_only_rpcs`."""
-    n_waiting = int64(0)
+    n_waiting = 0
     for lane in range(LANES):
-        k = int64(lane)
+        k = lane
         while k > 0 and state.buckets[state.order[k - 1]].n_keys < state.buckets[lane].n_keys:
             state.order[k] = state.order[k - 1]
             k -= 1
@@ -198,7 +198,7 @@ def _place_from_largest_buckets(state: Calls, c: int, n: int) -> None:
     if n == 0:
         return
     size = int64(state.buckets[state.order[n - 1]].n_keys)
-    begin, end = int64(n), int64(n)
+    begin, end = n, n
     while begin > 0 and state.buckets[state.order[begin - 1]].n_keys == size:
         begin -= 1
     while end < LANES and state.buckets[state.order[end]].n_keys == size:
@@ -211,12 +211,12 @@ def _place_from_largest_buckets(state: Calls, c: int, n: int) -> None:
 
 @compiled
 def _place_cold_keys(state: Calls, first: int) -> None:
-    c, all_lanes = int64(first), (1 << (1 << int64(state.header.lane_bits))) - 1
+    c, all_lanes = first, (1 << (1 << state.header.lane_bits)) - 1
     while c != NOTHING:
         call = state.calls[c]
-        bucket, next_call = state.buckets[LANES + call.ps], int64(call.next)
+        bucket, next_call = state.buckets[LANES + call.ps], call.next
         while bucket.first != NOTHING and call.live != all_lanes:
-            i, free_lanes = int64(bucket.first), ~int64(call.live)
+            i, free_lanes = bucket.first, ~call.live
             bucket.first = state.next_key[i]
             # The first free lane is the number of 0 bits below the first 1.
             place_key(state, i, c, popcount((free_lanes & -free_lanes) - 1))
@@ -232,10 +232,10 @@ def _queue_hot_only_calls(state: Calls) -> None:
     while True:
         c = int64(NOTHING)
         for lane in range(LANES):
-            i = int64(state.buckets[lane].first)
+            i = state.buckets[lane].first
             if i != NOTHING:
                 if c == NOTHING:
-                    ps = ps_of(state.keys[i], int64(state.header.n_ps))
+                    ps = ps_of(state.keys[i], state.header.n_ps)
                     c = new_call(state, ps, NOT_REFUSED)
                 _place_hot_key(state, lane, c)
         if c == NOTHING:
@@ -246,7 +246,7 @@ def _queue_hot_only_calls(state: Calls) -> None:
 @compiled
 def _place_hot_key(state: Calls, lane: int, c: int) -> None:
     bucket = state.buckets[lane]
-    i = int64(bucket.first)
+    i = bucket.first
     bucket.first = state.next_key[i]
     bucket.n_keys -= 1
     place_key(state, i, c, lane)
@@ -255,7 +255,7 @@ def _place_hot_key(state: Calls, lane: int, c: int) -> None:
 
 @compiled
 def clear_chains(state: Calls) -> None:
-    for ps in range(int64(state.header.n_ps)):
+    for ps in range(state.header.n_ps):
         chain = state.chains[ps]
         chain.head = NOTHING
         for lane in range(LANES):
@@ -264,10 +264,10 @@ def clear_chains(state: Calls) -> None:
 
 @compiled
 def place_in_hash_lane(state: Calls, i: int, refusals: int) -> None:
-    ps, lane = ps_of(state.keys[i], int64(state.header.n_ps)), hash_lane(state, i)
+    ps, lane = ps_of(state.keys[i], state.header.n_ps), hash_lane(state, i)
     chain = state.chains[ps]
     previous_call = int64(chain.last_calls[lane])
-    c = int64(chain.head) if previous_call == NOTHING else int64(state.calls[previous_call].next)
+    c = chain.head if previous_call == NOTHING else int64(state.calls[previous_call].next)
     if c == NOTHING:
         c = new_call(state, ps, refusals)
         if previous_call == NOTHING:
@@ -284,9 +284,9 @@ def queue_chains(state: Calls) -> None:
     has_more = True
     while has_more:
         has_more = False
-        for ps in range(int64(state.header.n_ps)):
+        for ps in range(state.header.n_ps):
             chain = state.chains[ps]
-            c = int64(chain.head)
+            c = chain.head
             if c != NOTHING:
                 chain.head = state.calls[c].next
                 queue_call(state, c)

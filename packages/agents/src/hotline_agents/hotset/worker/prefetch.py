@@ -26,19 +26,19 @@ def prefetch_next(state: Calls) -> None:
     if header.first_unsent == NOTHING:
         return
     call = state.calls[header.first_unsent]
-    row_bytes = int64(call.dim) * VALUE_BYTES
+    row_bytes = call.dim * VALUE_BYTES
     keys, deltas, is_push = int64(state.keys.ctypes.data), int64(state.deltas.ctypes.data), header.op == PUSH
-    for lane in range(int64(call.count)):
+    for lane in range(call.count):
         i = int64(call.key_at[lane])  # stale if the lane is not live, which is harmless
         prefetch(keys + i * KEY_BYTES)
         if is_push:
             prefetch_lines(deltas + row_start(state, i) * VALUE_BYTES, row_bytes)
     if header.n_free:
         s = int64(state.free[header.n_free - 1]) & SLOT_MASK
-        n_bytes = HEADER_BYTES + int64(call.count) * (KEY_BYTES + row_bytes)
+        n_bytes = HEADER_BYTES + call.count * (KEY_BYTES + row_bytes)
         prefetch_lines(int64(state.sent.ctypes.data) + s * BUFFER_BYTES, n_bytes)
     if call.next != NOTHING:
-        prefetch_lines(int64(state.calls.ctypes.data) + int64(call.next) * _CALL_BYTES, _CALL_BYTES)
+        prefetch_lines(int64(state.calls.ctypes.data) + call.next * _CALL_BYTES, _CALL_BYTES)
 
 
 @compiled
@@ -47,11 +47,11 @@ def prefetch_index(state: Calls, rpc: Rpc) -> None:
     s = swap32(rpc.seq) & SLOT_MASK
     prefetch(int64(state.slots.ctypes.data) + s * _SLOT_BYTES)
     prefetch(int64(state.sent.ctypes.data) + s * BUFFER_BYTES)
-    prefetch(int64(state.log.ctypes.data) + int64(state.header.rows) * _ROW_BYTES)
+    prefetch(int64(state.log.ctypes.data) + state.header.rows * _ROW_BYTES)
 
 
 @compiled
 def prefetch_values(state: Calls, rpc: Rpc) -> None:
     # Later, once the slot is in the cache: the call that the slot refers to.
-    call = int64(state.slots[swap32(rpc.seq) & SLOT_MASK].call)
+    call = state.slots[swap32(rpc.seq) & SLOT_MASK].call
     prefetch_lines(int64(state.calls.ctypes.data) + call * _CALL_BYTES, _CALL_BYTES)

@@ -42,47 +42,47 @@ def mark_answered(state: Calls, i: int, is_served: bool) -> None:
 @compiled
 def renew(state: Calls, epoch: int) -> None:
     header = state.header
-    previous_epoch, header.epoch = int64(header.epoch), epoch
+    previous_epoch, header.epoch = header.epoch, epoch
     if header.has_replay_log:
         make_unreplayed(state.replay_log)
         header.unreplayed = 1  # 1 + position 0
     header.first_resend = header.queued_resends = header.n_free = 0
-    for s in range(int64(header.window)):
+    for s in range(header.window):
         slot = state.slots[s]
         if slot.busy:
             call = state.calls[slot.call]
             if header.op == PUSH and not call.queried_seq:
                 call.queried_seq, call.queried_epoch = slot.seq, previous_epoch
-            queue_call(state, int64(slot.call))
+            queue_call(state, slot.call)
             slot.busy = 0
         slot.queued = 0
         # As in `open_window`: `seq` is slot + turn * WINDOW, in turn 1, with slot 0 on top of the stack.
-        push_free(state, WINDOW + int64(header.window) - 1 - s)
+        push_free(state, WINDOW + header.window - 1 - s)
     header.issue_limit = header.n_issued + header.window * MAX_TURN - RESERVED_NUMBERS
 
 
 @compiled
 def apply_push_status(state: Calls, call: Call, h: Header, now: int) -> None:
-    added_lanes = int64(call.live) & ~h.refused
-    for lane in range(int64(call.count)):
-        if int64(call.live) >> lane & 1:
+    added_lanes = call.live & ~h.refused
+    for lane in range(call.count):
+        if call.live >> lane & 1:
             i = int64(call.key_at[lane])
             if added_lanes >> lane & 1:
                 mark_answered(state, i, False)
                 state.served[i] = False
             else:
-                queue_refused_key(state, i, int64(call.refusals) + 1, now)
+                queue_refused_key(state, i, call.refusals + 1, now)
     state.header.pending -= popcount(added_lanes)
 
 
 @compiled
 def next_unreplayed(state: Calls) -> int:
     """Set positions and deltas to those of the next unreplayed updates; return their number."""
-    header, n, n_values, size = state.header, int64(0), int64(0), int64(state.header.n_rows)
-    position = int64(header.unreplayed) - 1  # `unreplayed` is 1 + the position, or 0
+    header, n, n_values, size = state.header, 0, 0, state.header.n_rows
+    position = header.unreplayed - 1  # `unreplayed` is 1 + the position, or 0
     while position < size and n < len(state.keys):
         rows = state.ranges[range_at(state.ranges, position)]
-        first, dim, bits = first_value_at(state.ranges, position), int64(rows.dim), int64(0)
+        first, dim, bits = first_value_at(state.ranges, position), rows.dim, 0
         for v in range(dim):
             total = unreplayed_at(state.replay_log, first + v)
             state.deltas[n_values + v] = total
@@ -102,5 +102,5 @@ def take_unreplayed(state: Calls, n: int) -> None:
     for i in range(n):
         position = int64(state.positions[i])
         first = first_value_at(state.ranges, position)
-        for v in range(int64(state.ranges[range_at(state.ranges, position)].dim)):
+        for v in range(state.ranges[range_at(state.ranges, position)].dim):
             set_unreplayed(state.replay_log, first + v, 0)

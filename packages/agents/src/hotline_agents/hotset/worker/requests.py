@@ -42,7 +42,7 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
         return
     header.op, header.iteration, header.n_calls = op, iteration, 0
     header.n_keys = header.pending = n_keys
-    header.word_flags = int64(header.word_flags) & ~REPLAY
+    header.word_flags = header.word_flags & ~REPLAY
     if header.is_replay and header.servers_own_parameters:
         header.word_flags |= REPLAY
     header.is_replay = 0
@@ -80,22 +80,22 @@ def transmit(state: Calls, now: int) -> int:
     header, s = state.header, next_resend(state)
     if s != NOTHING or header.first_unsent == NOTHING or header.n_free == 0:
         return s
-    c = int64(header.first_unsent)
+    c = header.first_unsent
     header.first_unsent = state.calls[c].next
     s = take_slot(state, c, now)
     slot = state.slots[s]
-    slot.length = _encode(state, state.calls[c], state.sent[s], int64(slot.seq), now)
+    slot.length = _encode(state, state.calls[c], state.sent[s], slot.seq, now)
     return s
 
 
 @compiled
 def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
-    header, count, live, dim = state.header, int64(call.count), int64(call.live), int64(call.dim)
-    op, iteration, t0 = int64(header.op), int64(header.iteration), now
+    header, count, live, dim = state.header, call.count, call.live, call.dim
+    op, iteration, t0 = header.op, header.iteration, now
     if op == PUSH and header.servers_own_parameters:
-        iteration = int64(header.push_number)
+        iteration = header.push_number
     if call.queried_seq:  # the call queries whether an earlier push was applied
-        op, count, live, iteration, t0 = EMPTY, 0, 0, int64(call.queried_seq), int64(call.queried_epoch)
+        op, count, live, iteration, t0 = EMPTY, 0, 0, call.queried_seq, call.queried_epoch
     elif header.uses_registers:
         t0 = 0  # so that a PS repeats the same bytes after a restart
     length = write_head(state, rpc, op, call, count, seq, live, iteration, t0)
@@ -146,22 +146,22 @@ def queue_refused_key(state: Calls, i: int, refusals: int, now: int) -> None:
 def _group_index(state: Calls, i: int, refusals: int, now: int) -> int:
     header = state.header
     dim = dim_of(state, i)
-    for g in range(int64(header.n_groups)):
+    for g in range(header.n_groups):
         if state.groups[g].refusals == refusals and state.groups[g].dim == dim:
             return g
-    g = int64(header.n_groups)
+    g = header.n_groups
     group = state.groups[g]
     group.refusals, group.dim, group.first, group.last = refusals, dim, NOTHING, NOTHING
     group.due = now + (FIRST_BACKOFF_NS << min(refusals - 1, MAX_DOUBLINGS) if refusals else 0)
-    header.due = min(int64(header.due), int64(group.due))
+    header.due = min(header.due, group.due)
     header.n_groups += 1
     return g
 
 
 @compiled
 def resend_refused_keys(state: Calls, now: int) -> None:
-    header, n_waiting = state.header, int64(0)
-    for g in range(int64(header.n_groups)):
+    header, n_waiting = state.header, 0
+    for g in range(header.n_groups):
         group = state.groups[g]
         if group.due > now:
             target = state.groups[n_waiting]
@@ -170,11 +170,11 @@ def resend_refused_keys(state: Calls, now: int) -> None:
             )  # fmt: skip
             n_waiting += 1
             continue
-        pack_dim(state, int64(group.dim))
+        pack_dim(state, group.dim)
         if group.refusals != MISSED:
-            _resend_in_hash_lanes(state, int64(group.first), int64(group.refusals))
+            _resend_in_hash_lanes(state, group.first, group.refusals)
         else:
-            _resend_missed_keys(state, int64(group.first))
+            _resend_missed_keys(state, group.first)
     header.n_groups = n_waiting
 
 
@@ -201,6 +201,6 @@ def _resend_missed_keys(state: Calls, first: int) -> None:
 
 @compiled
 def next_resend_time(state: Calls, due: int) -> int:
-    for g in range(int64(state.header.n_groups)):
-        due = min(due, int64(state.groups[g].due))
+    for g in range(state.header.n_groups):
+        due = min(due, state.groups[g].due)
     return due

@@ -156,17 +156,17 @@ def make_calls(
 @compiled
 def pack_dim(state: Calls, dim: int) -> None:
     """Pack rows of this dim from now on."""
-    header, lanes, bits = state.header, MAX_VALUES // max(dim, QUAD), int64(0)
+    header, lanes, bits = state.header, MAX_VALUES // max(dim, QUAD), 0
     while 2 << bits <= lanes:
         bits += 1
     # Fewer lanes than the program has are fewer for rows of every dim.
-    header.packed_dim, header.lane_bits = dim, max(bits - (LANE_BITS - int64(header.max_lane_bits)), 0)
+    header.packed_dim, header.lane_bits = dim, max(bits - (LANE_BITS - header.max_lane_bits), 0)
 
 
 @compiled
 def hash_lane(state: Calls, i: int) -> int:
     """Return the lane in which the switch serves key `i`, whose row has the dim that is packed now."""
-    return lane_of(state.keys[i]) >> LANE_BITS - int64(state.header.lane_bits)
+    return lane_of(state.keys[i]) >> LANE_BITS - state.header.lane_bits
 
 
 @compiled
@@ -202,7 +202,7 @@ def place_key(state: Calls, i: int, c: int, lane: int) -> None:
     call = state.calls[c]
     call.key_at[lane] = i
     call.live |= 1 << lane
-    call.count = max(int64(call.count), lane + 1)
+    call.count = max(call.count, lane + 1)
 
 
 @compiled
