@@ -25,7 +25,7 @@ def make_ready(world: World, a: int, now: int) -> None:
     _enqueue(world, a)
     agent.woke_idle_core = world.cores[agent.core].running == ABSENT
     if agent.woke_idle_core:
-        _run_next(world, int64(agent.core), now, _slowed(world, a, int64(world.costs.idle_ns)))
+        _run_next(world, agent.core, now, _slowed(world, a, world.costs.idle_ns))
 
 
 @compiled
@@ -75,7 +75,7 @@ def fire_alarm(world: World, a: int, now: int) -> None:
 
 @compiled
 def _draw_interruption_ns(world: World, busy_ns: int) -> int:
-    mean_interval_ns = int64(world.costs.noise_every_ns)
+    mean_interval_ns = world.costs.noise_every_ns
     # At most one interruption, with a probability in proportion to the busy time.
     if mean_interval_ns == 0 or next_random(world.header) * mean_interval_ns >= busy_ns:
         return 0
@@ -95,9 +95,9 @@ def _enqueue(world: World, a: int) -> None:
 @compiled
 def _switch_from(world: World, a: int, now: int) -> None:
     """Let the next agent run on the core of agent `a`, whose CPU time has the cost of the switch."""
-    cost = _slowed(world, a, int64(world.costs.wake_ns))
+    cost = _slowed(world, a, world.costs.wake_ns)
     world.agents[a].used_ns += cost
-    _run_next(world, int64(world.agents[a].core), now, cost + _draw_interruption_ns(world, cost))
+    _run_next(world, world.agents[a].core, now, cost + _draw_interruption_ns(world, cost))
 
 
 @compiled

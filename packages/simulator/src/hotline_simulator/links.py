@@ -70,25 +70,25 @@ def address_of(frame: Frame) -> int:
 def send_over_link(world: World, link: Link, f: int, now: int, kind: int, target: int) -> None:
     """Queue frame `f` on a link at `now`; unless it is lost, add the event of its arrival."""
     frame = world.frames[f]
-    length = int64(frame.length)
+    length = frame.length
     link.frames += 1
     link.bytes += length
-    begin = max(int64(link.free_at), now)
-    per_byte = int64(link.picoseconds_per_byte)
+    begin = max(link.free_at, now)
+    per_byte = link.picoseconds_per_byte
     queued_bytes = 0 if per_byte == 0 else (begin - now) * _PICOSECONDS_PER_NS // per_byte
     if queued_bytes + length > link.limit:
         link.dropped += 1
         link.dropped_bytes += length
         free_frame(world, f)
         return
-    link.longest_queue = max(int64(link.longest_queue), queued_bytes + length)
+    link.longest_queue = max(link.longest_queue, queued_bytes + length)
     link.waited += begin - now
     if queued_bytes > link.ecn_threshold and mark_congestion(frame.head):
         link.marked += 1
     departure = begin + (length + WIRE_OVERHEAD) * per_byte // _PICOSECONDS_PER_NS
     link.free_at = departure
     link.carried += departure - begin
-    arrival = departure + int64(link.delay)
+    arrival = departure + link.delay
     if link.down_count:
         _lose_frame(world, link, f)
         return
@@ -174,9 +174,9 @@ def swap_endpoints(head: Octets, request: Octets) -> None:
 def begin_outage(world: World, k: int, now: int) -> None:
     outage = world.outages[k]
     _apply_outage(world, outage, 1)
-    push_event(world, now + int64(outage.duration_ns), OUTAGE_ENDS, k, ABSENT)
+    push_event(world, now + outage.duration_ns, OUTAGE_ENDS, k, ABSENT)
     if outage.period_ns:
-        push_event(world, now + int64(outage.period_ns), OUTAGE_BEGINS, k, ABSENT)
+        push_event(world, now + outage.period_ns, OUTAGE_BEGINS, k, ABSENT)
 
 
 @compiled
@@ -195,7 +195,7 @@ def _apply_outage(world: World, outage: Outage, sign: int) -> None:
 @compiled
 def prefetch_departed(world: World, a: int, f: int) -> None:
     """Prefetch the index of the keys of frame `f`, which has left the switch for agent `a`."""
-    s = a - int64(world.header.workers)
+    s = a - world.header.workers
     if s >= 0:
         prefetch_request_index(row(world.servers, s), world.frames[f].rpc)
     else:
@@ -205,7 +205,7 @@ def prefetch_departed(world: World, a: int, f: int) -> None:
 @compiled
 def prefetch_arrived(world: World, a: int, f: int) -> None:
     """Prefetch the values of the keys of frame `f`, which is in the inbox of agent `a`."""
-    s = a - int64(world.header.workers)
+    s = a - world.header.workers
     if s >= 0:
         prefetch_request_values(row(world.servers, s), world.frames[f].rpc)
     else:
@@ -221,12 +221,12 @@ def count_delivery(link: Link, frame: Frame) -> None:
 @compiled
 def forward_up(world: World, w: int, f: int, now: int) -> None:
     count_delivery(world.up[w], world.frames[f])
-    send_over_link(world, world.racks_up[w // int64(world.header.workers_per_rack)], f, now, AT_SWITCH, w)
+    send_over_link(world, world.racks_up[w // world.header.workers_per_rack], f, now, AT_SWITCH, w)
 
 
 @compiled
 def forward_down(world: World, r: int, f: int, now: int) -> None:
-    frame, workers_per_rack = world.frames[f], int64(world.header.workers_per_rack)
+    frame, workers_per_rack = world.frames[f], world.header.workers_per_rack
     count_delivery(world.racks_down[r], frame)
     # The second byte of the address is the block of workers, the fourth the number in it, from 1.
     w = HOSTS_PER_BLOCK * int64(frame.head[DESTINATION_IP + 1]) + int64(frame.head[DESTINATION_IP + 3]) - 1
@@ -239,7 +239,7 @@ def forward_down(world: World, r: int, f: int, now: int) -> None:
 @compiled
 def send_to_port(world: World, port: int, f: int, now: int) -> None:
     """Send frame `f` from the P4 switch out of a port; drop it if no host is there."""
-    host, workers_per_rack = int64(world.host_at_port[port]), int64(world.header.workers_per_rack)
+    host, workers_per_rack = int64(world.host_at_port[port]), world.header.workers_per_rack
     if host == ABSENT:
         free_frame(world, f)
     elif workers_per_rack and host < world.header.workers:

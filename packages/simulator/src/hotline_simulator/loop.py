@@ -47,7 +47,7 @@ def run_until_needed(world: World, until: int) -> int:
         if header.deferred:
             return FRAMES_DEFERRED
         event = world.heap[0]
-        now, kind, target, f = int64(event.time), int64(event.kind), int64(event.target), int64(event.frame)
+        now, kind, target, f = event.time, int64(event.kind), int64(event.target), event.frame
         if now >= until:
             header.now = until
             return TIME_REACHED
@@ -108,7 +108,7 @@ def resume(world: World, w: int, at: int, until: int) -> None:
 @compiled
 def resume_worker(world: World, w: int, at: int, until: int) -> None:
     # The driver has used the CPU until `at`. If no operation is pending, it is due again at `until`.
-    agent, now = world.agents[w], int64(world.header.now)
+    agent, now = world.agents[w], world.header.now
     agent.phase = SENDS
     is_idle = world.workers.header[w].pending == 0
     agent.driver_due = until if is_idle else now  # a pending operation: due as soon as it has ended
@@ -121,5 +121,5 @@ def resume_worker(world: World, w: int, at: int, until: int) -> None:
 @entry_point
 def wake_agent(world: World, a: int) -> None:
     world = as_ref(world)
-    world.agents[a].driver_due = int64(world.header.now)
-    make_ready(world, a, int64(world.header.now))
+    world.agents[a].driver_due = world.header.now
+    make_ready(world, a, world.header.now)

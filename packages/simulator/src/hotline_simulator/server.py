@@ -34,13 +34,13 @@ def is_rpc_answer(head: Octets) -> bool:
 
 @compiled
 def step_server(world: World, a: int, now: int) -> int:
-    server = row(world.servers, a - int64(world.header.workers))
+    server = row(world.servers, a - world.header.workers)
     if world.agents[a].stalled_until > now:
-        occupy_core(world, a, now, int64(world.agents[a].stalled_until))
+        occupy_core(world, a, now, world.agents[a].stalled_until)
         return CONTINUED
     if needs_room(server, BURST):
         return AGENT_LOG_FULL
-    costs, n = world.costs, min(int64(world.agents[a].waiting), BURST)
+    costs, n = world.costs, min(world.agents[a].waiting, BURST)
     if server.header.due <= now:
         wake(server, now)
     if n == 0:
@@ -51,8 +51,8 @@ def step_server(world: World, a: int, now: int) -> int:
             block(world, a, now, int64(server.header.due))
         return CONTINUED
     world.agents[a].bursts += 1
-    poll_ns = int64(costs.connection_ns) * int64(world.header.connections)
-    burst_read_at, answers = now + poll_ns + int64(costs.serve_take_ns), int64(0)
+    poll_ns = costs.connection_ns * world.header.connections
+    burst_read_at, answers = now + poll_ns + costs.serve_take_ns, int64(0)
     finished_at = burst_read_at
     for _ in range(n):
         f = take_frame(world, a)
@@ -61,11 +61,11 @@ def step_server(world: World, a: int, now: int) -> int:
             continue
         g = new_frame(world)
         frame, answer = world.frames[f], world.frames[g]
-        arrival = int64(frame.arrival)
+        arrival = frame.arrival
         n_lanes, further_values = lanes(server, frame.rpc), max(int64(frame.rpc.dim), 1) - 1
-        duration = draw_duration(world, costs.serve_ns) + int64(costs.lane_ns) * n_lanes
+        duration = draw_duration(world, costs.serve_ns) + costs.lane_ns * n_lanes
         duration += int64(costs.value_ns * (n_lanes * further_values))
-        length = handle(server, frame.rpc, int64(frame.length) - HEAD_BYTES, arrival, answer.rpc)
+        length = handle(server, frame.rpc, frame.length - HEAD_BYTES, arrival, answer.rpc)
         if length > 0:
             # The frame has waited until the burst was read, and the frames before it were finished.
             stamp(server, answer.rpc, duration, finished_at - arrival)
@@ -82,7 +82,7 @@ def step_server(world: World, a: int, now: int) -> int:
             free_frame(world, f)
         finished_at += duration
     share_cpu(server, finished_at - burst_read_at)
-    until = send_burst(world, a, answers, finished_at, int64(costs.serve_send_ns))
+    until = send_burst(world, a, answers, finished_at, costs.serve_send_ns)
     occupy_core(world, a, now, _send_pending(world, a, server, until))
     return CONTINUED
 
@@ -96,4 +96,4 @@ def _send_pending(world: World, a: int, server: ServerState, now: int) -> int:
             break
         world.burst[n] = build_frame(world, a, peer(server, s), address(server, s), octets(server, s))
         n += 1
-    return send_burst(world, a, n, now, int64(world.costs.serve_send_ns))
+    return send_burst(world, a, n, now, world.costs.serve_send_ns)

@@ -50,14 +50,14 @@ def pass_once(world: World, port: int, f: int, arrival: int, now: int) -> int:
         free_frame(world, f)
         return now
     world.header.passes += 1
-    count = _process(world, port, address_of(frame), int64(frame.length), arrival, now)
+    count = _process(world, port, address_of(frame), frame.length, arrival, now)
     free_frame(world, f)
     return _forward_outputs(world, port, count, now)
 
 
 @compiled
 def arrive_at_switch(world: World, h: int, f: int, now: int) -> None:
-    workers_per_rack = int64(world.header.workers_per_rack)
+    workers_per_rack = world.header.workers_per_rack
     is_in_rack = workers_per_rack > 0 and h < world.header.workers
     count_delivery(world.racks_up[h // workers_per_rack] if is_in_rack else world.up[h], world.frames[f])
     if world.header.switch_latency or world.header.switch_interval_ps:
@@ -69,18 +69,16 @@ def arrive_at_switch(world: World, h: int, f: int, now: int) -> None:
 @compiled
 def _wait_for_switch(world: World, h: int, f: int, now: int) -> None:
     header, arrival_ps = world.header, now * _PICOSECONDS_PER_NS
-    begin_ps = max(int64(header.switch_free_ps), arrival_ps)
+    begin_ps = max(header.switch_free_ps, arrival_ps)
     header.switch_free_ps = begin_ps + header.switch_interval_ps
     header.switch_waited += begin_ps // _PICOSECONDS_PER_NS - now
     world.frames[f].arrival = now
-    push_event(
-        world, begin_ps // _PICOSECONDS_PER_NS + int64(header.switch_latency), SWITCH_LATENCY_OVER, h, f
-    )
+    push_event(world, begin_ps // _PICOSECONDS_PER_NS + header.switch_latency, SWITCH_LATENCY_OVER, h, f)
 
 
 @compiled
 def finish_switch_latency(world: World, h: int, f: int, now: int) -> None:
-    pass_once(world, int64(world.ports[h]), f, int64(world.frames[f].arrival), now)
+    pass_once(world, int64(world.ports[h]), f, world.frames[f].arrival, now)
 
 
 @compiled
@@ -94,15 +92,15 @@ def send_queued_packet(world: World, q: int, now: int) -> None:
         count = _process(world, DEPARTURE_PORT, record + HEAD_BYTES, length, now, now)
         _forward_outputs(world, ABSENT, count, now)
     if world.port_queues.queues[q, _PRIORITY].packets:
-        push_event(world, int64(world.port_queues.ports[q].due), DEPARTS_FROM, q, ABSENT)
+        push_event(world, world.port_queues.ports[q].due, DEPARTS_FROM, q, ABSENT)
 
 
 @compiled
 def _process(world: World, port: int, address: int, length: int, arrival: int, now: int) -> int:
     header = world.header
     count: int = call_process(
-        int64(header.packet_function), int64(header.memory), np.uint32(port), address, np.uint32(length),
-        np.uint64(arrival // _NS_PER_US), np.uint64(now // _NS_PER_US), int64(header.out),
+        header.packet_function, header.memory, np.uint32(port), address, np.uint32(length),
+        np.uint64(arrival // _NS_PER_US), np.uint64(now // _NS_PER_US), header.out,
         np.uint32(header.out_bytes),
     )  # fmt: skip
     return count
@@ -110,7 +108,7 @@ def _process(world: World, port: int, address: int, length: int, arrival: int, n
 
 @compiled
 def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
-    costs, at, departure = world.costs, int64(world.header.out), now
+    costs, at, departure = world.costs, world.header.out, now
     for _ in range(count):
         head = carray(pointer(at), 1, HEAD)[0]
         # The kind of a frame is its egress port.
@@ -119,7 +117,7 @@ def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
             _enqueue(world, at, length, now)
         elif kind < PORT_NUMBERS:
             if costs.program_runs_at_sender:
-                departure = now + int64(costs.program_ns) + _extra_ns(world, port, kind)
+                departure = now + costs.program_ns + _extra_ns(world, port, kind)
             g = new_frame(world)
             out = world.frames[g]
             memcpy(address_of(out), at + HEAD_BYTES, length)
@@ -139,9 +137,7 @@ def _extra_ns(world: World, port: int, out: int) -> int:
     is_answered = out == port
     is_from_server = port >= 0 and world.host_at_port[port] >= world.header.workers
     costs = world.costs
-    return (int64(costs.hit_ns) if is_answered else 0) + (
-        int64(costs.answer_ns) if is_from_server else int64(costs.lookup_ns)
-    )
+    return (costs.hit_ns if is_answered else 0) + (costs.answer_ns if is_from_server else costs.lookup_ns)
 
 
 @compiled
@@ -156,7 +152,7 @@ def _enqueue(world: World, record: int, length: int, now: int) -> None:
         return
     memcpy(_record_at(world, s), record, HEAD_BYTES + length)
     if world.port_queues.queues[q, _PRIORITY].packets == 1:  # otherwise its departure is already scheduled
-        push_event(world, int64(world.port_queues.ports[q].due), DEPARTS_FROM, q, ABSENT)
+        push_event(world, world.port_queues.ports[q].due, DEPARTS_FROM, q, ABSENT)
 
 
 @compiled

@@ -54,7 +54,7 @@ def _step_idle(world: World, w: int, worker: WorkerState, now: int) -> int:
     if until > now or agent.sent:
         occupy_core(world, w, now, until)
     else:
-        block(world, w, now, int64(agent.driver_due))
+        block(world, w, now, agent.driver_due)
     return CONTINUED
 
 
@@ -71,20 +71,20 @@ def _send_datagrams(world: World, w: int, worker: WorkerState, now: int) -> int:
         world.burst[n] = build_frame(world, w, peer(worker, s), datagram, octets(worker, s))
         n += 1
     world.agents[w].sent = n
-    return send_burst(world, w, n, now, int64(costs.send_ns))
+    return send_burst(world, w, n, now, costs.send_ns)
 
 
 @compiled
 def _receive_burst(world: World, w: int, worker: WorkerState, now: int) -> int:
-    n = min(int64(world.agents[w].waiting), BURST)
+    n = min(world.agents[w].waiting, BURST)
     if n == 0:
         return now
-    read_at = now + int64(world.costs.take_ns)
+    read_at = now + world.costs.take_ns
     for _ in range(n):
         f = take_frame(world, w)
         frame = world.frames[f]
         duration = draw_duration(world, world.costs.receive_ns)
-        log_row = receive(worker, frame.rpc, int64(frame.length) - HEAD_BYTES, int64(frame.arrival), read_at)
+        log_row = receive(worker, frame.rpc, frame.length - HEAD_BYTES, frame.arrival, read_at)
         if log_row != NOTHING:
             worker.log[log_row].w_proc = duration
         free_frame(world, f)

@@ -114,7 +114,7 @@ def _add_acknowledged_pushes(
 ) -> Ints:
     sent, n_unacked = int64(0), int64(0)
     for w in range(len(progress)):
-        for k in range(int64(progress[w].operations)):
+        for k in range(progress[w].operations):
             operation = history[w, k]
             if operation.kind == PUSH:
                 for key in range(KEYS):
@@ -139,13 +139,13 @@ def _pulls_out_of_bounds(
     counts = np.zeros(2, np.int64)
     for w in range(len(progress)):
         previous_values = np.zeros(KEYS, np.int64)
-        for k in range(int64(progress[w].operations)):
+        for k in range(progress[w].operations):
             pull = history[w, k]
             if pull.kind != PULL or pull.completed == 0:
                 continue
             lower_bounds, upper_bounds = np.zeros(KEYS, np.int64), np.zeros(KEYS, np.int64)
             for v in range(len(progress)):
-                for j in range(int64(progress[v].operations)):
+                for j in range(progress[v].operations):
                     push = history[v, j]
                     if push.kind == PUSH and push.invoked < pull.completed:
                         is_before = push.completed != 0 and push.completed <= pull.invoked
@@ -154,7 +154,7 @@ def _pulls_out_of_bounds(
                                 delta = delta_of(header, v, j, key)
                                 upper_bounds[key] += delta
                                 lower_bounds[key] += delta if is_before else 0
-            is_blind = _overlaps(blind_spans, int64(pull.invoked), int64(pull.completed))
+            is_blind = _overlaps(blind_spans, pull.invoked, pull.completed)
             for key in range(KEYS):
                 if _has(pull.mask, key):
                     value = int64(pulled[w, k, key])

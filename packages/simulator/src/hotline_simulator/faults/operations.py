@@ -113,7 +113,7 @@ def run_operations(world: World, operations: WorkerOperations, until: int) -> in
     header = operations.header
     while True:
         reason = run_until_needed(world, until)
-        agent = int64(world.header.agent)
+        agent = world.header.agent
         if reason == LOG_FULL:
             if agent >= world.header.workers:
                 return SERVER_LOG_FULL
@@ -138,10 +138,10 @@ def _count_answered(world: World, operations: WorkerOperations, w: int) -> None:
 def _drive_worker(world: World, operations: WorkerOperations, w: int) -> None:
     # Complete the operation that has ended, if any, and start the next once it is due.
     header, worker, client = operations.header, operations.progress[w], row(world.workers, w)
-    now = int64(world.header.now)
+    now = world.header.now
     if client.header.pending == 0 and worker.state != IDLE:
         _end_operation(operations, w, client, now)
-    send_at, next_due = now, int64(NEVER)  # when the worker may send; when it is to be driven again
+    send_at, next_due = now, NEVER  # when the worker may send; when it is to be driven again
     if client.header.pending == 0:
         if client.header.unreplayed:
             n = next_unreplayed(client)
@@ -149,14 +149,14 @@ def _drive_worker(world: World, operations: WorkerOperations, w: int) -> None:
             worker.state = REPLAYING
             if n:
                 _start_operation(client, PUSH, _REPLAY_ITERATION, n)
-                send_at = now + int64(header.begin_ns)
+                send_at = now + header.begin_ns
             else:
                 worker.state, next_due = IDLE, now  # the rest of the replay log is empty
         elif not (header.is_closing or worker.operations == OPERATIONS):
-            next_due = int64(worker.due)
+            next_due = worker.due
             if next_due <= now:
                 _invoke(operations, w, client, now)
-                send_at = now + int64(header.begin_ns)
+                send_at = now + header.begin_ns
     resume_worker(world, w, send_at, max(next_due, send_at))
 
 
@@ -172,15 +172,15 @@ def _end_operation(operations: WorkerOperations, w: int, client: ClientState, no
 @compiled
 def _invoke(operations: WorkerOperations, w: int, client: ClientState, now: int) -> None:
     n = _draw_operation(operations, w, client, now)
-    k = int64(operations.progress[w].operations)
-    _start_operation(client, int64(operations.history[w, k - 1].kind), k, n)
+    k = operations.progress[w].operations
+    _start_operation(client, operations.history[w, k - 1].kind, k, n)
 
 
 @compiled
 def _draw_operation(operations: WorkerOperations, w: int, client: ClientState, now: int) -> int:
     """Write the next operation into the history and its keys into the client; return their number."""
     header, worker = operations.header, operations.progress[w]
-    k, n, n_values, mask = int64(worker.operations), int64(0), int64(0), np.uint64(0)
+    k, n, n_values, mask = worker.operations, 0, 0, np.uint64(0)
     kind = PULL if next_random(header) < header.pull_probability else PUSH
     for key in range(KEYS):
         # An operation has at least one key: the last, if none was drawn.
@@ -210,7 +210,7 @@ def _start_operation(client: ClientState, kind: int, iteration: int, n: int) -> 
 @compiled
 def _complete(operations: WorkerOperations, w: int, client: ClientState, now: int) -> None:
     worker = operations.progress[w]
-    k = int64(worker.operations) - 1
+    k = worker.operations - 1
     operations.history[w, k].completed = now
     worker.completed += 1
     _record_answers(operations, w, k, client)
@@ -219,7 +219,7 @@ def _complete(operations: WorkerOperations, w: int, client: ClientState, now: in
 @compiled
 def _record_answers(operations: WorkerOperations, w: int, k: int, client: ClientState) -> None:
     operation, added, start = operations.history[w, k], np.uint64(0), int64(0)
-    for i in range(int64(client.header.n_keys)):
+    for i in range(client.header.n_keys):
         key = int64(client.positions[i])
         first_value, dim = start, int64(operations.dims[key])
         start += dim
@@ -248,7 +248,7 @@ def abandon_operation(world: World, operations: WorkerOperations, w: int) -> Non
     _count_answered(world, operations, w)
     worker = operations.progress[w]
     if worker.state == IN_OPERATION:
-        _record_answers(operations, w, int64(worker.operations) - 1, row(world.workers, w))
+        _record_answers(operations, w, worker.operations - 1, row(world.workers, w))
     worker.state = IDLE
 
 
@@ -303,7 +303,7 @@ def begin_external_operation(world: World, operations: WorkerOperations, w: int)
     """
     world, operations = as_ref(world), as_ref(operations)
     client = row(world.workers, w)
-    n = _draw_operation(operations, w, client, int64(world.header.now))
+    n = _draw_operation(operations, w, client, world.header.now)
     client.header.n_keys, client.header.pending = n, n
     for i in range(n):
         client.answered[i] = False
@@ -317,5 +317,5 @@ def end_external_operation(world: World, operations: WorkerOperations, w: int) -
     client = row(world.workers, w)
     client.header.pending = 0
     _count_answered(world, operations, w)
-    _end_operation(operations, w, client, int64(world.header.now))
+    _end_operation(operations, w, client, world.header.now)
     return operations.header.answered >= operations.header.rpc_target
