@@ -122,22 +122,22 @@ def flags_of(rpc: Rpc) -> int:
 
 @compiled
 def app_of(rpc: Rpc) -> int:
-    return int64(swap16(as_halfwords(rpc).halfwords[_APP_AT]))
+    return swap16(as_halfwords(rpc).halfwords[_APP_AT])
 
 
 @compiled
 def sequence_of(rpc: Rpc) -> int:
-    return int64(swap16(as_halfwords(rpc).halfwords[_SEQUENCE_AT]))
+    return swap16(as_halfwords(rpc).halfwords[_SEQUENCE_AT])
 
 
 @compiled
 def cell_of(rpc: Rpc) -> int:
-    return int64(swap16(as_halfwords(rpc).halfwords[_CELL_AT]))
+    return swap16(as_halfwords(rpc).halfwords[_CELL_AT])
 
 
 @compiled
 def key_of(rpc: Rpc) -> int:
-    return int64((word_at(rpc, _KEY_AT) & 0x7FFFFFFF) << 32 | word_at(rpc, _KEY_AT + 2))
+    return (word_at(rpc, _KEY_AT) & 0x7FFFFFFF) << 32 | word_at(rpc, _KEY_AT + 2)
 
 
 @compiled

@@ -160,16 +160,16 @@ def handle(server: AtpServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) 
 def _tensor_of(server: AtpServer, j: int, rpc: Rpc) -> int:
     """Return the index of a packet's tensor, or NOTHING; a new key begins a tensor."""
     job_state, key = server.job_states[j], key_of(rpc)
-    t = j * _TENSORS_PER_JOB + int64(job_state.current)
+    t = j * _TENSORS_PER_JOB + job_state.current
     current = server.tensors[t]
     is_newer = key > current.key if job_state.check else key != current.key
     if is_newer and (job_state.check or current.remaining == 0):
         job_state.current = 1 - job_state.current  # the older of the two makes room for the new tensor
-        t = j * _TENSORS_PER_JOB + int64(job_state.current)
+        t = j * _TENSORS_PER_JOB + job_state.current
         _begin_tensor(server, t, rpc)
     elif job_state.check and key != current.key:
-        t = j * _TENSORS_PER_JOB + 1 - int64(job_state.current)
-        return t if server.tensors[t].key == key else int64(NOTHING)
+        t = j * _TENSORS_PER_JOB + 1 - job_state.current
+        return t if server.tensors[t].key == key else NOTHING
     return t
 
 
@@ -183,7 +183,7 @@ def _begin_tensor(server: AtpServer, t: int, rpc: Rpc) -> None:
     tensor = server.tensors[t]
     tensor.key, tensor.workers = key_of(rpc), workers_of(rpc)
     tensor.chunks = tensor.remaining = _chunks_of(rpc)
-    for chunk in range(int64(tensor.chunks)):
+    for chunk in range(tensor.chunks):
         chunk_record = server.chunks[t, chunk]
         chunk_record.bitmap, chunk_record.is_float, chunk_record.is_collided = 0, 0, 0
 
@@ -216,7 +216,7 @@ def _add_values(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, flags: 
     # A packet with OVERFLOW also has RESEND here; others are answered with a request (`_needs_floats`).
     was_complete, is_float = _is_complete(server, t, chunk), int64(flags & OVERFLOW != 0)
     # A full bitmap means a sum of the switch, which replaces what was added here.
-    is_full = bitmap == (1 << int64(server.tensors[t].workers)) - 1
+    is_full = bitmap == (1 << server.tensors[t].workers) - 1
     if not is_full and (chunk_record.is_float != is_float or int64(chunk_record.bitmap) & bitmap):
         server.jobs[j].duplicates += 1
         return
@@ -234,7 +234,7 @@ def _add_values(server: AtpServer, j: int, t: int, chunk: int, rpc: Rpc, flags: 
 
 @compiled
 def _is_complete(server: AtpServer, t: int, chunk: int) -> bool:
-    return int64(server.chunks[t, chunk].bitmap) == (1 << int64(server.tensors[t].workers)) - 1
+    return int64(server.chunks[t, chunk].bitmap) == (1 << server.tensors[t].workers) - 1
 
 
 @compiled

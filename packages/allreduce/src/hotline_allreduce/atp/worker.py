@@ -163,7 +163,7 @@ def fit_integer_sums(floats: NDArray[np.float32], first: int, count: int) -> boo
 def as_integer(value: float) -> int:
     """Return a scaled value, rounded half away from 0."""
     scaled = float(np.float32(value) * np.float32(SCALE))
-    rounded = int64(math.floor(abs(scaled) + 0.5))
+    rounded = math.floor(abs(scaled) + 0.5)
     return -rounded if scaled < 0.0 else rounded
 
 
@@ -180,7 +180,7 @@ def start(state: AtpWorker, op: int, iteration: int, n_keys: int) -> None:
     header.first_missing = header.gap_end = header.has_received = 0
     header.window_size = header.end_of_window = header.window
     state.done[:] = 0
-    for chunk in range(int64(header.n_calls) if header.is_float else 0):
+    for chunk in range(header.n_calls if header.is_float else 0):
         state.float_chunks[chunk] = not fit_integer_sums(state.floats, chunk * VALUES, VALUES)
 
 
@@ -201,21 +201,21 @@ def transmit(state: AtpWorker, now: int) -> int:
     # At the first transmission of an all-reduce, `take_next_slot` sets `last_arrival`: time it from now.
     if header.last_activity < header.last_arrival:
         header.last_activity = now
-    header.due = min(int64(header.due), deadline(state))
+    header.due = min(header.due, deadline(state))
     return s
 
 
 @compiled
 def _encode_chunk(state: AtpWorker, s: int, flags: int) -> None:
     header, slot, rpc = state.header, state.slots[s], state.sent[s]
-    chunk = int64(slot.call)
+    chunk = slot.call
     is_float = header.is_float and state.float_chunks[chunk]
     if is_float:
         flags |= OVERFLOW  # marks a packet of floats
     flags |= peer(state, s) << SERVER_SHIFT
     write_head(
-        rpc, 1 << int64(header.worker) - 1, int64(header.workers), flags, int64(header.job), chunk + 1,
-        int64(state.places[chunk % int64(header.window)]), int64(header.round_number), int64(header.n_values),
+        rpc, 1 << header.worker - 1, header.workers, flags, header.job, chunk + 1,
+        int64(state.places[chunk % header.window]), header.round_number, header.n_values,
     )  # fmt: skip
     first = chunk * VALUES
     words = state.floats.view(np.uint32) if is_float else state.vector
@@ -230,7 +230,7 @@ def _encode_chunk(state: AtpWorker, s: int, flags: int) -> None:
 @compiled
 def peer(state: AtpWorker, _s: int) -> int:
     """Return the server of the current all-reduce; servers take all-reduces in turn."""
-    return int64(state.header.round_number % state.header.n_ps)
+    return state.header.round_number % state.header.n_ps
 
 
 @compiled
@@ -242,7 +242,7 @@ def wake(state: AtpWorker, now: int) -> None:
     if now < header.due or has_stalled(state, now):
         return
     if header.pending and header.last_arrival and now - header.last_activity >= _timeout(state):
-        _resend_chunk(state, int64(header.first_missing), now)
+        _resend_chunk(state, header.first_missing, now)
         header.last_activity = now
     header.due = deadline(state)
 
@@ -258,9 +258,9 @@ def deadline(state: AtpWorker) -> int:
     if not header.published_timers:
         return deadline_of_slots(state)
     if header.stalled or not (header.pending and header.last_arrival):
-        return int64(NEVER)
-    due = int64(header.last_activity + _timeout(state))
-    return min(due, int64(header.last_arrival + header.stall_timeout))
+        return NEVER
+    due = header.last_activity + _timeout(state)
+    return min(due, header.last_arrival + header.stall_timeout)
 
 
 @compiled
@@ -273,7 +273,7 @@ def _resend_chunk(state: AtpWorker, chunk: int, now: int) -> None:
     slot.attempts += 1
     header.retransmissions += 1
     if not slot.queued:
-        queue_resend(state, s, int64(header.queued_resends))
+        queue_resend(state, s, header.queued_resends)
 
 
 @compiled
@@ -283,7 +283,7 @@ def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) ->
         header.malformed += 1
         return NOTHING
     header.has_received, header.last_activity = 1, read
-    header.due = min(int64(header.due), deadline(state))
+    header.due = min(header.due, deadline(state))
     flags, chunk = flags_of(rpc), sequence_of(rpc) - 1
     is_current = header.pending and flags & ACK and key_of(rpc) == header.round_number
     if not is_current or app_of(rpc) != header.job or not 0 <= chunk < header.n_calls:
@@ -312,7 +312,7 @@ def receive(state: AtpWorker, rpc: Rpc, length: int, arrival: int, read: int) ->
 def _adopt_cell(state: AtpWorker, chunk: int, flags: int, cell: int) -> None:
     """Adopt the replacement of a collided cell, unless it is one of the worker's initial cells."""
     if flags & COLLISION and cell < len(state.is_initial_cell) and not state.is_initial_cell[cell]:
-        state.places[chunk % int64(state.header.window)] = cell
+        state.places[chunk % state.header.window] = cell
 
 
 @compiled
@@ -332,7 +332,7 @@ def _store_sums(state: AtpWorker, rpc: Rpc, chunk: int, flags: int) -> None:
 def _adapt_window(state: AtpWorker, chunk: int, flags: int) -> None:
     header = state.header
     if header.is_adaptive and chunk + 1 == header.end_of_window:
-        header.window_size = next_window(int64(header.window_size), flags & ECN, int64(header.window))
+        header.window_size = next_window(header.window_size, flags & ECN, header.window)
         header.end_of_window += header.window_size
 
 
@@ -346,11 +346,11 @@ def next_window(window_size: int, is_congested: int, max_window: int) -> int:
 def _resend_gap(state: AtpWorker, now: int) -> None:
     """Resend the chunks of the first gap, which ends at the next chunk that has its sum."""
     header = state.header
-    end = int64(header.first_missing)
+    end = header.first_missing
     while end < header.first_unsent and not state.done[end]:
         end += 1
     if end < header.first_unsent:
-        for chunk in range(int64(header.first_missing), end):
+        for chunk in range(header.first_missing, end):
             _resend_chunk(state, chunk, now)
         header.gap_end = end
 

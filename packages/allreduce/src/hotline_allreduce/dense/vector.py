@@ -25,7 +25,7 @@ from hotline_agents.worker.window import (
 )
 from hotline_allreduce.dense.packet import ADDEND, SIZE, as_packet, is_valid, write_head, write_words
 from nativekit.bits import swap16, swap32
-from nativekit.compile import compiled, int64
+from nativekit.compile import compiled
 from nativekit.records import Words
 
 INTEGERS, FLOATS = 5, 6  # after the numbers of `Op`
@@ -121,7 +121,7 @@ def begin_operation(state: VectorState, op: int, iteration: int, n_keys: int) ->
     header.is_float = op == FLOATS
     header.round_number += 1
     header.last_arrival = header.stalled = 0
-    return int64(header.n_values)
+    return header.n_values
 
 
 @compiled
@@ -130,7 +130,7 @@ def end_operation(state: VectorState) -> None:
     if header.op == PUSH:
         for position in range(len(state.vector)):
             state.model[position] += state.vector[position]
-        for i in range(int64(header.n_keys)):
+        for i in range(header.n_keys):
             state.answered[i] = True
 
 
@@ -171,7 +171,7 @@ def log_row(
     state: VectorState, slot: Slot, peer: int, length: int, count: int, arrival: int, read: int
 ) -> int:
     """Write the log row of an answered packet except `w_proc`; return its index. The log must have room."""
-    r = int64(state.header.rows)
+    r = state.header.rows
     row = state.log[r]
     row.t0, row.arrival, row.w_queue = slot.t0, arrival, read - arrival
     row.ps_proc, row.ps_queue, row.residence_us = 0, 0, 0
@@ -206,18 +206,18 @@ def deadline(state: VectorState) -> int:
         return NEVER
     if not (header.pending and header.last_arrival):
         return earliest_deadline(state)
-    return min(earliest_deadline(state), int64(header.last_arrival + header.stall_timeout))
+    return min(earliest_deadline(state), header.last_arrival + header.stall_timeout)
 
 
 @compiled
 def take_next_slot(state: VectorState, now: int) -> int:
     """Take a slot for the next chunk, whose number is its `call`; return its index. A slot must be free."""
     header = state.header
-    s = take_slot(state, int64(header.first_unsent), now)
+    s = take_slot(state, header.first_unsent, now)
     header.first_unsent += 1
     if header.last_arrival == 0:
         header.last_arrival = max(now, 1)  # 0 means that nothing was sent yet
-        header.due = min(int64(header.due), int64(header.last_arrival + header.stall_timeout))
+        header.due = min(header.due, header.last_arrival + header.stall_timeout)
     return s
 
 
@@ -225,8 +225,8 @@ def take_next_slot(state: VectorState, now: int) -> int:
 def encode(state: VectorState, s: int, first: int, count: int) -> None:
     header, slot, rpc = state.header, state.slots[s], state.sent[s]
     write_head(
-        rpc, ADDEND, int64(header.is_float), int64(header.job), int64(header.worker) - 1,
-        int64(header.workers), int64(header.chunk_size), int64(header.round_number), int64(slot.call),
+        rpc, ADDEND, header.is_float, header.job, header.worker - 1,
+        header.workers, header.chunk_size, header.round_number, slot.call,
     )  # fmt: skip
     slot.length = write_words(rpc, state.vector, first, count)
 
@@ -239,7 +239,7 @@ def finish_chunk(
     time_round_trip(state, slot, read)
     row = log_row(state, slot, peer, length, count, arrival, read)
     slot.busy = 0
-    push_free(state, int64(slot.seq))  # packets carry chunks of rounds, and no sequence numbers
+    push_free(state, slot.seq)  # packets carry chunks of rounds, and no sequence numbers
     header.last_arrival = read
     header.pending -= 1
     if header.pending == 0:

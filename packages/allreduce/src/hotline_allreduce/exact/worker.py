@@ -101,12 +101,12 @@ def make_exact_reducer(
 
 @compiled
 def _addend_count(header: ExactHeader) -> int:
-    return int64(header.workers * header.shards)
+    return header.workers * header.shards
 
 
 @compiled
 def _addend(state: ExactReducer, shard: int, position: int) -> int:
-    return int64(state.addends[shard * int64(state.header.stride) + position])
+    return int64(state.addends[shard * state.header.stride + position])
 
 
 @compiled
@@ -118,9 +118,9 @@ def _lanes_a_value(header: ExactHeader) -> int:
 @compiled
 def _chunk_count(state: ExactReducer) -> int:
     header = state.header
-    size, values_a_chunk = int64(header.n_values), VALUES
+    size, values_a_chunk = header.n_values, VALUES
     if header.sends_digits:
-        size, values_a_chunk = int64(header.n_uncertain), VALUES // _lanes_a_value(header)
+        size, values_a_chunk = header.n_uncertain, VALUES // _lanes_a_value(header)
     elif header.is_float:
         values_a_chunk = FLOATS_A_CHUNK
     return (size + values_a_chunk - 1) // values_a_chunk
@@ -128,8 +128,8 @@ def _chunk_count(state: ExactReducer) -> int:
 
 @compiled
 def _chunk_exponent(state: ExactReducer, chunk: int) -> int:
-    largest = int64(0)
-    for shard in range(int64(state.header.shards)):
+    largest = 0
+    for shard in range(state.header.shards):
         for i in range(FLOATS_A_CHUNK):
             largest = max(largest, exponent_of_word(_addend(state, shard, chunk * FLOATS_A_CHUNK + i)))
     return largest - _EXPONENT_BIAS
@@ -149,10 +149,10 @@ def _encode(state: ExactReducer, chunk: int, rpc: Rpc) -> None:
 @compiled
 def _encode_lanes(state: ExactReducer, chunk: int, rpc: Rpc) -> None:
     bits, exponent = lane_bits(_addend_count(state.header)), _agreed_exponent(state, chunk)
-    cut = int64(0)
+    cut = 0
     for i in range(FLOATS_A_CHUNK):
-        high = low = int64(0)
-        for shard in range(int64(state.header.shards) if exponent < MAX_EXPONENT else 0):
+        high = low = 0
+        for shard in range(state.header.shards if exponent < MAX_EXPONENT else 0):
             word = _addend(state, shard, chunk * FLOATS_A_CHUNK + i)
             high += high_lane(word, exponent, bits)
             low += low_lane(word, exponent, bits)
@@ -176,11 +176,11 @@ def _encode_digits(state: ExactReducer, chunk: int, rpc: Rpc) -> None:
     for i in range(VALUES + 1):
         write_value(rpc, i, 0)
     first = chunk * values_a_chunk
-    for k in range(min(values_a_chunk, int64(header.n_uncertain) - first)):
+    for k in range(min(values_a_chunk, header.n_uncertain - first)):
         position = int64(state.uncertain[first + k])
         for lane in range(lanes):
-            total = int64(0)
-            for shard in range(int64(header.shards)):
+            total = 0
+            for shard in range(header.shards):
                 word = _addend(state, shard, position)
                 total += digit(word, lane, bits) if lane < lanes - 1 else not_finite(word)
             write_value(rpc, k * lanes + lane, total)
@@ -215,7 +215,7 @@ def _store_digits(state: ExactReducer, chunk: int, rpc: Rpc) -> None:
     lanes, addends = _lanes_a_value(header), _addend_count(header)
     values_a_chunk = VALUES // lanes
     first = chunk * values_a_chunk
-    for k in range(min(values_a_chunk, int64(header.n_uncertain) - first)):
+    for k in range(min(values_a_chunk, header.n_uncertain - first)):
         for lane in range(lanes):
             state.digit_sums[lane] = value_of(rpc, k * lanes + lane)
         word = sum_of_digits(state.digit_sums, lanes - 1, int64(state.digit_sums[lanes - 1]), addends)
@@ -231,7 +231,7 @@ def _begins_pass(state: ExactReducer) -> bool:
         return False
     header.n_uncertain = 0
     # Results come in any order, which may differ between workers; positions ascend at all of them.
-    for position in range(int64(header.n_values)):
+    for position in range(header.n_values):
         if not state.is_certain[position]:
             state.uncertain[header.n_uncertain] = position
             header.n_uncertain += 1

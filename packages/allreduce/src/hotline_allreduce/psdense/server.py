@@ -167,12 +167,12 @@ def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
     header, packet = server.header, as_packet(rpc)
     j, chunk = find_job(server, swap16(packet.job)), swap32(packet.chunk)
     rows_per_set = _rows_per_set(server)
-    row_in_set = chunk // int64(header.n_ps)
-    is_for_this_server = j >= 0 and packet.kind == ADDEND and chunk % int64(header.n_ps) == header.ps
+    row_in_set = chunk // header.n_ps
+    is_for_this_server = j >= 0 and packet.kind == ADDEND and chunk % header.n_ps == header.ps
     end = row_in_set * swap16(packet.full_size) + count  # end of the chunk's values in its set
     if not is_for_this_server or count <= 0 or row_in_set >= rows_per_set or end > server.sums.shape[1]:
         return NOTHING
-    return int64((_SETS_PER_JOB * j + (swap32(packet.round_number) & 1)) * rows_per_set + row_in_set)
+    return (_SETS_PER_JOB * j + (swap32(packet.round_number) & 1)) * rows_per_set + row_in_set
 
 
 @compiled
@@ -222,8 +222,8 @@ def _write_sum(server: Adder, r: int, worker: int, answer: Rpc) -> int:
     if not _is_complete(row):
         return NO_REPLY
     row.unsent = int64(row.unsent) & ~(1 << worker)
-    job = int64(server.jobs[_set_of(server, r) // _SETS_PER_JOB].job)
-    chunk = r % _rows_per_set(server) * int64(server.header.n_ps) + int64(server.header.ps)
+    job = server.jobs[_set_of(server, r) // _SETS_PER_JOB].job
+    chunk = r % _rows_per_set(server) * server.header.n_ps + server.header.ps
     write_head(
         answer, RESULT, int64(row.form), job, worker, int64(row.workers), int64(row.full_size),
         int64(row.round_number), chunk,
@@ -250,13 +250,13 @@ def transmit(server: Adder, now: int) -> int:
     while header.next_row != NOTHING:
         row = server.rows[header.next_row]
         if row.unsent:
-            worker = int64(0)
+            worker = 0
             while not int64(row.unsent) >> worker & 1:
                 worker += 1
-            s = int64(header.next_datagram)
+            s = header.next_datagram
             header.next_datagram = (s + 1) % BURST
-            server.destinations[s].length = _write_sum(server, int64(header.next_row), worker, server.sent[s])
-            job = _set_of(server, int64(header.next_row)) // _SETS_PER_JOB
+            server.destinations[s].length = _write_sum(server, header.next_row, worker, server.sent[s])
+            job = _set_of(server, header.next_row) // _SETS_PER_JOB
             server.destinations[s].worker = job * int64(row.workers) + worker
             return s
         row.queued, header.next_row = 0, int64(row.next)
@@ -270,17 +270,17 @@ def address(server: Adder, s: int) -> int:
 
 @compiled
 def octets(server: Adder, s: int) -> int:
-    return int64(server.destinations[s].length)
+    return server.destinations[s].length
 
 
 @compiled
 def peer(server: Adder, s: int) -> int:
-    return int64(server.header.n_ps + server.destinations[s].worker)  # peers: the servers, then the workers
+    return server.header.n_ps + server.destinations[s].worker  # peers: the servers, then the workers
 
 
 @compiled
 def lanes(_server: Adder, rpc: Rpc) -> int:
-    return int64(swap16(as_packet(rpc).full_size))
+    return swap16(as_packet(rpc).full_size)
 
 
 @compiled

@@ -33,7 +33,7 @@ from hotline_allreduce.dense.vector import (
     wake,
 )
 from nativekit.bits import swap32
-from nativekit.compile import compiled, int64
+from nativekit.compile import compiled
 from nativekit.records import Ints, Records, Words, one_record
 
 
@@ -75,20 +75,20 @@ def transmit(state: Pusher, now: int) -> int:
     if s != NOTHING or header.first_unsent == header.n_calls or header.n_free == 0:
         return s
     s = take_next_slot(state, now)
-    chunk = int64(state.slots[s].call)
-    encode(state, s, chunk * int64(header.chunk_size), _value_count_of(state, chunk))
+    chunk = state.slots[s].call
+    encode(state, s, chunk * header.chunk_size, _value_count_of(state, chunk))
     return s
 
 
 @compiled
 def _value_count_of(state: Pusher, chunk: int) -> int:
-    chunk_size = int64(state.header.chunk_size)
-    return min(chunk_size, int64(state.header.n_values) - chunk * chunk_size)
+    chunk_size = state.header.chunk_size
+    return min(chunk_size, state.header.n_values - chunk * chunk_size)
 
 
 @compiled
 def peer(state: Pusher, s: int) -> int:
-    return int64(state.slots[s].call % state.header.n_ps)
+    return state.slots[s].call % state.header.n_ps
 
 
 @compiled
@@ -102,8 +102,8 @@ def receive(state: Pusher, rpc: Rpc, length: int, arrival: int, read: int) -> in
     if s == NOTHING or packet.worker != header.worker - 1 or count != _value_count_of(state, chunk):
         header.unexpected += 1
         return NOTHING
-    read_words(rpc, state.vector, chunk * int64(header.chunk_size), count)
-    return finish_chunk(state, s, chunk % int64(header.n_ps), length, count, arrival, read)
+    read_words(rpc, state.vector, chunk * header.chunk_size, count)
+    return finish_chunk(state, s, chunk % header.n_ps, length, count, arrival, read)
 
 
 WORKER = register_worker_ops(

@@ -125,7 +125,7 @@ def make_member(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, windo
 def start(state: RingMember, op: int, iteration: int, n_keys: int) -> None:
     header = state.header
     n = begin_operation(state, op, iteration, n_keys)
-    workers = int64(header.workers)
+    workers = header.workers
     header.part_size = (n + workers - 1) // workers
     header.chunks_per_part = (header.part_size + header.chunk_size - 1) // header.chunk_size
     # Chunks to send, and as many to receive; each is pending until it is acknowledged, or has come.
@@ -135,9 +135,9 @@ def start(state: RingMember, op: int, iteration: int, n_keys: int) -> None:
         end_operation(state)
     if n == 0:
         return
-    state.chunk_received[: int64(header.n_calls)] = 0
+    state.chunk_received[: header.n_calls] = 0
     for e in range(WINDOW):
-        length = int64(state.early_lengths[e].length)
+        length = state.early_lengths[e].length
         state.early_lengths[e].length = 0
         if length and belongs_to_vector(state, state.early_chunks[e]):
             _handle_chunk(state, state.early_chunks[e], length)
@@ -151,42 +151,42 @@ def transmit(state: RingMember, now: int) -> int:
     if header.stalled or header.pending == 0:
         return NOTHING
     s = next_resend(state)
-    chunk = int64(header.first_unsent)
+    chunk = header.first_unsent
     if s != NOTHING or chunk == header.n_calls or header.n_free == 0:
         return s
-    if chunk >= header.chunks_per_part and not state.chunk_received[chunk - int64(header.chunks_per_part)]:
+    if chunk >= header.chunks_per_part and not state.chunk_received[chunk - header.chunks_per_part]:
         return NOTHING
     s = take_next_slot(state, now)
-    part = _rank(state) - chunk // int64(header.chunks_per_part)
+    part = _rank(state) - chunk // header.chunks_per_part
     encode(state, s, _first_value(state, part, chunk), _value_count_of(state, part, chunk))
     return s
 
 
 @compiled
 def _rank(state: RingMember) -> int:
-    return int64(state.header.worker) - 1
+    return state.header.worker - 1
 
 
 @compiled
 def _worker_at(state: RingMember, distance: int) -> int:
-    return (_rank(state) + distance + int64(state.header.workers)) % int64(state.header.workers)
+    return (_rank(state) + distance + state.header.workers) % state.header.workers
 
 
 @compiled
 def _first_value(state: RingMember, part: int, chunk: int) -> int:
     header = state.header
     # `part` is at least 2 - 2 W: adding 2 W keeps the dividend positive.
-    part = (part + 2 * int64(header.workers)) % int64(header.workers)
-    return part * int64(header.part_size) + chunk % int64(header.chunks_per_part) * int64(header.chunk_size)
+    part = (part + 2 * header.workers) % header.workers
+    return part * header.part_size + chunk % header.chunks_per_part * header.chunk_size
 
 
 @compiled
 def _value_count_of(state: RingMember, part: int, chunk: int) -> int:
     header = state.header
     first = _first_value(state, part, chunk)
-    offset_in_part = chunk % int64(header.chunks_per_part) * int64(header.chunk_size)
-    remaining = min(int64(header.part_size) - offset_in_part, int64(header.n_values) - first)
-    return max(0, min(int64(header.chunk_size), remaining))
+    offset_in_part = chunk % header.chunks_per_part * header.chunk_size
+    remaining = min(header.part_size - offset_in_part, header.n_values - first)
+    return max(0, min(header.chunk_size, remaining))
 
 
 @compiled
@@ -195,11 +195,11 @@ def _encode_ack(state: RingMember) -> int:
     ack = state.waiting_acks[header.next_ack]
     header.next_ack = (header.next_ack + 1) % MAX_ACKS
     header.n_acks -= 1
-    s = WINDOW + int64(header.next_buffer)
+    s = WINDOW + header.next_buffer
     header.next_buffer = (header.next_buffer + 1) % ACK_BUFFERS
     write_head(
-        state.sent[s], ACK, _NO_FORM, int64(header.job), _rank(state), int64(ack.workers),
-        int64(header.chunk_size), int64(ack.round_number), int64(ack.chunk),
+        state.sent[s], ACK, _NO_FORM, header.job, _rank(state), ack.workers,
+        header.chunk_size, ack.round_number, ack.chunk,
     )  # fmt: skip
     return s
 
@@ -212,7 +212,7 @@ def octets(state: RingMember, s: int) -> int:
 @compiled
 def peer(state: RingMember, s: int) -> int:
     """Return the worker before this one for acknowledgements, and the next one for chunks."""
-    return int64(state.header.n_ps) + _worker_at(state, -1 if s >= WINDOW else 1)
+    return state.header.n_ps + _worker_at(state, -1 if s >= WINDOW else 1)
 
 
 @compiled
@@ -224,7 +224,7 @@ def receive(state: RingMember, rpc: Rpc, length: int, arrival: int, read: int) -
     packet = as_packet(rpc)
     if packet.kind == ACK:
         return _handle_ack(state, rpc, length, arrival, read)
-    vectors_ahead = rounds_between(swap32(packet.round_number), int64(header.round_number))
+    vectors_ahead = rounds_between(swap32(packet.round_number), header.round_number)
     if packet.kind != ADDEND or vectors_ahead > 1:
         header.unexpected += 1
     elif vectors_ahead == 1:
@@ -261,7 +261,7 @@ def _handle_chunk(state: RingMember, rpc: Rpc, length: int) -> bool:
     if chunk >= header.n_calls or packet.worker != _worker_at(state, -1):
         header.unexpected += 1
         return False
-    step = chunk // int64(header.chunks_per_part)
+    step = chunk // header.chunks_per_part
     part = _rank(state) - 1 - step
     if count != _value_count_of(state, part, chunk):
         header.unexpected += 1
@@ -272,7 +272,7 @@ def _handle_chunk(state: RingMember, rpc: Rpc, length: int) -> bool:
     state.chunk_received[chunk] = 1
     header.pending -= 1
     if step < header.workers - 1:
-        accumulate_words(rpc, state.vector, _first_value(state, part, chunk), count, int64(header.is_float))
+        accumulate_words(rpc, state.vector, _first_value(state, part, chunk), count, header.is_float)
     else:
         read_words(rpc, state.vector, _first_value(state, part, chunk), count)
     return True

@@ -129,14 +129,14 @@ def one_pass(_state: ReducerState) -> bool:
 
 @compiled
 def encode_integers(state: ReducerState, chunk: int, rpc: Rpc) -> None:
-    words = int64(state.header.words)
+    words = state.header.words
     for i in range(words):
         write_value(rpc, i, int64(state.vector[chunk * words + i]))
 
 
 @compiled
 def store_integers(state: ReducerState, chunk: int, rpc: Rpc) -> None:
-    words = int64(state.header.words)
+    words = state.header.words
     for i in range(words):
         state.vector[chunk * words + i] = np.uint32(value_of(rpc, i) & MAX_U32)
 
@@ -156,7 +156,7 @@ def start(state: ReducerState, op: int, iteration: int, n_keys: int) -> None:
 def _begin_pass(state: ReducerState) -> None:
     header = state.header
     header.chunks = chunk_count(state)
-    header.batch_size = min(int64(header.window), int64(header.chunks))
+    header.batch_size = min(header.window, header.chunks)
     header.n_packets = header.chunks + (header.batch_size if header.has_exponents else 0)
     header.pending = header.n_packets
     header.n_calls += header.n_packets
@@ -165,14 +165,14 @@ def _begin_pass(state: ReducerState) -> None:
     header.first_resend = header.queued_resends = 0
     for s in range(MAX_WINDOW):
         state.slots[s].busy = state.slots[s].queued = 0
-    for packet in range(int64(header.batch_size)):
+    for packet in range(header.batch_size):
         _queue_packet(state, packet)
 
 
 @compiled
 def _queue_packet(state: ReducerState, packet: int) -> None:
     """Queue a packet for its first transmission, in the slot of the packet a batch before."""
-    s = packet % int64(state.header.batch_size)
+    s = packet % state.header.batch_size
     slot = state.slots[s]
     slot.busy, slot.call, slot.attempts, slot.deadline = 1, packet, 0, NEVER
     if not slot.queued:
@@ -207,11 +207,11 @@ def transmit(state: ReducerState, now: int) -> int:
         return NOTHING
     slot = state.slots[s]
     if slot.attempts == 0:
-        _encode_packet(state, int64(slot.call), state.sent[s])
+        _encode_packet(state, slot.call, state.sent[s])
         slot.t0 = slot.last_sent = now
         slot.attempts = 1
         slot.deadline = now + header.timeout
-        header.due = min(int64(header.due), int64(slot.deadline))
+        header.due = min(header.due, slot.deadline)
         if header.last_arrival == 0:
             header.last_arrival = max(now, 1)  # 0 means that nothing was sent yet
     return s
@@ -220,34 +220,34 @@ def transmit(state: ReducerState, now: int) -> int:
 @compiled
 def _numbers(header: ReducerHeader) -> int:
     """Return the number of packet numbers: the largest of 32 bits of which a pass over both sets divides."""
-    pass_length = 2 * int64(header.window)
+    pass_length = 2 * header.window
     return (MAX_U32 + 1) // pass_length * pass_length
 
 
 @compiled
 def _encode_packet(state: ReducerState, packet: int, rpc: Rpc) -> None:
     header = state.header
-    exponent, chunk = int64(0), packet
+    exponent, chunk = 0, packet
     if header.has_exponents:
-        chunk -= int64(header.batch_size)
+        chunk -= header.batch_size
         if packet < header.chunks:
             exponent = chunk_exponent(state, packet)
-    number = (int64(header.first_packet) + packet) % _numbers(header)
-    window = int64(header.window)
+    number = (header.first_packet + packet) % _numbers(header)
+    window = header.window
     position = number % (2 * window)
     write_head(
         rpc,
-        int64(header.words),
-        int64(header.round_number),
+        header.words,
+        header.round_number,
         number,
-        int64(header.first_slot) + position % window,
+        header.first_slot + position % window,
         position // window,
         exponent,
     )
     if chunk >= 0:
         encode(state, chunk, rpc)
     else:
-        for i in range((int64(header.packet_bytes) - HEADER_BYTES) // VALUE_BYTES):
+        for i in range((header.packet_bytes - HEADER_BYTES) // VALUE_BYTES):
             write_value(rpc, i, 0)
 
 
@@ -264,18 +264,18 @@ def wake(state: ReducerState, now: int) -> None:
     if has_stalled(state, now):
         header.queued_resends = 0
         return
-    for s in range(int64(header.batch_size)):
+    for s in range(header.batch_size):
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:
             if not header.published_timers:
-                back_off(header, int64(slot.last_sent), now)
+                back_off(header, slot.last_sent, now)
             slot.last_sent = now
             slot.attempts += 1
             header.retransmissions += 1
             if not slot.queued:
                 _queue_slot(state, s)
     # In a second loop, as in `hotline_agents.worker.window.retransmit`.
-    for s in range(int64(header.batch_size)):
+    for s in range(header.batch_size):
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:
             slot.deadline = now + header.timeout
@@ -287,10 +287,10 @@ def deadline(state: ReducerState) -> int:
     header = state.header
     if header.stalled or not header.pending:
         return NEVER
-    earliest = int64(header.last_arrival + header.stall_timeout) if header.last_arrival else int64(NEVER)
-    for s in range(int64(header.batch_size)):
+    earliest = header.last_arrival + header.stall_timeout if header.last_arrival else NEVER
+    for s in range(header.batch_size):
         if state.slots[s].busy:
-            earliest = min(earliest, int64(state.slots[s].deadline))
+            earliest = min(earliest, state.slots[s].deadline)
     return earliest
 
 
@@ -301,12 +301,12 @@ def receive(state: ReducerState, rpc: Rpc, length: int, arrival: int, read: int)
         header.malformed += 1
         return NOTHING
     number, numbers = chunk_of(rpc), _numbers(header)
-    packet = (number - int64(header.first_packet)) % numbers
+    packet = (number - header.first_packet) % numbers
     is_in_range = header.pending and number < numbers and packet < header.n_packets
-    if not is_in_range or not is_result(rpc, int64(header.words), int64(header.round_number)):
+    if not is_in_range or not is_result(rpc, header.words, header.round_number):
         header.unexpected += 1
         return NOTHING
-    slot = state.slots[packet % int64(header.batch_size)]
+    slot = state.slots[packet % header.batch_size]
     if not (slot.busy and slot.attempts and slot.call == packet):
         header.unexpected += 1
         return NOTHING
@@ -314,13 +314,13 @@ def receive(state: ReducerState, rpc: Rpc, length: int, arrival: int, read: int)
         time_round_trip(state, slot, read)
     header.incomplete += missing_of(rpc) > 0
     _store_result(state, rpc, packet)
-    row = log_row(state, slot, _SWITCH, length, int64(header.words), arrival, read)
+    row = log_row(state, slot, _SWITCH, length, header.words, arrival, read)
     state.log[row].served = state.log[row].lanes
     slot.busy = 0
     header.last_arrival = read
     header.pending -= 1
     if packet + header.batch_size < header.n_packets:
-        _queue_packet(state, packet + int64(header.batch_size))
+        _queue_packet(state, packet + header.batch_size)
     if header.pending == 0:
         header.first_packet = (header.first_packet + header.n_packets) % numbers
         if begins_pass(state):
@@ -336,7 +336,7 @@ def receive(state: ReducerState, rpc: Rpc, length: int, arrival: int, read: int)
 def _store_result(state: ReducerState, rpc: Rpc, packet: int) -> None:
     header, chunk = state.header, packet
     if header.has_exponents:
-        chunk -= int64(header.batch_size)
+        chunk -= header.batch_size
     if chunk >= 0:
         store(state, chunk, rpc)
     if header.has_exponents and packet < header.chunks:

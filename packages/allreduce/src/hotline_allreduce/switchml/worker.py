@@ -108,7 +108,7 @@ def as_integer(value: float, scale: float, workers: int) -> int:
     """Return a scaled value, rounded half away from 0."""
     scaled = float(np.float32(value) * np.float32(scale))
     limit = INT32_MAX // workers
-    rounded = min(int64(math.floor(abs(scaled) + 0.5)), limit)
+    rounded = min(math.floor(abs(scaled) + 0.5), limit)
     return -rounded if scaled < 0.0 else rounded
 
 
@@ -132,13 +132,13 @@ def error_bound(exponent: int, workers: int, size: float) -> float:
 
 @compiled
 def _chunk_count(state: Reducer) -> int:
-    words = int64(state.header.words)
-    return (int64(state.header.n_values) + words - 1) // words
+    words = state.header.words
+    return (state.header.n_values + words - 1) // words
 
 
 @compiled
 def _chunk_exponent(state: Reducer, chunk: int) -> int:
-    words = int64(state.header.words)
+    words = state.header.words
     return exponent_of_floats(state.floats, chunk * words, words)
 
 
@@ -147,7 +147,7 @@ def _encode(state: Reducer, chunk: int, rpc: Rpc) -> None:
     if not state.header.is_float:
         encode_integers(state, chunk, rpc)
         return
-    workers, words = int64(state.header.workers), int64(state.header.words)
+    workers, words = state.header.workers, state.header.words
     scale = scale_of(int64(state.exponents[chunk]), workers)
     for i in range(words):
         write_value(rpc, i, as_integer(float(state.floats[chunk * words + i]), scale, workers))
@@ -158,8 +158,8 @@ def _store(state: Reducer, chunk: int, rpc: Rpc) -> None:
     if not state.header.is_float:
         store_integers(state, chunk, rpc)
         return
-    words = int64(state.header.words)
-    scale = scale_of(int64(state.exponents[chunk]), int64(state.header.workers))
+    words = state.header.words
+    scale = scale_of(int64(state.exponents[chunk]), state.header.workers)
     for i in range(words):
         state.floats[chunk * words + i] = as_float(value_of(rpc, i), scale)
 
