@@ -126,7 +126,7 @@ def _receive_frame(rings: Any, b: int, h: int, now: int, payload: int, startup: 
         return
     # The first n - 1 steps reduce and scatter; the others gather sums, to which nothing is added.
     steps = rings.received_frames[b, h] // frames_per_step
-    add_ns = int64(rings.add_times[b]) if steps <= hosts - 1 else int64(0)
+    add_ns = int64(rings.add_times[b]) if steps <= hosts - 1 else 0
     if steps < 2 * (hosts - 1):
         push_event(rings, now + add_ns + startup, DUE, h, b)
         return

@@ -130,7 +130,7 @@ def _popcount(word: np.uint64) -> int:
 def _renumber(state: _Reuse, group: int) -> None:
     """Renumber the times of a group's last accesses from 0, in the same order."""
     begin, end = state.first_word[group], state.first_word[group + 1]
-    live_keys = int64(0)
+    live_keys = 0
     for index in range(state.first_key[group], state.first_key[group + 1]):
         key = int64(state.keys_by_group[index])
         if state.last_access[key] != _NEVER:

@@ -105,7 +105,7 @@ def _admit_to_lfu(state: _LfuState, key: int) -> None:
 @compiled
 def _halve_counts(state: _LfuState) -> None:
     halve(state.counts)
-    total = int64(0)
+    total = 0
     for slot in range(state.totals[_USED]):
         total += count_of(state.counts, slot)
     state.totals[_SUM] = total

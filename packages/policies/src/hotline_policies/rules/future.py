@@ -188,7 +188,7 @@ def remove_time(times: NextAccessTimes, size: int, time: int) -> None:
 
 @compiled
 def latest_time(times: NextAccessTimes, size: int) -> int:
-    time = int64(0)
+    time = 0
     for tier in range(len(times.tiers) - 1, -1, -1):
         time = time << _BITS | _highest_bit(times.words[times.tiers[tier] + time, size])
     return time
@@ -196,7 +196,7 @@ def latest_time(times: NextAccessTimes, size: int) -> int:
 
 @compiled
 def _highest_bit(word: np.uint64) -> int:
-    position, step = int64(0), int64(32)
+    position, step = 0, 32
     while step:
         if word >> np.uint64(step):
             word >>= np.uint64(step)

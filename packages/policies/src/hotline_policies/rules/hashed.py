@@ -84,7 +84,7 @@ def count_access(state: Sketch, key: int) -> None:
 @compiled
 def estimate(state: Sketch, key: int) -> int:
     """Return an estimate of a key's recent accesses, at most MAX_COUNT; hash collisions only raise it."""
-    lowest_count = int64(MAX_COUNT)
+    lowest_count = MAX_COUNT
     for row in range(SKETCH_ROWS):
         lowest_count = min(
             lowest_count, int64(state.counters[row, to_bucket(hash_key(key, row), state.counters.shape[1])])
@@ -147,7 +147,7 @@ def _serve_p4_lru(buckets: NDArray[np.int32], moves: Ints, accesses: Accesses, l
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
         bucket = buckets[to_bucket(hash_key(key, _P4_LRU_SEED), bucket_count)]
-        place = int64(0)
+        place = 0
         while place < places and bucket[place] != key:
             place += 1
         levels[i] = place == places
