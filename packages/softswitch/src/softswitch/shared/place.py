@@ -1,4 +1,4 @@
-"""Where the shared process of a user listens: a socket for each set of what a fork cannot change."""
+"""The place of the socket of a user's shared process, which depends on all that a fork cannot change."""
 
 from __future__ import annotations
 
