@@ -20,6 +20,8 @@ VARIABLE = "SOFTSWITCH_SHARED"
 PADDING = "-" * 400
 """Argument of the shared process that makes room for the arguments of its forks."""
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_ENDING = {signal.SIGINT: 0, signal.SIGTERM: 0, signal.SIGHUP: -signal.SIGHUP}
+"""Signal -> status of a switch that it ends while it compiles."""
 _NOTICE_S = 2.0
 BACKLOG = 128
 
@@ -48,7 +50,7 @@ def run(arguments: Sequence[str]) -> int | None:
 
 
 def _wait(connection: socket.socket, wakeups: socket.socket) -> int | None:
-    """Forward signals until the fork has ended."""
+    """Forward signals until the fork has ended; one that comes before it has started ends the command."""
     is_started = is_noted = False
     poll = select.poll()
     for each in (connection, wakeups):
@@ -63,6 +65,8 @@ def _wait(connection: socket.socket, wakeups: socket.socket) -> int | None:
             )  # fmt: skip
         if wakeups.fileno() in ready:
             for number in wakeups.recv(64):
+                if not is_started and number in _ENDING:
+                    return _ENDING[number]
                 with contextlib.suppress(OSError):  # the end of the connection says more
                     send(connection, signal=number)
         if connection.fileno() in ready:

@@ -231,3 +231,21 @@ def test_messages_of_another_user_are_not_taken(tmp_path: Path, monkeypatch: pyt
             monkeypatch.setattr(os, "getuid", lambda: 12345)
             server._accept()
             assert server._switches == {} and receive(connection) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGHUP, -signal.SIGHUP)],
+    ids=["SIGINT", "SIGTERM", "SIGHUP"],
+)
+def test_a_signal_ends_a_command_whose_shared_process_does_not_answer(number: int, status: int) -> None:
+    """It imports or compiles, which takes minutes on a slow machine."""
+    with ExitStack() as stack:
+        ends = [
+            stack.enter_context(end)
+            for kind in (socket.SOCK_SEQPACKET, socket.SOCK_STREAM)
+            for end in socket.socketpair(socket.AF_UNIX, kind)
+        ]
+        connection, _, wakeups, of_signals = ends
+        of_signals.send(bytes([number]))
+        assert command._wait(connection, wakeups) == status
