@@ -48,7 +48,7 @@ class Coverage:
         return int(self.cumulative_keys[-1])
 
     @property
-    def most_updates(self) -> int:
+    def max_updates(self) -> int:
         """Return the mean updates of the first keys; those of the most updated key, of counts of updates."""
         return int(self.cumulative_updates[1] // self.cumulative_keys[1])
 

@@ -126,9 +126,9 @@ class Counts:
         """Whether each row of the logs is one update."""
         return all(log.columns[: len(UPDATE_COLUMNS)] == UPDATE_COLUMNS for log in self._logs)
 
-    def check_repeats(self, most_updates: int) -> None:
+    def check_repeats(self, max_updates: int) -> None:
         """Raise `DataError` if each of several rows has another key, given the updates of the hottest key."""
-        if self.total > 1 and self._has_order and most_updates == 1:
+        if self.total > 1 and self._has_order and max_updates == 1:
             raise DataError(
                 f"{self.names}: all {self.total:,} keys are distinct, {UNSCORABLE}; expected several updates "
                 "of a key in the column key"

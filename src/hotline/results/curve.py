@@ -196,7 +196,7 @@ def curve(files: LogFiles, **settings: object) -> ShareCurve:
         [dim] = chosen.dims_of_tables(())
         with progress_bar("parts of the keys") as progress:
             counted = run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler, dim))
-        counts.check_repeats(counted.most_updates)
+        counts.check_repeats(counted.max_updates)
         chosen_top_k = top_k or counted.recommended_top_k
         notes = tuple(f"{file}: {counts_description(file)}" for file in log_files)
         notes += _notes_on_size(counted, top_k)

@@ -18,7 +18,7 @@ from hotline_simulator.costs import HostCosts
 
 SEEDS = range(1, 31)
 BOUND, MIN_WITHIN = 0.15, 27
-"""The formula holds if the relative error of at least so many of the gains is at most the bound."""
+"""The formula holds if at least `MIN_WITHIN` of the gains have a relative error of at most `BOUND`."""
 _SERVE_NS = (0, 5_000, 20_000, 50_000)  # added to the cost of an RPC at a server
 _COMPUTE_MS = (0.0, 0.5, 1.0, 2.0, 5.0, 15.0)
 _DIMS = (1, 1, 16, 64)

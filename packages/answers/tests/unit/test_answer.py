@@ -160,7 +160,7 @@ def _keys_of(step: int) -> range:
 
 
 @pytest.mark.parametrize("steps", [40, 41, 42, 43])
-def test_mini_batches_that_no_worker_gets_are_noted_once(
+def test_mini_batches_of_no_worker_are_noted_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, steps: int
 ) -> None:
     """Of the scored half of a log, which three workers replay."""

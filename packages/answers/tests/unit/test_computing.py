@@ -48,7 +48,7 @@ def test_capacities_with_computing_equal_a_simulation_of_the_whole_cluster(
     assert (effect.baseline, effect.offload) == pytest.approx(whole, rel=0.05)
 
 
-def test_workers_that_compute_longer_leave_servers_idle_and_take_the_gain(found: Any) -> None:
+def test_longer_computing_of_workers_leaves_servers_idle_and_reduces_the_gain(found: Any) -> None:
     first, *_, last = found.computing
     for name in ("baseline", "offload", "servers_busy", "gain"):
         values = [getattr(each, name) for each in found.computing]

@@ -43,7 +43,7 @@ def test_fuller_servers_gain_more(workers: int, one: float, other: float, spared
     assert gains == sorted(gains) or gains == pytest.approx(sorted(gains))
 
 
-def test_one_worker_gains_the_time_that_is_spared() -> None:
+def test_one_worker_gains_the_spared_time() -> None:
     assert estimated_gain(1, 0.5, 0.4) == pytest.approx(1 / (1 - 0.5 * 0.4))
 
 
@@ -67,7 +67,7 @@ def test_the_page_says_whether_the_bound_is_kept() -> None:
     assert "misses this bound by one" in README.read_text()
 
 
-def test_drawn_clusters_differ_in_all_that_is_drawn() -> None:
+def test_drawn_clusters_differ_in_every_drawn_setting() -> None:
     clusters = [drawn_cluster(seed) for seed in SEEDS]
     for name in ("workers", "servers", "compute_ms", "dim", "top_k", "hosts", "keys_per_step", "skew"):
         assert len({getattr(cluster, name) for cluster in clusters}) > 1, name

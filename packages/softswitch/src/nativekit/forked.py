@@ -1,4 +1,4 @@
-"""What a forked process asks of the kernel: its parent's end, namespaces, the arguments that it shows."""
+"""Calls of forked processes: end with the parent, enter namespaces, and show other arguments."""
 
 from __future__ import annotations
 

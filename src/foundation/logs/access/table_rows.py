@@ -55,7 +55,7 @@ class Layout:
     left_out: tuple[str, ...] = ()
     """Columns without a role."""
     other_keys: tuple[str, ...] = ()
-    """Those of them that could be keys, by their values."""
+    """Columns without a role whose values could be keys."""
 
     @property
     def is_sparse(self) -> bool:

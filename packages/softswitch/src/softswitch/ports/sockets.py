@@ -26,11 +26,11 @@ class RingSizes(NamedTuple):
     """Memory of the receive rings of a switch, in bytes."""
 
     largest: int
-    """Of one ring; it holds the frames that arrive while another thread, such as the control plane's, runs on
-    the switch's core."""
+    """Maximum size of one ring, which holds the frames that arrive while another thread, such as the control
+    plane's, runs on the switch's core."""
     smallest: int
     together: int
-    """Of all rings, if none is smaller than `smallest`."""
+    """Maximum size of all rings together, unless `smallest` times their number is more."""
 
 
 RINGS = RingSizes(largest=1 << 23, smallest=1 << 21, together=1 << 27)

@@ -118,7 +118,7 @@ def test_frames_that_were_lost_are_waited_for_before_the_next_trial() -> None:
         assert generator.drains == drains
 
 
-def test_a_switch_that_is_busy_with_an_overload_gets_time_before_a_second_trial() -> None:
+def test_an_overloaded_switch_gets_time_before_a_second_trial() -> None:
     class Overloaded(ModelGenerator):
         def run(self, count: int, rate: float, max_burst: int) -> Trial:
             trial = super().run(count, rate, max_burst)

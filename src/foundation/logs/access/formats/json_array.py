@@ -38,7 +38,7 @@ _EXPECTED: dict[type, str] = {
     list: "a list of keys, as most elements are",
     str: "a key, as most elements are",
 }
-"""What elements are expected to be, by the type of most of them; `str` stands for keys of any type."""
+"""Type of most elements -> the words of an error for what others should be; `str` stands for all keys."""
 
 
 def is_json_array(head: bytes) -> bool:
