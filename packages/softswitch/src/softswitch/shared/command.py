@@ -20,7 +20,7 @@ VARIABLE = "SOFTSWITCH_SHARED"
 PADDING = "-" * 400
 """Argument of the shared process that makes room for the arguments of its forks."""
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-_ENDING = {signal.SIGINT: 0, signal.SIGTERM: 0, signal.SIGHUP: -signal.SIGHUP}
+_ENDING: dict[int, int] = {signal.SIGINT: 0, signal.SIGTERM: 0, signal.SIGHUP: -signal.SIGHUP}
 """Signal -> status of a switch that it ends while it compiles."""
 _NOTICE_S = 2.0
 BACKLOG = 128
