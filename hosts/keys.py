@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.checksums import crc32_of
 from foundation.protocol.header import DIMS, NO_KEY
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, dims_in
 from hosts.agent_config import AgentConfigError
@@ -41,9 +42,14 @@ class KeySpace:
                 )
 
     @staticmethod
-    def load(path: Path, ranges: RowRanges = ONE_VALUE) -> KeySpace:
-        """Map a sparse key space, a .npy file of sorted, distinct uint64 keys; raise `AgentConfigError`."""
+    def load(path: Path, checksum: int, ranges: RowRanges = ONE_VALUE) -> KeySpace:
+        """Map a sparse key space, a .npy file of sorted, distinct uint64 keys; raise `AgentConfigError`.
+
+        `checksum` is `crc32_of` the file when it was written.
+        """
         try:
+            if (found := crc32_of(path)) != checksum:
+                raise ValueError(f"damaged: expected a file with CRC-32 {checksum:08x}, got {found:08x}")
             keys = np.load(path, mmap_mode="r")
         except (OSError, ValueError) as error:
             raise AgentConfigError(f"{path}: cannot be read as an array of keys: {error}") from error

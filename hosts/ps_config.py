@@ -41,13 +41,14 @@ class PsConfig(AgentConfig):
     parameters: int | None = Field(default=None, ge=1)
     """Number of rows, whose keys are 0, 1, ..."""
     keys: Path | None = None
+    keys_checksum: int | None = None  # `crc32_of` that file
     row_ranges: tuple[RowRange, ...] = ONE_VALUE
     """The ranges of positions with rows of the same dim."""
 
     def key_space(self) -> KeySpace:
         """Return the key space; raise `AgentConfigError` if the file of keys cannot be read."""
-        if self.keys is not None:
-            return KeySpace.load(self.keys, self.row_ranges)
+        if self.keys is not None and self.keys_checksum is not None:
+            return KeySpace.load(self.keys, self.keys_checksum, self.row_ranges)
         assert self.parameters is not None, "expected either parameters or keys, as validated"
         return KeySpace(self.parameters, None, self.row_ranges)
 
@@ -72,7 +73,7 @@ class PsConfig(AgentConfig):
             "replayed": self.recovery.replay_log,
             "jobs": {str(job.job): job.epoch for job in self.jobs},
             "parameters": self.parameters,
-            "keys": str(self.keys) if self.keys else None,
+            "keys": self.keys_checksum,
             "rows": [list(each) for each in self.row_ranges],
             **({"tables": [str(table) for table in self.tables]} if self.tables else {}),
         }
@@ -82,5 +83,9 @@ class PsConfig(AgentConfig):
         if (self.parameters is None) == (self.keys is None):
             raise ValueError(
                 "expected either parameters or keys, got " + ("both" if self.keys else "neither")
+            )
+        if (self.keys is None) != (self.keys_checksum is None):
+            raise ValueError(
+                f"expected keys and keys_checksum together, got {self.keys} and {self.keys_checksum}"
             )
         return self

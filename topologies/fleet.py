@@ -19,6 +19,7 @@ from experiment.phases.workload import table_optimisers
 from experiment.processes import RunProcesses
 from experiment.progress import Reporter
 from experiment.run_config import EPOCH, Config
+from foundation.checksums import crc32_of
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from foundation.logs.collector import COLLECTOR
@@ -30,6 +31,7 @@ from hosts.compiled_agents import CompiledAgents, require_compiled_agents
 from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.scapy import SCAPY_SERVER, SCAPY_WORKER, is_scapy_server, is_scapy_worker
+from hosts.unreplayed import KEYS_FILE
 from hosts.workload.trace import Trace
 from topologies.agents import Agent, Message
 from topologies.cpu_placement import Placement, cpu_of
@@ -130,8 +132,6 @@ def server_config(
     service = addressing.service(number)
     store = {"file": str(run / "parts" / f"ps-{number - 1}.db")}
     durability = {} if config.recovery.journal_sync is None else {"durable": store}
-    is_sparse = space.sparse is not None
-    key_settings = {"keys": str(run / "trace" / "keys.npy")} if is_sparse else {"parameters": space.size}
     return {
         **config.agent_settings(),
         "wire": VERSION,
@@ -142,7 +142,7 @@ def server_config(
         "n_ps": config.servers,
         "cpu": cpu_of(number, placement.servers),
         **durability,
-        **key_settings,
+        **_key_settings(run, space),
         "row_ranges": [list(each) for each in space.ranges],
         "jobs": [{"job": arm.job, "epoch": EPOCH, "connected": not arm.settings.proxies} for arm in arms],
         "service": {"address": service.address, "port": HOTLINE_PORT},
@@ -152,6 +152,13 @@ def server_config(
         "workers": worker_addresses(config),
         "tables": [table.model_dump(mode="json") for table in tables],
     }
+
+
+def _key_settings(run: Path, space: KeySpace) -> Message:
+    if space.sparse is None:
+        return {"parameters": space.size}
+    file = run / "trace" / KEYS_FILE
+    return {"keys": str(file), "keys_checksum": crc32_of(file)}
 
 
 def worker_addresses(config: Config) -> list[str]:

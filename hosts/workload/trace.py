@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.checksums import crc32_of
 from foundation.errors import DataError, reason_of
 from foundation.logs.parts import write_text
 from foundation.protocol.rows import RowRange
@@ -25,7 +26,6 @@ from hosts.keys import KeySpace
 
 _META = "trace.json"
 _CHECKSUM = "crc32"  # of the other fields of `trace.json`
-_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +179,7 @@ def _checksum_of_meta(meta: dict[str, Any]) -> int:
 
 
 def _describe_file(file: Path) -> dict[str, int]:
-    length = checksum = 0
-    with file.open("rb") as content:
-        while block := content.read(_BLOCK_BYTES):
-            length, checksum = length + len(block), zlib.crc32(block, checksum)
-    return {"bytes": length, "crc32": checksum}
+    return {"bytes": file.stat().st_size, "crc32": crc32_of(file)}
 
 
 def _map_column(directory: Path, name: str) -> NDArray[Any]:  # of the type that the file has

@@ -10,7 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from foundation.checksums import crc32_of
 from foundation.errors import DataError
+from hosts.agent_config import AgentConfigError
+from hosts.keys import KeySpace
+from hosts.unreplayed import KEYS_FILE
 from hosts.workload import data_files
 from hosts.workload.trace import Samples, Trace
 from switch_harness.damage import DAMAGES, damage
@@ -82,6 +86,34 @@ def test_no_flipped_bit_of_a_trace_changes_the_trace_that_is_loaded(folder: Path
             assert file.name == META and content_of(loaded) == expected, (file.name, position)
         file.write_bytes(content)
     assert content_of(Trace.load(folder)) == expected
+
+
+@pytest.mark.parametrize("way", DAMAGES)
+def test_a_damaged_file_of_keys_is_refused_by_servers_and_by_recover(
+    folder: Path, tmp_path: Path, way: str
+) -> None:
+    """Both map the file without the rest of the trace."""
+    file = folder / KEYS_FILE
+    checksum = crc32_of(file)
+    (tmp_path / "other").mkdir()
+    save(tmp_path / "other", OTHER_SET)
+    damage(file, way, (tmp_path / "other" / "trace" / KEYS_FILE).read_bytes())
+    with pytest.raises(AgentConfigError, match=mentions(str(file))):
+        KeySpace.load(file, checksum)
+
+
+def test_a_file_of_keys_with_any_flipped_bit_is_refused(folder: Path) -> None:
+    file = folder / KEYS_FILE
+    content, expected = file.read_bytes(), np.load(file).tolist()
+    checksum = crc32_of(file)
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(flipped)
+        with pytest.raises(AgentConfigError):
+            KeySpace.load(file, checksum)
+    file.write_bytes(content)
+    assert KeySpace.load(file, checksum).all().tolist() == expected
 
 
 def test_metadata_without_checksums_are_refused(folder: Path) -> None:

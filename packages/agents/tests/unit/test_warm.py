@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from foundation.checksums import crc32_of
 from foundation.compiled import Loop, pinned
 from foundation.protocol import control
 from foundation.protocol.codec import Caller
@@ -54,8 +56,7 @@ def run_a_worker(folder: Path) -> None:
     signatures = [entry.signatures for entry in WORKERS]
     assert [len(each) for each in signatures] == [1] * len(WORKERS)
 
-    np.save(folder / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**57))
-    space = KeySpace.load(folder / "keys.npy")
+    space = map_keys(folder, np.arange(100, dtype=np.uint64) * np.uint64(2**57))
     client = HotsetClient(Caller(3, 2, 1), 2, space, time.monotonic_ns, window=2, max_keys=50)
     book = Ledger(3, 1, space, 50, folder / "ledger")
     writer = RpcWriter(lambda rows, origin: None)
@@ -76,6 +77,12 @@ def run_a_worker(folder: Path) -> None:
     assert [entry.signatures for entry in WORKERS] == signatures
 
 
+def map_keys(folder: Path, keys: NDArray[np.uint64]) -> KeySpace:
+    file = folder / "keys.npy"
+    np.save(file, keys)
+    return KeySpace.load(file, crc32_of(file))
+
+
 PS: list[Any] = [*CALLED, serve, share.locate_all, share.fill_ranks, share.count_share, share.insert_share]
 
 
@@ -90,8 +97,8 @@ def run_a_ps(folder: Path) -> None:
     signatures = [entry.signatures for entry in PS]
     assert [len(each) for each in signatures] == [1] * len(PS)
 
-    np.save(folder / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**50 + 1))
-    for space in (KeySpace(50), KeySpace.load(folder / "keys.npy")):
+    mapped = map_keys(folder, np.arange(100, dtype=np.uint64) * np.uint64(2**50 + 1))
+    for space in (KeySpace(50), mapped):
         core: ParameterServer[Any] = ParameterServer(1, 2, space, {3: 1, 4: 1}, lambda: 0)
         service, workers = ("127.0.0.1", 1), {("127.0.0.1", 2)}
         with closing(ServerSockets(core, "127.86.2.7", service, workers, make_service(5, 5, 8))):
