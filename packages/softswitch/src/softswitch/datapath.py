@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from softswitch import ir
 from softswitch.compiled import CompiledPipeline
+from softswitch.ending import undo_at_end
 from softswitch.errors import KernelError, SwitchError
 from softswitch.hashing import Crc
 from softswitch.jit import MachineCode
@@ -88,25 +89,26 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
         )
         self.interface_watch = InterfaceWatch()  # before the interfaces are opened: it misses no change
         self._offloads = Offloads()
+        self._kernel: KernelPorts | None = None
+        self._sockets: PortLoop | None = None
+        self._pins: Pins | None = None
         self._unfinished = self._turn_off_offloads(ports)
+        undo_at_end(self, self._release_interfaces)
         # The obstacle concerns every program; `make` sets the reason if the kernel refuses one program.
         self._kernel_obstacle = self.sockets_reason = self._find_kernel_obstacle()
         if self._requested_datapath is Datapath.KERNEL and self.sockets_reason:
-            self._offloads.close()
+            self._close_offloads()
             self.interface_watch.close()
             raise KernelError(f"the kernel cannot be the datapath: {self.sockets_reason}")
         if self._requested_datapath is Datapath.KERNEL:
             for reason in self._unfinished.values():
                 _LOG.warning("%s: programs may see them so", reason)
-        self._pins: Pins | None = None
         self._control_sockets = ControlSockets()
         self.cpu_socket: socket.socket = self._control_sockets.cpu_socket
         self.notice_socket: socket.socket = self._control_sockets.notice_socket
-        self._kernel: KernelPorts | None = None
-        self._sockets: PortLoop | None = None
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(self.interface_watch.close)
-            cleanup.callback(self._offloads.close)
+            cleanup.callback(self._close_offloads)
             cleanup.callback(self._control_sockets.close)
             if pin is not None:
                 self._pins = cleanup.enter_context(contextlib.closing(Pins(pin)))
@@ -359,9 +361,20 @@ class SwitchPorts(contextlib.AbstractContextManager["SwitchPorts"]):
         self._active_ports.close()
         self._control_sockets.close()
         self.interface_watch.close()
-        self._offloads.close(restores=self._pins is None)
+        self._close_offloads(restores=self._pins is None)
         if self._pins is not None:
             self._pins.close()
+
+    def _release_interfaces(self) -> None:
+        """Undo the settings of interfaces, unless they are pinned; in any thread, as the process ends."""
+        if self._pins is None:
+            self._offloads.restore_all()
+        if self._kernel is not None:
+            self._kernel.release_interfaces()
+
+    def _close_offloads(self, restores: bool = True) -> None:
+        undo_at_end(self, None)
+        self._offloads.close(restores)
 
     def now(self) -> int:
         return self._active_ports.now()

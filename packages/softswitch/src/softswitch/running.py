@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import os
 import resource
 import signal
 import sys
@@ -17,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from nativekit.installed import require_numba
+from softswitch.ending import end_now, handled_signals
 from softswitch.errors import SwitchError
 from softswitch.messages import pluralize
 from softswitch.p4runtime.service import P4RuntimeServer
@@ -52,8 +52,8 @@ def run(settings: Settings) -> None:
     itself. Units that are complete are kept, and the one under way is lost: of a large program some seconds
     of CPU time. The process that `warm` starts goes on until its part is cached.
 
-    A signal during a SetForwardingPipelineConfig takes effect when the program is compiled, because the
-    thread that compiles is the one that handles signals.
+    A signal during a SetForwardingPipelineConfig that compiles ends the process as well, after a second;
+    what of the switch is outside of the process is undone before.
     """
     require_numba("softswitch")  # before it listens: without them it could not load any program
     _raise_limit_of_open_files(_OPEN_FILES + _OPEN_FILES_PER_PORT * len(settings.ports))
@@ -67,8 +67,7 @@ def run(settings: Settings) -> None:
         return machine
 
     if not asyncio.run(serve(settings, server, make_machine)):
-        sys.stderr.flush()
-        os._exit(0)  # without waiting for a compilation
+        end_now()
 
 
 def _raise_limit_of_open_files(count: int) -> None:
@@ -87,9 +86,23 @@ async def serve(
     """Serve until a signal; return whether the machine was made before the signal."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(signal_number, stop.set)
-    loop.add_signal_handler(signal.SIGUSR1, lambda: None)  # it would end the process before `report` exists
+    handlers: dict[int, Callable[[], None]] = {
+        signal.SIGINT: stop.set,
+        signal.SIGTERM: stop.set,
+        signal.SIGUSR1: lambda: None,  # it would end the process before `report` exists
+    }
+    with handled_signals(handlers, loop.call_soon_threadsafe):
+        return await _serve_until(stop, settings, server, make_machine, handlers)
+
+
+async def _serve_until(
+    stop: asyncio.Event,
+    settings: Settings,
+    server: P4RuntimeServer[LivePipeline],
+    make_machine: Callable[[], RunningMachine],
+    handlers: dict[int, Callable[[], None]],
+) -> bool:
+    loop = asyncio.get_running_loop()
     first_address, *more_addresses = settings.addresses
     runtime: asyncio.Future[Runtime] = loop.create_future()
     server.extra_handlers.append(runtime_handlers(runtime, server.reschedule_notifications))
@@ -103,7 +116,7 @@ async def serve(
             server.begin()  # serving calls, which have waited since `start`
             runtime.set_result(machine.runtime)
             machine.watch_interfaces(loop)
-            loop.add_signal_handler(signal.SIGUSR1, machine.report)
+            handlers[signal.SIGUSR1] = machine.report
             gc.freeze()  # objects of the start stay: never search them
             host = first_address.rpartition(":")[0]
             summary = f"{pluralize(len(settings.ports), 'port')}, P4Runtime on {host}:{port}"

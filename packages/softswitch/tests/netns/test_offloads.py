@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
+from signal import SIGTERM
 
 import pytest
 
@@ -22,6 +23,7 @@ from softswitch.ports.offloads import Offloads, call_in_namespace
 from softswitch.settings import Datapath, Settings
 from switch_harness import PROGRAMS
 from switch_harness.constructs import compiled, insert
+from switch_harness.ended_compilations import end_by, starting, wait_while_working, write_slow_program
 from switch_harness.net import ip
 from switch_harness.waiting import PATIENCE_S
 
@@ -67,6 +69,12 @@ class Hosts:
 
 def mac(number: int) -> str:
     return f"02:00:00:00:00:{number:02x}"
+
+
+def promiscuity(interface: str) -> int:
+    command = ["ip", "-json", "-details", "link", "show", "dev", interface]
+    [link] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return int(link["promiscuity"])
 
 
 def no_dad(pattern: str) -> list[str]:
@@ -259,3 +267,23 @@ def test_a_namespace_that_cannot_be_found_is_named(
             "the offloads of s1 cannot be turned off: "
             "its other end is in a network namespace without a name or a process"
         )
+
+
+def test_a_signal_during_a_compilation_leaves_the_offloads_and_modes_of_interfaces(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    program = write_slow_program(tmp_path)
+    initial, running = [(True, 0)] * 2, [(False, 1)] * 2
+
+    def states() -> list[tuple[bool, int]]:
+        feature = "tx-checksum-ip-generic"
+        return [(hosts.feature(number, feature), promiscuity(name)) for number, name in hosts.ports.items()]
+
+    assert states() == initial
+    ports = [option for number, name in hosts.ports.items() for option in ("-i", f"{number}@{name}")]
+    with starting(program, {"XDG_CACHE_HOME": str(tmp_path / "switch")}, options=ports) as switch:
+        # An interface is promiscuous when it is attached, which is before the switch compiles.
+        wait_while_working(switch, lambda: promiscuity(hosts.ports[2]) == 1)
+        assert states() == running
+        end_by(switch, SIGTERM)
+    assert states() == initial

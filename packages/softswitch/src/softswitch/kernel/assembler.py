@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from softswitch.cache import cached_object
+from softswitch.ending import undo_at_end
 from softswitch.kernel import compiler
 from softswitch.kernel.instructions import (
     CALL,
@@ -67,11 +68,17 @@ def _compile_in_subprocess(module: str) -> bytes:
     """Return object code, compiled in a subprocess since LLVM's BPF back end aborts on errors."""
     command = [sys.executable, "-m", compiler.__name__]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    result = subprocess.run(command, input=module.encode(), capture_output=True, env=environment, check=False)
-    if result.returncode != 0 or not result.stdout:
-        lines = result.stderr.decode(errors="replace").strip().splitlines() or ["LLVM gave no object code"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment) as process:
+        undo_at_end(process, process.kill)
+        try:
+            object_code, errors = process.communicate(module.encode())
+        finally:
+            undo_at_end(process, None)
+    if process.returncode != 0 or not object_code:
+        lines = errors.decode(errors="replace").strip().splitlines() or ["LLVM gave no object code"]
         raise AssemblyError(_llvm_message(lines))
-    return result.stdout
+    return object_code
 
 
 def _llvm_message(lines: Sequence[str]) -> str:

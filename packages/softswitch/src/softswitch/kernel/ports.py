@@ -176,6 +176,10 @@ class KernelPorts(contextlib.AbstractContextManager["KernelPorts"]):
 
     def close(self) -> None:
         self.stop()
+        self.release_interfaces()
+
+    def release_interfaces(self) -> None:
+        """Detach from the interfaces and undo their settings; in any thread, as the process ends."""
         self._resources.close()
 
     def now(self) -> int:

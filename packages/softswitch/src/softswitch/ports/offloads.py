@@ -114,9 +114,13 @@ class Offloads:
             with contextlib.suppress(OSError):  # the interface is gone
                 _ethtool(control, interface, feature.set, 1)
 
-    def close(self, restores: bool = True) -> None:
-        for name in list(self._changes) if restores else ():
+    def restore_all(self) -> None:
+        for name in list(self._changes):
             self.restore(name)
+
+    def close(self, restores: bool = True) -> None:
+        if restores:
+            self.restore_all()
         self._sockets.close()
 
 

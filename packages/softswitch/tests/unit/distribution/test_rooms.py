@@ -17,7 +17,7 @@ from softswitch.pipeline import METHODS
 SOURCES = Path(__file__).parents[3] / "src"
 
 FLOORS = (
-    {"errors", "libc", "progress", "shared"},
+    {"ending", "errors", "libc", "progress", "shared"},
     {"files"},
     {"cache", "hashing", "limits", "llvmir", "messages", "v1model", "verbs"},
     {"ir", "pcap", "processes", "target"},
