@@ -8,6 +8,7 @@ from statistics import median
 
 from hotline_answers.cluster_answer.ask import ClusterAnswer
 from hotline_answers.gain_formula import BOUND, SEEDS
+from hotline_answers.regimes import COMPUTE_MS, SERVERS, WORKERS
 from hotline_answers.sweeps.point import SweptArm, SweptRun
 from tools.evidence.result import Cell, Table, make_table
 from tools.evidence.stage import Stage, Step, json_output, modules_of, typed
@@ -309,6 +310,40 @@ FORMULA = Stage(
     seeds=tuple(SEEDS),
 )
 
+_REGIMES = typed("regimes", "python -m hotline_answers.regimes")
+
+
+def regime_tables(folder: Path) -> dict[str, Table]:
+    found = json_output(folder, _REGIMES.name)
+    headings = ("switch", "values of a row", "added to an RPC at a server")
+
+    def table(quantity: str, field: str, form: str, factor: float) -> Table:
+        rows: dict[tuple[str, ...], list[Cell]] = {}
+        for each in found:
+            names = each["switch"], f"{each['dim']}", f"{each['serve_us']:g} µs"
+            rows.setdefault(names, []).append(factor * each[field])
+        return make_table(
+            f"{quantity} by computing in a step, of a cluster of {WORKERS} workers and {SERVERS} servers at its "
+            "capacity", _ONE, headings, {f"{ms:g} ms": form for ms in COMPUTE_MS}, rows,
+        )  # fmt: skip
+
+    return {
+        "regimes": table("steps/s with a hot set as a multiple of those without", "gain", "× {:.2f}", 1),
+        "regimes-busy": table("utilization of servers without a hot set", "servers_busy", "{:.0f} %", 100),
+        "regimes-cpu": table("change of the servers' CPU a step", "servers_cpu", _CHANGE, 100),
+    }
+
+
+REGIMES = Stage(
+    name="regimes",
+    minutes=8,
+    results=("regimes", "regimes-busy", "regimes-cpu"),
+    steps=(_REGIMES,),
+    tables=regime_tables,
+    modules=("hotline_answers.regimes", *modules_of("hotset", "none")),
+    files=("p4src/**/*.json",),
+)
+
 _INSTALL = (
     "python3 -m venv .venv && .venv/bin/pip install -q -e ./packages/softswitch -e . -e ./packages/answers"
 )
@@ -326,4 +361,4 @@ ANSWER_TIMES = times_stage(
     ("hotline_answers.cluster_answer.ask", *modules_of("hotset", "none")),
     "two quiet cores, and a package index",
 )
-STAGES = (ANSWERS, SWEEPS, FORMULA, ANSWER_TIMES)
+STAGES = (ANSWERS, SWEEPS, FORMULA, REGIMES, ANSWER_TIMES)

@@ -1,7 +1,8 @@
 """Switches of `hotline answer --switch`: time of a frame, rate, lanes, hot keys, callers, and ports.
 
 Lanes, hot keys and callers of chips are those of the programs that were compiled for them (packages/tofino),
-ports and their bandwidth those of one pipe, as published. No chip was measured.
+ports and their bandwidth those of one pipe, as published. No chip was measured, and softswitch on a machine of
+its own was not either: its rate is that of the bench, beside whose frames the sender has the other core.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from hotline_simulator.costs import HostCosts
 _GAP_BYTES = 24  # preamble, frame check sequence and interframe gap
 _IDEAL_MPPS = 1_000.0
 _FRAME_US = 1.0  # a switch's time for a frame, an assumption
+SOFTSWITCH_MPPS, SOFTSWITCH_FRAME_US = 0.527, 46.6
+"""Of the bench, by packet sockets on veths, 32 lanes hit: results/performance.json."""
 
 
 class Device(NamedTuple):
@@ -29,7 +32,9 @@ class Device(NamedTuple):
     """Workers, servers and controller whose RPCs have effect exactly once."""
     ports: int  # of one pipe, because registers are per pipe
     port_gbit: int | None = None
-    """Bandwidth of a port in Gbit/s, all of which are busy at the pipe's rate; None means `_IDEAL_MPPS`."""
+    """Bandwidth of a port in Gbit/s, all of which are busy at the pipe's rate; None means `mpps`."""
+    mpps: float = _IDEAL_MPPS
+    """Rate in million frames a second, if ports do not limit it."""
 
     def hot_rows(self, dim: int) -> int:
         """Return the maximum number of rows of `dim` values in the switch, whose lanes fill unevenly."""
@@ -52,7 +57,7 @@ class Device(NamedTuple):
     @property
     def _million_frames_per_s(self) -> float:
         if self.port_gbit is None:
-            return _IDEAL_MPPS
+            return self.mpps
         full_push = FRAME_OVERHEAD + layout(self.lanes).size + self.lanes * (KEY_BYTES + VALUE_BYTES)
         return round(self.ports * self.port_gbit * 1e3 / (8 * (full_push + _GAP_BYTES)), 1)
 
@@ -66,9 +71,17 @@ def _make_chip(description: str, callers: int, port_gbit: int) -> Device:
     return Device(description, _FRAME_US, 16, callers, ports=64, port_gbit=port_gbit)
 
 
-DeviceName = Literal["ideal", "tofino", "tofino2"]
+DeviceName = Literal["ideal", "softswitch", "tofino", "tofino2"]
 DEVICES: dict[DeviceName, Device] = {
     "ideal": Device("a device", _FRAME_US, lanes=LANES, callers=CALLERS, ports=PORTS),
+    "softswitch": Device(
+        "a machine with softswitch on one core",
+        SOFTSWITCH_FRAME_US,
+        LANES,
+        CALLERS,
+        PORTS,
+        mpps=SOFTSWITCH_MPPS,
+    ),
     "tofino": _make_chip("a pipe of a Tofino", callers=1_024, port_gbit=25),
     "tofino2": _make_chip("a pipe of a Tofino 2", callers=512, port_gbit=50),
 }
