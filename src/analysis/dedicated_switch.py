@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from analysis.claims import Recommendation, recommend
 from analysis.disturbed_blocks import DisturbedBlocks, are_disturbed, withheld_by
-from analysis.metrics import Metric, answer_metrics, metrics_of_subject
+from analysis.metrics import AGENTS_CPU, Metric, answer_metrics, metrics_of_subject
 from analysis.record import Json, Virtual
 from analysis.statistics import Comparison
 from analysis.summary import Summary
@@ -105,7 +105,7 @@ def predict(summary: Summary) -> DedicatedSwitchPrediction | None:
     if virtual is None or lead is None or lead.reference is None or virtual.load not in summary.loads:
         return None
     measured = summary.loads[virtual.load].differences.get(lead.name, {})
-    metric_by_name = {metric.name: metric for metric in answer_metrics()}
+    metric_by_name = {metric.name: metric for metric in (*answer_metrics(), AGENTS_CPU)}
     reservations = _reservations(summary, virtual, lead, measured)
     claims = {
         name: _claim(metric, virtual.own[name], virtual.shared[name], measured[name], reservations)

@@ -8,7 +8,17 @@ from statistics import fmean, geometric_mean
 
 from analysis.claims import Claims, answer
 from analysis.dedicated_switch import Capacity, DedicatedSwitchPrediction, capacity_ratios
-from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, WORKER_CPU, Better, Metric, Tone
+from analysis.metrics import (
+    AGENTS_CPU,
+    METRICS,
+    PS_CPU,
+    PS_CPU_WITHOUT_SWITCH,
+    PS_PACKETS,
+    WORKER_CPU,
+    Better,
+    Metric,
+    Tone,
+)
 from analysis.statistics import Comparison, comparison_of_ratio
 from analysis.summary import Summary
 from analysis.verdict import Claim, Verdict
@@ -17,7 +27,9 @@ TITLES: Mapping[str, str] = {
     PS_PACKETS.name: "packets to servers",
     "ps_bytes_per_step": "bytes to servers",
     PS_CPU.name: "servers' CPU",
+    PS_CPU_WITHOUT_SWITCH.name: "  without the switch",
     WORKER_CPU.name: "workers' CPU",
+    AGENTS_CPU.name: "CPU of all agents",
     "pull_mean": "time of a pull",
     "push_mean": "time of a push",
 }

@@ -133,6 +133,15 @@ WORKER_CPU = Metric(
     summary_path=None, shown=("differences", "answer", "cluster", "compare"),
     subject="workers", noun="CPU a step",
 )
+PS_CPU_WITHOUT_SWITCH = Metric(
+    "ps_cpu_without_switch_us_per_step", "PS w/o switch", "", "cpu",
+    lambda block: nan if block.program_s is None
+    else _cpu_us_without(block.program_s.of_servers, block.servers.cpu_s), summary_path=None,
+)
+AGENTS_CPU = Metric(
+    "agents_cpu_us_per_step", "CPU of all agents", "", "cpu",
+    lambda block: (block.servers.cpu_s + block.worker_cpu_s) * 1e6, summary_path=None,
+)
 LOSS = Metric("loss", "mean log loss", "", "learning", None, format=".4f", tolerance=0.01)
 """The loss, a metric of the whole run: an arm trains one model at all loads (`analysis.learning`)."""
 
@@ -148,9 +157,7 @@ METRICS = {metric.name: metric for metric in (
            **_HIDDEN_FIELDS),
     PS_PROC_CPU,
     PS_CPU,
-    Metric("ps_cpu_without_switch_us_per_step", "PS w/o switch", "", "cpu",
-           lambda block: nan if block.program_s is None
-           else _cpu_us_without(block.program_s.of_servers, block.servers.cpu_s), summary_path=None),
+    PS_CPU_WITHOUT_SWITCH,
     PS_PACKETS,
     Metric("ps_bytes_per_step", "bytes to PS/step", "", "count", lambda block: block.servers.bytes,
            shown=("differences", "answer"), subject="servers", noun="bytes"),
@@ -161,6 +168,7 @@ METRICS = {metric.name: metric for metric in (
            else _cpu_us_without(block.program_s.of_workers, block.worker_cpu_s),
            summary_path=None, shown=("differences", "answer"),
            subject="workers", noun="CPU without the switch's program"),
+    AGENTS_CPU,
     *(Metric(name, name, "", "time", pl.col(f"{name}_us").cast(pl.Float64).mean(), "rpc", format=",.1f",
              summary_path=f"metrics_us.{name}", is_compared=False, shown=("breakdown",))
       for name in (*RPC_METRICS, "switch")),

@@ -221,6 +221,9 @@ def drifted(drift: Drift, summary: Summary) -> str:
     return f"{text}."
 
 
+_UNVALIDATED = "not validated on separate cores"
+
+
 def first_screen_notes(
     answer: RunAnswer, summary: Summary, where: str, has_rows: bool, has_dedicated: bool
 ) -> list[str]:
@@ -228,8 +231,9 @@ def first_screen_notes(
     notes = []
     if has_dedicated:
         notes.append(
-            "Dedicated switch: the same steps, simulated with the costs measured in this run; every worker "
-            "and server has a core, and the interval includes the simulation's error."
+            f"Dedicated switch: the same steps, simulated with the costs measured in this run, {_UNVALIDATED}; "
+            "every worker and server has a core, and the interval includes the simulation's error on this "
+            "machine."
         )
     if has_rows and not summary.is_simulated:
         notes.append(
@@ -341,8 +345,8 @@ def dedicated_sentences(predicted: DedicatedSwitchPrediction, summary: Summary) 
     network = predicted.network
     speed = device_speed(network["switch_us"], network["switch_mpps"])
     yield plain(
-        "Simulated: the same steps, costs measured in this run, every worker and server with a core of its "
-        f"own, and the switch a device that takes {speed}."
+        f"Simulated, {_UNVALIDATED}: the same steps, costs measured in this run, every worker and server with "
+        f"a core of its own, and the switch a device that takes {speed}."
     )
     if predicted.checks:
         checks = "; ".join(
