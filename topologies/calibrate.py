@@ -15,7 +15,9 @@ from hosts.rpc_cost import RpcCost
 log = logging.getLogger(__name__)
 
 WARM_UP_STEPS = 8
-_CHECK_SHARE = 0.5  # duration of a capacity check as a share of the calibration's
+_CHECK_SHARE = 0.5  # duration of the check in the middle as a share of the calibration's
+END_CHECKS, _END_CHECK_SHARE = 6, 0.15
+"""Number of checks at the end, with all arms in turn, and the duration of each: an interval needs six."""
 _COMPILED_STEPS = 20  # of 128 RPCs each, which need 20 ms or more
 _SCAPY_RPCS = 200  # which need half a second or more
 
@@ -28,37 +30,44 @@ class MeasuredCapacities(NamedTuple):
 
 
 async def probe_capacities(session: Session) -> dict[str, float]:
-    return (await measure_capacities(session, "probe", WARM_UP_STEPS)).rates
+    [measured] = await measure_capacities(session, "probe", WARM_UP_STEPS)
+    return measured.rates
 
 
 async def calibrate(session: Session, probed_capacity: dict[str, float]) -> None:
     """Run the same steps in all arms, so that their models agree, and set loads from the capacities."""
     steps = _choose_steps(session, capacity_of_baseline(probed_capacity), share=1.0)
-    measured = await measure_capacities(session, "calibrate", steps)
+    [measured] = await measure_capacities(session, "calibrate", steps)
     record_capacity(session, measured.rates)
     session.record.capacity_contention = measured.contention
 
 
 async def check_capacity(session: Session, when: Literal["middle", "end"]) -> None:
-    steps = _choose_steps(session, capacity_of_baseline(session.record.capacity), _CHECK_SHARE)
-    rates, contention = await measure_capacities(session, f"check, {when}", steps)
-    session.record.capacity_checks.append(CapacityCheck(when=when, capacity=rates, contention=contention))
+    times, share = (END_CHECKS, _END_CHECK_SHARE) if when == "end" else (1, _CHECK_SHARE)
+    steps = _choose_steps(session, capacity_of_baseline(session.record.capacity), share)
+    for rates, contention in await measure_capacities(session, f"check, {when}", steps, times):
+        session.record.capacity_checks.append(CapacityCheck(when=when, capacity=rates, contention=contention))
 
 
 def _choose_steps(session: Session, capacity: float, share: float) -> int:
     return max(WARM_UP_STEPS, round(capacity / session.config.workers * session.config.calibration_s * share))
 
 
-async def measure_capacities(session: Session, phase: str, steps: int) -> MeasuredCapacities:
-    first_step, arms = session.take_steps(steps), session.config.measured_arms
-    measured = MeasuredCapacities({}, {})
-    with session.reporter.phase(phase, len(arms)) as progress:
-        for done, arm in enumerate(arms, start=1):
-            before = await session.read_machine()
-            measured.rates[arm.name] = await _measure_steps_per_s(session, arm, first_step, steps)
-            measured.contention[arm.name] = await session.contention_since(before)
-            progress.update(done)
-    return measured
+async def measure_capacities(
+    session: Session, phase: str, steps: int, times: int = 1
+) -> list[MeasuredCapacities]:
+    """Measure all arms in turn, `times` times: in the same steps each time."""
+    arms, found = session.config.measured_arms, list[MeasuredCapacities]()
+    with session.reporter.phase(phase, times * len(arms)) as progress:
+        for number in range(times):
+            first_step, measured = session.take_steps(steps), MeasuredCapacities({}, {})
+            for done, arm in enumerate(arms, start=number * len(arms) + 1):
+                before = await session.read_machine()
+                measured.rates[arm.name] = await _measure_steps_per_s(session, arm, first_step, steps)
+                measured.contention[arm.name] = await session.contention_since(before)
+                progress.update(done)
+            found.append(measured)
+    return found
 
 
 async def _measure_steps_per_s(session: Session, arm: Arm, first_step: int, steps: int) -> float:

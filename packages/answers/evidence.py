@@ -323,8 +323,8 @@ def regime_tables(folder: Path) -> dict[str, Table]:
             names = each["switch"], f"{each['dim']}", f"{each['serve_us']:g} µs"
             rows.setdefault(names, []).append(factor * each[field])
         return make_table(
-            f"{quantity} by computing in a step, of a cluster of {WORKERS} workers and {SERVERS} servers at its "
-            "capacity", _ONE, headings, {f"{ms:g} ms": form for ms in COMPUTE_MS}, rows,
+            f"{quantity} by computing in a step, of a cluster of {WORKERS} workers and {SERVERS} servers at "
+            "its capacity", _ONE, headings, {f"{ms:g} ms": form for ms in COMPUTE_MS}, rows,
         )  # fmt: skip
 
     return {

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from statistics import geometric_mean
 
 from analysis.claims import answer, claims, select_claims
 from analysis.metrics import metrics_of_subject
-from analysis.record import COMPILED_CODEC, AgentCost, capacity_by_arm, min_capacity
+from analysis.record import COMPILED_CODEC, AgentCost, CapacityCheck, capacity_by_arm, min_capacity
 from analysis.summary import Summary
 from analysis.verdict import Claim
 from foundation.designs.arms import arms_by_reference
@@ -104,12 +106,7 @@ def facts(summary: Summary) -> ReportFacts:
             operations for load in summary.loads for operations in _operations_at_load(summary, load)
         ],
         capacity=capacity_by_arm(summary.capacity) if checks else {},
-        drift=Drift(
-            min_capacity(summary.capacity),
-            [(check.when, min_capacity(check.capacity)) for check in checks],
-        )
-        if checks
-        else None,
+        drift=Drift(min_capacity(summary.capacity), list(_later_capacities(checks))) if checks else None,
         short_blocks={
             name: load.block_steps
             for name, load in summary.loads.items()
@@ -118,6 +115,14 @@ def facts(summary: Summary) -> ReportFacts:
         goodput={} if summary.vector is None else dict(_goodput(summary, summary.vector)),
         bmv2=_on_bmv2(summary) if summary.target == BMV2 else None,
     )
+
+
+def _later_capacities(checks: Sequence[CapacityCheck]) -> Iterator[tuple[str, float]]:
+    """Yield when capacities were checked, and the smallest arm's mean of the checks of that time."""
+    for when, at_once in groupby(checks, key=lambda check: check.when):
+        capacities = [check.capacity for check in at_once]
+        means = {arm: geometric_mean(each[arm] for each in capacities) for arm in capacities[0]}
+        yield when, min_capacity(means)
 
 
 def _on_bmv2(summary: Summary) -> OnBmv2:

@@ -6,7 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
+
+from analysis.disturbance import disturbed_blocks
 from analysis.metrics import (
+    CAPACITY,
     LOSS,
     METRICS,
     PS_CPU,
@@ -18,7 +22,8 @@ from analysis.metrics import (
     metrics_of_subject,
     metrics_of_table,
 )
-from analysis.statistics import Comparison
+from analysis.record import CapacityCheck
+from analysis.statistics import ALPHA, Comparison, compare_paired, min_rounds
 from analysis.summary import Summary
 from analysis.verdict import Claim, Verdict
 from foundation.designs.arms import arm as arm_of
@@ -57,6 +62,40 @@ def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
 def claim_of_learning(summary: Summary, arm: str) -> Claim | None:
     comparison = summary.learning.get(arm)
     return None if comparison is None else Claim(LOSS, comparison)
+
+
+def claim_of_capacity(summary: Summary, lead: Arm) -> Claim | None:
+    """Return the claim from the checks at the end of a run; None if an interval needs more of them."""
+    assert lead.reference is not None
+    at_end = [check for check in summary.capacity_checks if check.when == "end"]
+    both = [check for check in at_end if check.capacity.get(lead.name) and check.capacity.get(lead.reference)]
+    if len(both) < min_rounds(ALPHA):
+        return None
+    change = _change_of_capacity(both, lead.name, lead.reference)
+    assert change is not None
+    repetition = repetition_of(lead.reference)
+    contention = [
+        check.contention[arm]
+        for check in both
+        for arm in (lead.name, lead.reference)
+        if arm in check.contention
+    ]
+    disturbed = disturbed_blocks(contention)
+    return Claim(
+        CAPACITY,
+        change,
+        null=None if repetition is None else _change_of_capacity(both, repetition.name, lead.reference),
+        reference=lead.reference,
+        disturbed=disturbed if disturbed.are_too_many else None,
+    )
+
+
+def _change_of_capacity(checks: Sequence[CapacityCheck], arm: str, reference: str) -> Comparison | None:
+    rates = [(check.capacity.get(arm), check.capacity[reference]) for check in checks]
+    if not all(rate for rate, _ in rates):
+        return None
+    of_arm, of_reference = np.array(rates, np.float64).T
+    return compare_paired(of_arm, of_reference)
 
 
 def select_claims(claims_by_metric: Claims, metrics: Iterable[Metric]) -> list[Claim]:

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, geometric_mean
 
-from analysis.claims import Claims, answer
+from analysis.claims import Claims, answer, claim_of_capacity
 from analysis.dedicated_switch import Capacity, DedicatedSwitchPrediction, capacity_ratios
 from analysis.metrics import (
     AGENTS_CPU,
+    CAPACITY,
     METRICS,
     PS_CPU,
     PS_CPU_WITHOUT_SWITCH,
     PS_PACKETS,
     WORKER_CPU,
     Better,
-    Metric,
     Tone,
 )
 from analysis.statistics import Comparison, comparison_of_ratio
@@ -36,10 +36,6 @@ TITLES: Mapping[str, str] = {
 MAX_AXIS_LIMIT = 1.0
 """Largest change that the plot's axis shows, as a share of the baseline."""
 _AXIS_MARGIN = 1.05  # ratio of the axis to the largest change
-
-
-CAPACITY = Metric("capacity", "capacity", "steps/s", "time", None, better="more")
-"""The capacity, a metric of the whole run, which has no rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +126,15 @@ def _dedicated_capacity(capacity: Capacity | None) -> Effect:
 
 
 def _measured_capacity(summary: Summary) -> Effect:
-    """Return the geometric mean and range of measured capacity ratios; they are too few for an interval."""
+    """Return the change in the checks at the end, with an interval if there are enough of them.
+
+    Otherwise it is the geometric mean of the ratios of all measurements, with their range.
+    """
     lead = summary.lead
     if lead is None or lead.reference is None or summary.is_simulated:
         return _NOT_MEASURED
+    if (claim := claim_of_capacity(summary, lead)) is not None:
+        return Effect(claim.change, claim.verdict, claim.tone, claim)
     ratios = capacity_ratios(summary.capacities, lead.name, lead.reference)
     if not ratios:
         return _NOT_MEASURED

@@ -142,6 +142,8 @@ AGENTS_CPU = Metric(
     "agents_cpu_us_per_step", "CPU of all agents", "", "cpu",
     lambda block: (block.servers.cpu_s + block.worker_cpu_s) * 1e6, summary_path=None,
 )
+CAPACITY = Metric("capacity", "capacity", "steps/s", "time", None, better="more")
+"""Steps/s of all workers in closed loops, a metric of the whole run: it is measured outside of the rounds."""
 LOSS = Metric("loss", "mean log loss", "", "learning", None, format=".4f", tolerance=0.01)
 """The loss, a metric of the whole run: an arm trains one model at all loads (`analysis.learning`)."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from analysis.caveats import MAX_HOT_PART, Drift, OnBmv2, ReportFacts
-from analysis.claims import Claims, Recommendation, RunAnswer, group_by_reason
+from analysis.claims import Claims, Recommendation, RunAnswer, claim_of_capacity, group_by_reason
 from analysis.dedicated_switch import (
     Capacity,
     CostReservations,
@@ -28,7 +28,7 @@ from analysis.sentences.differences import (
     operations,
     outcome,
 )
-from analysis.statistics import MIN_ROUNDS
+from analysis.statistics import ALPHA, MIN_ROUNDS
 from analysis.summary import Summary
 from analysis.verdict import Claim, Verdict
 from analysis.wording import Sentence, change_with_interval, plain
@@ -221,6 +221,13 @@ def drifted(drift: Drift, summary: Summary) -> str:
     return f"{text}."
 
 
+def _capacities(summary: Summary, lead: Arm | None) -> str:
+    if lead is None or lead.reference is None or claim_of_capacity(summary, lead) is None:
+        return "the range of its measurements."
+    checks = sum(check.when == "end" for check in summary.capacity_checks)
+    return f"{checks} measurements of all arms in turn, {100 * (1 - ALPHA):.0f} % interval."
+
+
 _UNVALIDATED = "not validated on separate cores"
 
 
@@ -231,15 +238,15 @@ def first_screen_notes(
     notes = []
     if has_dedicated:
         notes.append(
-            f"Dedicated switch: the same steps, simulated with the costs measured in this run, {_UNVALIDATED}; "
-            "every worker and server has a core, and the interval includes the simulation's error on this "
+            f"Dedicated switch: the same steps, simulated with the costs measured in this run, {_UNVALIDATED}"
+            "; every worker and server has a core, and the interval includes the simulation's error on this "
             "machine."
         )
     if has_rows and not summary.is_simulated:
         notes.append(
             f"{where.capitalize()}: {pluralize(summary.loads[answer.load].rounds, 'round')} "
-            f"{at_load(answer.load)}, {confidence(summary)} intervals; capacity: the range of its "
-            "measurements."
+            f"{at_load(answer.load)}, {confidence(summary)} intervals; capacity: "
+            + _capacities(summary, answer.lead)
         )
     if summary.staleness is not None:
         notes.append(_ages(summary.staleness))
@@ -345,8 +352,8 @@ def dedicated_sentences(predicted: DedicatedSwitchPrediction, summary: Summary) 
     network = predicted.network
     speed = device_speed(network["switch_us"], network["switch_mpps"])
     yield plain(
-        f"Simulated, {_UNVALIDATED}: the same steps, costs measured in this run, every worker and server with "
-        f"a core of its own, and the switch a device that takes {speed}."
+        f"Simulated, {_UNVALIDATED}: the same steps, costs measured in this run, every worker and server "
+        f"with a core of its own, and the switch a device that takes {speed}."
     )
     if predicted.checks:
         checks = "; ".join(
@@ -358,7 +365,8 @@ def dedicated_sentences(predicted: DedicatedSwitchPrediction, summary: Summary) 
 
 
 def device_speed(frame_us: float, mpps: float) -> str:
-    return f"{frame_us:g} µs for a frame and {mpps:,.0f} million of them a second"
+    millions = f"{mpps:,.0f}" if mpps >= 10 else f"{mpps:g}"
+    return f"{frame_us:g} µs for a frame and {millions} million of them a second"
 
 
 def _dedicated_capacity(capacity: Capacity) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from analysis.forest import Effect, ForestRow, axis_limit, forest
 from analysis.metrics import Tone
 from analysis.page.build import ResultColumns, forest_plot
+from analysis.record import CapacityCheck, Contention
+from analysis.statistics import compare_paired
 from analysis.verdict import Verdict
 from tests.harness.summaries import of_ratio
 from tests.unit.analysis.test_sentences import ANSWERS, capacity
@@ -74,3 +78,43 @@ def test_the_measured_capacity_has_its_range_and_claims_nothing() -> None:
     measured = forest(of, None)[-1].measured
     assert (measured.tone, measured.verdict) == ("", Verdict.FEW_CAPACITIES)
     assert measured.bounds == pytest.approx((-0.5, 0.5**0.5 - 1, 0.0))
+
+
+def measured_capacity(ratios: Sequence[float], repeat: float = 1.0, disturbed: int = 0) -> Effect:
+    """Return the row of the checks at the end: 200 steps/s of the baseline, and these multiples of them."""
+    taken = Contention(duration_ms=100, disturbed=["steal"])
+    checks = [
+        CapacityCheck(
+            when="end",
+            capacity={"baseline": 200.0, "repeat": 200 * repeat ** (1 + number), "offload": 200 * ratio},
+            contention={
+                arm: taken if number < disturbed else Contention(duration_ms=100)
+                for arm in ("baseline", "offload")
+            },
+        )
+        for number, ratio in enumerate(ratios)
+    ]
+    capacity = {"baseline": 200.0, "offload": 20.0}
+    return forest(
+        ANSWERS["no null"].model_copy(update={"capacity": capacity, "capacity_checks": checks}), None
+    )[-1].measured
+
+
+def test_six_checks_of_the_capacity_at_the_end_have_an_interval() -> None:
+    ratios = [0.7, 0.72, 0.74, 0.76, 0.78, 0.8]
+    found = measured_capacity(ratios)
+    expected = compare_paired(200 * np.array(ratios), np.full(6, 200.0))
+    assert found.change == expected and expected.ratio_low is not None and expected.ratio_high is not None
+    assert (found.tone, found.verdict) == ("worse", Verdict.LESS)
+    assert expected.ratio_low == pytest.approx(0.7 - 1) and expected.ratio_high == pytest.approx(0.8 - 1)
+    assert measured_capacity(ratios[1:]).verdict is Verdict.FEW_CAPACITIES
+
+
+@pytest.mark.parametrize(
+    ("repeat", "disturbed", "verdict"),
+    [(1.0, 2, Verdict.DISTURBED), (1.0, 1, Verdict.LESS), (1.2, 0, Verdict.AS_NULL)],
+)
+def test_a_change_of_the_capacity_is_claimed_by_the_rule_of_other_changes(
+    repeat: float, disturbed: int, verdict: Verdict
+) -> None:
+    assert measured_capacity([0.7, 0.72, 0.74, 0.76, 0.78, 0.8], repeat, disturbed).verdict is verdict

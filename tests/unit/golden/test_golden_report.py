@@ -14,6 +14,7 @@ import pytest
 from analysis.claims import Recommendation, answer
 from analysis.figures.all import figures
 from analysis.figures.figure_data import source_of_run
+from analysis.forest import forest
 from analysis.page.build import drawings
 from analysis.report import (
     difference_tables,
@@ -62,7 +63,7 @@ def test_the_page_has_the_terminals_numbers(golden: GoldenRun) -> None:
     lines = [re.split(r" {2,}", line) for line in terminal(golden.summary).splitlines()]
     on_terminal = {title: cells for title, *cells in lines if len(cells) == 5}
     rows = rows_of(golden.summary)
-    assert len(rows) == 16
+    assert len(rows) == 17
     for title, cells in rows.items():
         bare = [cell.replace(" %", "") for cell in cells]
         bare[1] = bare[1].partition(" ")[2]
@@ -71,6 +72,19 @@ def test_the_page_has_the_terminals_numbers(golden: GoldenRun) -> None:
     assert rows["pull mean, µs"] == [
         "519", "+0.0 % [+0.0, +0.0]", "-1.9 % [-1.9, -1.9]", "-18 % [-19, -16]", "-21 % [-21, -21]",
     ]  # fmt: skip
+
+
+def test_the_first_screen_has_the_servers_cpu_without_the_switch_and_that_of_all_agents(
+    golden: GoldenRun,
+) -> None:
+    changes = {row.title: row.measured.change for row in forest(in_the_kernel(golden).summary, None)}
+    titles = ["servers' CPU", "  without the switch", "workers' CPU", "CPU of all agents"]
+    assert [title for title in changes if title in titles] == titles
+    without, of_all = changes["  without the switch"], changes["CPU of all agents"]
+    assert without is not None and of_all is not None
+    # 350 µs, and 240 or, in one of ten rounds, 300; 900 µs, and 900 or, in that round, 1,050.
+    assert without.ratio == pytest.approx((240 / 350) ** 0.9 * (300 / 350) ** 0.1 - 1)
+    assert of_all.ratio == pytest.approx((1050 / 900) ** 0.1 - 1)
 
 
 def test_cpu_is_reported_with_and_without_the_switch_in_the_kernel(golden: GoldenRun) -> None:
@@ -83,6 +97,7 @@ def test_cpu_is_reported_with_and_without_the_switch_in_the_kernel(golden: Golde
         "PS w/o switch",
         "worker CPU/step, µs",
         "worker w/o switch",
+        "CPU of all agents",
     ]
     # 350 µs; of proxy 11.7 - 1.2 ms, of offload 240 or 300 µs, of offload-proxy 8.4 - 0.9 ms.
     assert rows["PS w/o switch"] == [

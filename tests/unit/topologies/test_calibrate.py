@@ -9,7 +9,7 @@ from experiment.run_config import Config
 from experiment.session import START_AHEAD_NS, BlockResult, MachineCounters, OnProgress, PlannedBlock
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.sessions import IdleSession
-from topologies.calibrate import calibrate, check_capacity, probe_capacities
+from topologies.calibrate import END_CHECKS, calibrate, check_capacity, probe_capacities
 
 RATES = {"baseline": 90.0, "repeat": 110.0, "proxy": 100.0, "offload": 120.0, "offload-proxy": 140.0}
 WORKERS = 4
@@ -70,7 +70,7 @@ async def test_loads_are_fractions_of_a_rate_that_is_given() -> None:
     assert session.record.capacity == pytest.approx(RATES)
 
 
-async def test_capacity_is_checked_on_separate_steps_and_for_half_the_time(
+async def test_capacity_is_checked_on_separate_steps_half_as_long_in_the_middle_and_six_times_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     session = Played()
@@ -79,10 +79,14 @@ async def test_capacity_is_checked_on_separate_steps_and_for_half_the_time(
     monkeypatch.setitem(RATES, "baseline", 70.0)
     await check_capacity(session, "middle")
     await check_capacity(session, "end")
-    middle, end = session.record.capacity_checks
-    assert (middle.when, end.when) == ("middle", "end")
-    assert middle.capacity == pytest.approx(RATES) and capacity_of_baseline(end.capacity) == pytest.approx(90)
-    assert session.played == [(arm, 58, 25) for arm in ARMS] + [(arm, 83, 25) for arm in ARMS]
+    middle, *at_end = session.record.capacity_checks
+    assert [check.when for check in (middle, *at_end)] == ["middle", *["end"] * END_CHECKS]
+    assert middle.capacity == pytest.approx(RATES)
+    assert [capacity_of_baseline(end.capacity) for end in at_end] == pytest.approx([90] * END_CHECKS)
+    first_steps = [83 + 8 * number for number in range(END_CHECKS)]
+    assert session.played == [
+        *((arm, 58, 25) for arm in ARMS), *((arm, first, 8) for first in first_steps for arm in ARMS)
+    ]  # fmt: skip
 
 
 async def test_cpu_time_taken_from_a_capacity_measurement_is_recorded_for_each_arm() -> None:
@@ -91,7 +95,7 @@ async def test_cpu_time_taken_from_a_capacity_measurement_is_recorded_for_each_a
     taken = {"offload": 0.03}
     session.taken = taken
     await run(session)
-    await check_capacity(session, "end")
+    await check_capacity(session, "middle")
     [check] = session.record.capacity_checks
     for contention in (session.record.capacity_contention, check.contention):
         assert {arm for arm, each in contention.items() if each.disturbed == ["steal"]} == {"offload"}

@@ -8,8 +8,8 @@ from statistics import mean
 
 from analysis.claims import answer
 from analysis.dedicated_switch import predict
-from analysis.forest import CAPACITY, forest
-from analysis.metrics import PS_CPU, PS_PACKETS, RPCS, WORKER_CPU
+from analysis.forest import forest
+from analysis.metrics import CAPACITY, PS_CPU, PS_PACKETS, RPCS, WORKER_CPU
 from analysis.statistics import Comparison, comparison_of_ratio
 from analysis.summary import Summary
 from foundation.designs.hotset import PROXY

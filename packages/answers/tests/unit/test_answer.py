@@ -34,7 +34,7 @@ from hotline_answers.cluster_answer.uplinks import uplink_gains
 from hotline_answers.result import answer
 from hotline_simulator.config import SimulationConfig, SimulationError
 from hotline_simulator.costs import HostCosts
-from hotline_simulator.devices import DEVICES, DeviceName
+from hotline_simulator.devices import DEVICES, SOFTSWITCH_FRAME_US, DeviceName
 from hotline_simulator.experiment import quiet_reporter
 from packages.answers.tests.harness.capacities import capacities_of
 from switch_harness.wording import mentions, says, says_in_one_line
@@ -456,6 +456,12 @@ def test_agents_have_own_cores_and_the_switch_is_a_device() -> None:
 @pytest.mark.parametrize(
     ("switch", "mpps", "lanes", "message"),
     [
+        (
+            "softswitch",
+            0.527,
+            32,
+            "a machine with softswitch on one core that takes 46.6 µs for a frame and 0.527",
+        ),
         ("ideal", 1_000, 32, "a device that takes 1 µs for a frame and 1,000 million"),
         ("tofino", 649.4, 16, "a pipe of a Tofino that takes 1 µs for a frame and 649 million"),
         ("tofino2", 1_298.7, 16, "a pipe of a Tofino 2 that takes 1 µs for a frame and 1,299 million"),
@@ -464,7 +470,8 @@ def test_agents_have_own_cores_and_the_switch_is_a_device() -> None:
 def test_a_chip_has_its_own_limits(switch: DeviceName, mpps: float, lanes: int, message: str) -> None:
     """A push of 16 lanes and the gap after it have 308 bytes."""
     config = config_for(Cluster(workers=8, servers=4, switch=switch))
-    assert (config.network.switch_us, config.network.switch_mpps) == (1, mpps)
+    frame_us = SOFTSWITCH_FRAME_US if switch == "softswitch" else 1
+    assert (config.network.switch_us, config.network.switch_mpps) == (frame_us, mpps)
     assert config.network.switch_lanes == lanes
     assert message in device(config, DEVICES[switch])
 

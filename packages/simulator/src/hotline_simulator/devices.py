@@ -1,8 +1,8 @@
 """Switches of `hotline answer --switch`: time of a frame, rate, lanes, hot keys, callers, and ports.
 
 Lanes, hot keys and callers of chips are those of the programs that were compiled for them (packages/tofino),
-ports and their bandwidth those of one pipe, as published. No chip was measured, and softswitch on a machine of
-its own was not either: its rate is that of the bench, beside whose frames the sender has the other core.
+ports and their bandwidth those of one pipe, as published. No chip was measured, nor was softswitch on a
+machine of its own: its rate is that of the bench, on the core beside the sender's.
 """
 
 from __future__ import annotations
