@@ -62,22 +62,24 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("number", [SIGINT, SIGTERM])
-@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
+@pytest.mark.parametrize(
+    ("moment", "number"), [("start", SIGINT), ("pipeline config", SIGTERM)], ids=["start", "config"]
+)
 def test_a_signal_during_a_compilation_ends_the_switch_and_keeps_the_complete_units(
-    program: Path, tmp_path: Path, number: int, moment: Moment
+    program: Path, tmp_path: Path, number: int, moment: str
 ) -> None:
+    run, before = MOMENTS[moment]
     folder = tmp_path / "switch"
     environment = {"XDG_CACHE_HOME": str(folder)}
 
     def units() -> dict[Path, Unit]:
         return units_of(folder, "p4-*") | units_of(folder, "*.o")
 
-    with moment.run(program, environment) as switch:
-        wait_while_working(switch, lambda: len(units()) >= moment.before)
+    with run(program, environment) as switch:
+        wait_while_working(switch, lambda: len(units()) >= before)
         end_by(switch, number)
     kept = units()
-    assert len(kept) == moment.before
+    assert len(kept) == before
     options = [str(program), *SOCKETS]
     with processes.softswitch(options=options, environment=environment):
         found = units()
