@@ -74,7 +74,7 @@ def test_the_page_has_the_terminals_numbers(golden: GoldenRun) -> None:
     ]  # fmt: skip
 
 
-def test_the_first_screen_has_the_servers_cpu_without_the_switch_and_that_of_all_agents(
+def test_the_first_screen_has_the_servers_cpu_without_the_switch_and_the_cpu_of_all_agents(
     golden: GoldenRun,
 ) -> None:
     changes = {row.title: row.measured.change for row in forest(in_the_kernel(golden).summary, None)}

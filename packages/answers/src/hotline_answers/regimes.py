@@ -30,13 +30,13 @@ class Regime(NamedTuple):
     compute_ms: float
 
 
-class Change(NamedTuple):
-    """What the hot set changes at the capacity of the cluster without and with it."""
+class RegimeChange(NamedTuple):
+    """What the hot set changes, at the capacity of the cluster."""
 
     gain: float
     """Steps/s with the hot set as a multiple of those without."""
     servers_cpu: float
-    """Change of the servers' CPU time of a step, as a share."""
+    """RegimeChange of the servers' CPU time of a step, as a share."""
     servers_busy: float
     """Share of their CPU time for which servers are busy without the hot set."""
     workers_cpu: float
@@ -50,7 +50,7 @@ def regimes() -> Iterator[Regime]:
                     yield Regime(switch, dim, serve_us, compute_ms)
 
 
-def change_in(regime: Regime) -> Change:
+def change_in(regime: Regime) -> RegimeChange:
     cluster = Cluster(
         workers=WORKERS,
         servers=SERVERS,
@@ -60,7 +60,7 @@ def change_in(regime: Regime) -> Change:
         hosts=HostCosts(serve_ns=HostCosts().serve_ns + round(1e3 * regime.serve_us)),
     )
     baseline, offload, _ = cluster_results(cluster)
-    return Change(
+    return RegimeChange(
         gain=offload.capacity / baseline.capacity,
         servers_cpu=_servers_cpu(offload) / _servers_cpu(baseline) - 1,
         servers_busy=baseline.at_capacity.servers,

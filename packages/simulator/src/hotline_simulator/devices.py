@@ -21,7 +21,7 @@ _GAP_BYTES = 24  # preamble, frame check sequence and interframe gap
 _IDEAL_MPPS = 1_000.0
 _FRAME_US = 1.0  # a switch's time for a frame, an assumption
 SOFTSWITCH_MPPS, SOFTSWITCH_FRAME_US = 0.527, 46.6
-"""Of the bench, by packet sockets on veths, 32 lanes hit: results/performance.json."""
+"""Measured by the bench with packet sockets on veths, 32 lanes hit: results/performance.json."""
 
 
 class Device(NamedTuple):
