@@ -36,7 +36,7 @@ class RegimeChange(NamedTuple):
     gain: float
     """Steps/s with the hot set as a multiple of those without."""
     servers_cpu: float
-    """RegimeChange of the servers' CPU time of a step, as a share."""
+    """Change of the servers' CPU time of a step, as a share."""
     servers_busy: float
     """Share of their CPU time for which servers are busy without the hot set."""
     workers_cpu: float
