@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import io
 import json
 import shlex
 import sys
+import tokenize
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -78,6 +82,27 @@ REAL_RUN = (
 """Modules of a run in real processes."""
 
 
+@cache
+def _digest_of_file(path: Path) -> bytes:
+    content = path.read_bytes()
+    if path.suffix == ".py":
+        content = statements_of(content.decode()).encode()
+    return hashlib.sha256(content).digest()
+
+
+def statements_of(text: str) -> str:
+    """Return Python source without comments, docstrings and empty lines, which change no number."""
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline) if "#" in text else ():
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            lines[node.lineno - 1 : node.end_lineno] = [""] * (1 + (node.end_lineno or 0) - node.lineno)
+    return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     name: str
@@ -103,7 +128,7 @@ class Stage:
     def digest(self) -> str:
         hasher = hashlib.sha256()
         for path in self.sources():
-            hasher.update(f"{path.relative_to(ROOT)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+            hasher.update(f"{path.relative_to(ROOT)}\0".encode() + _digest_of_file(path))
         return hasher.hexdigest()[:16]
 
 

@@ -36,7 +36,7 @@ from tools.evidence.result import (
     write_result,
 )
 from tools.evidence.run import run_stage
-from tools.evidence.stage import Stage, Step, staleness
+from tools.evidence.stage import Stage, Step, staleness, statements_of
 from tools.evidence.stages import STAGES
 
 MACHINE = Machine(cpu="AMD EPYC", cores=2, kernel="6.18")
@@ -45,6 +45,19 @@ MACHINE = Machine(cpu="AMD EPYC", cores=2, kernel="6.18")
 @cache
 def published() -> Mapping[str, Result]:
     return read_results()
+
+
+CODE = '''"""A module."""
+
+VALUE = 1  # of a test
+"""What it is."""
+TEXT = "# no comment"
+
+
+def same(value: int) -> int:
+    """Return it."""
+    return value
+'''
 
 
 def table(*rows: tuple[str, Cell], form: str = "{:,.0f}", quantity: str = "frames") -> Table:
@@ -353,3 +366,20 @@ def test_make_evidence_finds_the_modules_that_steps_run() -> None:
 
 def is_module(word: str, option: str) -> bool:
     return word == sys.executable and option == "-m"
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_same"),
+    [
+        (CODE.replace("# of a test", "# of another test"), True),
+        (CODE.replace("Return it", "Return\n    the value"), True),
+        (CODE.replace("What it is.", "What it was."), True),
+        (CODE.replace("\n\n", "\n\n\n"), True),
+        (CODE.replace("VALUE = 1", "VALUE = 2"), False),
+        (CODE.replace('"# no comment"', '"# a text"'), False),
+        (CODE.replace("return value", "return -value"), False),
+    ],
+)
+def test_the_digest_of_a_stage_does_not_hang_on_comments_and_docstrings(changed: str, is_same: bool) -> None:
+    assert changed != CODE
+    assert (statements_of(changed) == statements_of(CODE)) is is_same
