@@ -10,7 +10,8 @@ import ipaddress
 import logging
 import os
 import pwd
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -78,6 +79,7 @@ class AccessCheck:
         self._servers: list[Endpoint] = []
         self._users = PeerUsers()
         self._reported: set[int | None] = set()
+        self._client_of: dict[Endpoint, Endpoint] = {}  # by the endpoint that forwards its calls
 
     def close(self) -> None:
         self._users.close()
@@ -86,11 +88,21 @@ class AccessCheck:
         """Add an address of the server, with the port that was assigned."""
         self._servers += [Endpoint(address, port) for address in _addresses(host.strip("[]"))]
 
+    @contextmanager
+    def forwarded(self, forwarder: Endpoint, client: Endpoint) -> Iterator[None]:
+        """Check `client` for the calls that a connection of this process forwards, until it is closed."""
+        self._client_of[forwarder] = client
+        try:
+            yield
+        finally:
+            del self._client_of[forwarder]
+
     def denial(self, peer: str) -> str | None:
         """Return why a peer, by gRPC's name, may not call; None if it may."""
         if self._policy.is_open:
             return None
         client = parse_peer(peer)
+        client = None if client is None else self._client_of.get(client, client)
         uid = None if client is None else self._users.find_uid(client, self._servers)
         if uid in self._policy.uids:
             return None
