@@ -39,7 +39,7 @@ ANOTHER_PROCESS = {
 AT_AN_END = {
     "packages/scripts/src/hotline_scripts/kv/engine.py:close": "a callback, at the end of a script",
     "packages/scripts/src/hotline_scripts/run/process.py:end": "a script, before SIGKILL and after it",
-    "packages/softswitch/src/softswitch/running.py:_stop_server": "calls of clients",
+    "packages/softswitch/src/softswitch/running.py:_stop_servers": "calls of clients",
     "src/experiment/liveness.py:has_new_death": "the cause of a failure",
     "topologies/agent_launcher.py:agent_launcher": "the fork server, before SIGKILL",
     "topologies/agents.py:supervise": "the cause of a failure",

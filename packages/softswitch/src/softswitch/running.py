@@ -23,6 +23,7 @@ from softswitch.p4runtime.service import P4RuntimeServer
 from softswitch.runtime.interface import Runtime
 from softswitch.runtime.service import runtime_handlers
 from softswitch.settings import Settings
+from softswitch.thrift.port import ThriftPort
 
 if TYPE_CHECKING:
     from softswitch.datapath import LivePipeline
@@ -107,24 +108,32 @@ async def _serve_until(
     runtime: asyncio.Future[Runtime] = loop.create_future()
     server.extra_handlers.append(runtime_handlers(runtime, server.reschedule_notifications))
     port = await server.start(first_address, settings.credentials, *more_addresses)
-    try:
+    host = first_address.rpartition(":")[0]
+    async with contextlib.AsyncExitStack() as servers:
+        servers.push_async_callback(server.stop)
+        services = f"P4Runtime on {host}:{port}"
+        thrift: ThriftPort | None = None
+        if settings.thrift is not None:
+            thrift = ThriftPort(settings.thrift, server, runtime, f"{host}:{port}")
+            await thrift.start()
+            servers.push_async_callback(thrift.stop)
+            services += f", Thrift and P4Runtime on {settings.thrift.address}"
         machine_future, stop_task = call_in_thread(make_machine), asyncio.ensure_future(stop.wait())
         await asyncio.wait((machine_future, stop_task), return_when=asyncio.FIRST_COMPLETED)
         if not machine_future.done():
             return False
         with contextlib.closing(machine_future.result()) as machine:
             server.begin()  # serving calls, which have waited since `start`
+            if thrift is not None:
+                thrift.open_notifications(settings.device_id)
             runtime.set_result(machine.runtime)
             machine.watch_interfaces(loop)
             handlers[signal.SIGUSR1] = machine.report
             gc.freeze()  # objects of the start stay: never search them
-            host = first_address.rpartition(":")[0]
-            summary = f"{pluralize(len(settings.ports), 'port')}, P4Runtime on {host}:{port}"
+            summary = f"{pluralize(len(settings.ports), 'port')}, {services}"
             print(f"softswitch: ready: {summary}", file=sys.stderr, flush=True)
             await stop_task
-            await _stop_server(server)
-    finally:
-        await server.stop()
+            await _stop_servers(servers)
     return True
 
 
@@ -147,8 +156,8 @@ def call_in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
     return future
 
 
-async def _stop_server(server: P4RuntimeServer[LivePipeline]) -> None:
-    await server.stop()
+async def _stop_servers(servers: contextlib.AsyncExitStack) -> None:
+    await servers.aclose()
     # Wait for gRPC's tasks: a task of a client that has just disconnected prints a traceback if cancelled.
     if remaining_tasks := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(remaining_tasks, timeout=_RPC_END_TIMEOUT_S)

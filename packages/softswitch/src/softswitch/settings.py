@@ -44,6 +44,18 @@ class FrameTransport(NamedTuple):
     argument: str
 
 
+class ThriftSettings(NamedTuple):
+    """The port of BMv2's Thrift services, HOST:PORT, and who may call them.
+
+    Digests are sent to the nanomsg address `notifications`; without one, to BMv2's default address if the
+    program has digests.
+    """
+
+    address: str
+    access: AccessPolicy
+    notifications: str | None = None
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings of a switch, which gets its program over P4Runtime if `program` is None."""
@@ -58,6 +70,7 @@ class Settings:
     addresses: tuple[str, ...] = ("127.0.0.1:9559",)
     credentials: grpc.ServerCredentials | None = None
     access: AccessPolicy = field(default_factory=make_policy)  # who may call the gRPC services
+    thrift: ThriftSettings | None = None
     refuses_unset_config: bool = False
     """Whether GetForwardingPipelineConfig fails until a config is set, as in BMv2."""
     priority_queues: int = 1

@@ -18,9 +18,11 @@ import pytest
 
 from softswitch.bmv2.install import install
 from softswitch.processes import reserved_port
+from softswitch.runtime.client import connect
 from softswitch.warm import is_cold
 from switch_harness import PROGRAMS, bmv2_client, ecn
 from switch_harness.net import Net, ip, namespace
+from switch_harness.thrift_clients import connect_thrift
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import says, says_in_one_line
 
@@ -133,7 +135,7 @@ def test_the_calls_of_the_p4_tutorials_work_with_softswitch(
     assert "simple_switch_grpc: --nanolog: " in reported
 
 
-def test_simple_switch_is_found_at_thrifts_port(stack: ExitStack, tmp_path: Path) -> None:
+def test_simple_switch_serves_thrift_and_grpc_at_thrifts_port(stack: ExitStack, tmp_path: Path) -> None:
     """Start it as the tutorials do, before a program is loaded."""
     port = stack.enter_context(reserved_port(socket.SO_REUSEADDR))
     words = f"simple_switch --thrift-port {port} --log-file {tmp_path}/log --log-flush {PROGRAM}"
@@ -141,7 +143,8 @@ def test_simple_switch_is_found_at_thrifts_port(stack: ExitStack, tmp_path: Path
         wait_for(
             lambda: (out := tmp_path / "out").exists() and says(out.read_text(), "softswitch", "ready", 0)
         )
-        assert listens(port)
+        with connect_thrift(port) as clients, connect(f"127.0.0.1:{port}") as over_grpc:
+            assert clients["standard"].bm_get_config() == over_grpc.config() == PROGRAM.read_text()
         switch.terminate()
         assert switch.wait(PATIENCE_S) == 0
 

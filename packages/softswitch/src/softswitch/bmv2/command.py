@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import grpc
@@ -16,11 +17,20 @@ from softswitch.bmv2.options import GRPC, GRPC_ADDRESS, TARGET_OPTIONS, THRIFT_P
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.access import make_policy
 from softswitch.p4runtime.tls import load_credentials
-from softswitch.settings import Datapath, FrameTransport, Settings, parse_interface, parse_options_by_port
+from softswitch.settings import (
+    Datapath,
+    FrameTransport,
+    Settings,
+    ThriftSettings,
+    parse_interface,
+    parse_options_by_port,
+)
 from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES
 
 VERSION, JSON_VERSION = "1.15.5", "2.24"
 """Version of BMv2 that softswitch replaces, and newest version of BMv2 JSON that it reads."""
+_ANY_PORT = "127.0.0.1:0"  # of the gRPC server that is reached by the Thrift port only
+MAX_PORT = 65535
 
 
 def main(arguments: list[str]) -> None:
@@ -63,6 +73,7 @@ def settings_of(name: str, values: argparse.Namespace) -> Settings:
         ports=parse_options_by_port("-i", values.interface or [], parse_interface),
         device_id=values.device_id or 0,
         addresses=_addresses(name, values),
+        thrift=thrift_settings(name, values),
         credentials=_credentials(values) if name == GRPC else None,
         access=make_policy(
             values.allow_user or (), is_open=values.allow_everyone or _needs_certificate(values)
@@ -101,15 +112,29 @@ def _check_range(option: str, value: int | None, low: int, high: int | None = No
 
 
 def _addresses(name: str, values: argparse.Namespace) -> tuple[str, ...]:
-    """Return addresses to serve P4Runtime at, including the Thrift port, since scripts wait for it."""
-    thrift_address = f"127.0.0.1:{values.thrift_port or THRIFT_PORT}"
+    """Return the addresses of P4Runtime, which the Thrift port serves, too."""
     if name != GRPC:
-        return (thrift_address,)
+        return (_ANY_PORT,)
     address: str = values.grpc_server_addr or GRPC_ADDRESS
-    if values.thrift_port is None or address.endswith(f":{values.thrift_port}"):
-        return (address,)
-    values.warnings.append(f"--thrift-port {values.thrift_port}: this port serves P4Runtime, not Thrift")
-    return (address, thrift_address)
+    return (address,)
+
+
+def thrift_settings(name: str, values: argparse.Namespace) -> ThriftSettings | None:
+    """Return the Thrift port; `simple_switch_grpc` has one only if it is given, and is not the gRPC port."""
+    if name == GRPC and values.thrift_port is None:
+        return None
+    port = THRIFT_PORT if values.thrift_port is None else values.thrift_port
+    _check_range("--thrift-port", port, low=0, high=MAX_PORT)
+    if name == GRPC and _addresses(name, values)[0].endswith(f":{port}"):
+        values.warnings.append(f"--thrift-port {port}: no Thrift is served at the port of --grpc-server-addr")
+        return None
+    # A certificate does not let a client in here, since Thrift has no TLS.
+    access = make_policy(values.allow_user or (), is_open=values.allow_everyone)
+    if values.notifications_addr is not None and find_spec("pynng") is None:
+        values.warnings.append(
+            "--notifications-addr: digests over nanomsg need pynng: pip install 'hotline-softswitch[nanomsg]'"
+        )
+    return ThriftSettings(f"127.0.0.1:{port}", access, values.notifications_addr)
 
 
 def _credentials(values: argparse.Namespace) -> grpc.ServerCredentials | None:

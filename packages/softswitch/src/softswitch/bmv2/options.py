@@ -53,13 +53,15 @@ GENERAL_OPTIONS = (
     Option(("--log-file-max-size",), "BYTES", "Size of FILE at which it is rotated.", keywords={"type": int}),
     Option(("--log-file-max-files",), "N", "Number of rotated files.", keywords={"type": int}),
     Option(("--no-p4",), None, "Wait for a program over P4Runtime."),
-    Option(("--thrift-port",), "N", "Serve P4Runtime at this port too.", keywords={"type": int}),
+    Option(("--thrift-port",), "N", "Serve Thrift and P4Runtime at this port.", keywords={"type": int}),
     Option(("-v", "--version"), None, "Print the version of BMv2 that softswitch replaces, and its own."),
     Option(("--json-version",), None, "Print the newest version of BMv2 JSON that is supported."),
     Option(("--max-port-count",), "N", warning="there are 64 ports at most", keywords={"type": int}),
     Option(("--nanolog",), "ADDRESS", warning="there is no event log over nanomsg"),
     Option(
-        ("--notifications-addr",), "ADDRESS", warning="notifications are sent over P4Runtime, not nanomsg"
+        ("--notifications-addr",),
+        "ADDRESS",
+        "Send digests over nanomsg at ADDRESS, too; needs pynng and the Thrift port.",
     ),
     Option(("--debugger",), None, warning="there is no debugger"),
     Option(("--debugger-addr",), "ADDRESS", warning="there is no debugger"),

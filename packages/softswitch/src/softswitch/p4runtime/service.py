@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Generic
 
@@ -23,6 +23,7 @@ from softswitch.p4runtime.notifications import Notifications
 from softswitch.p4runtime.ports import PL, DatagramSocket, FolderOf, MakePipeline, Ports
 from softswitch.p4runtime.sessions import Sessions, Stream
 from softswitch.p4runtime.status import Refusal, abort, invalid, unimplemented
+from softswitch.pipeline import DigestMessage
 
 if TYPE_CHECKING:  # they import numpy and numba, which would delay listening
     from softswitch.p4runtime.control import ControlledPipeline
@@ -57,6 +58,7 @@ class P4RuntimeServer(Generic[PL]):
         self._device_id = device_id
         self._refuses_unset_config = refuses_unset_config
         self._access = make_policy() if access is None else access
+        self.access_check: AccessCheck  # set by `start`
         self._ports: Ports[PL]
         self.pipelines: Pipelines[PL]
         self._is_attached = False
@@ -67,6 +69,8 @@ class P4RuntimeServer(Generic[PL]):
             self._running_pipeline, self._broadcast, lambda: self._ports.now()
         )
         self._sessions = Sessions(device_id, self._notifications.forget_digests)
+        self.digest_listener: Callable[[DigestMessage], None] | None = None
+        """Called for each digest, whether or not P4Runtime has configured it."""
         self.extra_handlers: list[grpc.GenericRpcHandler] = []
         self._server: grpc.aio.Server | None = None
         self._resources = ExitStack()
@@ -110,7 +114,7 @@ class P4RuntimeServer(Generic[PL]):
         self._server = grpc.aio.server(options=options)
         handlers = method_handlers(self, {"Write": _parse_write})
         with ExitStack() as resources:
-            check = AccessCheck(self._access)
+            self.access_check = check = AccessCheck(self._access)
             resources.callback(check.close)
             self._server.add_generic_rpc_handlers(
                 [CheckedHandlers(each_handlers, check) for each_handlers in (handlers, *self.extra_handlers)]
@@ -304,9 +308,13 @@ class P4RuntimeServer(Generic[PL]):
 
     def _handle_notices(self) -> None:
         for data in _read_datagrams(self._ports.notice_socket):
-            control = self._running_pipeline()
-            if control is not None:
-                self._notifications.handle_notice(control.pipeline.decode_notice(data))
+            control = self.pipelines.active
+            if control is None:
+                continue
+            notice = control.pipeline.decode_notice(data)
+            self._notifications.handle_notice(notice)
+            if self.digest_listener is not None and isinstance(notice, DigestMessage):
+                self.digest_listener(notice)
 
     def _broadcast(self, response: p4r.StreamMessageResponse) -> None:
         self._sessions.broadcast(response)

@@ -11,7 +11,8 @@ from softswitch.bmv2 import command, options
 from softswitch.bmv2.command import settings_of
 from softswitch.bmv2.options import GENERAL_OPTIONS, GRPC, TARGET_OPTIONS, THRIFT, parse
 from softswitch.errors import SwitchError
-from softswitch.settings import Datapath, FrameTransport, Settings
+from softswitch.p4runtime.access import make_policy
+from softswitch.settings import Datapath, FrameTransport, Settings, ThriftSettings
 from switch_harness import PROGRAMS
 from switch_harness.wording import mentions, says_in_one_line
 
@@ -34,13 +35,14 @@ def test_a_command_line_of_the_p4_tutorials_is_parsed(tmp_path: Path) -> None:
         program=Path(PROGRAM),
         ports={1: "s1-eth1", 2: "s1-eth2"},
         device_id=0,
-        addresses=("0.0.0.0:50051", "127.0.0.1:9091"),
+        addresses=("0.0.0.0:50051",),
+        thrift=ThriftSettings("127.0.0.1:9091", make_policy()),
         refuses_unset_config=True,
         priority_queues=4,
         cpu_port=510,
         pcap=tmp_path,
     )
-    assert [line.partition(":")[0] for line in warnings] == ["--nanolog", "--thrift-port 9091"]
+    assert [line.partition(":")[0] for line in warnings] == ["--nanolog"]
 
 
 def test_the_defaults_are_bmv2s_defaults() -> None:
@@ -48,7 +50,8 @@ def test_the_defaults_are_bmv2s_defaults() -> None:
     assert (grpc.program, grpc.device_id, grpc.addresses) == (None, 0, ("0.0.0.0:9559",))
     assert (grpc.cpu_port, grpc.priority_queues, grpc.pcap, warnings) == (None, 1, None, [])
     thrift, warnings = asked(PROGRAM, program=THRIFT)
-    assert (thrift.addresses, warnings) == (("127.0.0.1:9090",), [])
+    assert thrift.thrift == ThriftSettings("127.0.0.1:9090", make_policy())
+    assert (thrift.addresses, grpc.thrift, warnings) == (("127.0.0.1:0",), None, [])
 
 
 def test_options_are_parsed_in_all_forms_that_boost_reads(
@@ -180,3 +183,29 @@ def test_the_version_and_the_help_are_printed(
         for option in (*GENERAL_OPTIONS, *options.TARGET_OPTIONS[GRPC])
         for name in option.names
     )
+
+
+def test_thrift_has_the_port_and_the_notifications_of_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("--no-p4", "--thrift-port", "9091", "--notifications-addr", "ipc:///tmp/n.ipc")
+    expected = ThriftSettings("127.0.0.1:9091", make_policy(), "ipc:///tmp/n.ipc")
+    for program in TARGET_OPTIONS:
+        settings, warnings = asked(*words, program=program)
+        assert (settings.thrift, warnings) == (expected, [])
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    (warning,) = asked(*words)[1]
+    assert says_in_one_line(warning, "--notifications-addr", "need", "hotline-softswitch[nanomsg]")
+    settings, (warning,) = asked(
+        "--no-p4", "--thrift-port", "9091", "--", "--grpc-server-addr", "127.0.0.1:9091"
+    )
+    assert (settings.thrift, settings.addresses) == (None, ("127.0.0.1:9091",))
+    assert says_in_one_line(warning, "--thrift-port 9091", "no Thrift")
+    with pytest.raises(SwitchError, match=mentions("--thrift-port 65536", "0 to 65535")):
+        asked("--no-p4", "--thrift-port", "65536")
+
+
+def test_a_certificate_does_not_let_a_client_call_over_thrift() -> None:
+    values = parse(GRPC, ["--no-p4", "--thrift-port", "9091", "--", "--allow-user", "12345"])
+    values.grpc_server_ssl = values.grpc_server_with_client_auth = True
+    thrift = command.thrift_settings(GRPC, values)
+    assert thrift is not None
+    assert thrift.access == make_policy(["12345"])

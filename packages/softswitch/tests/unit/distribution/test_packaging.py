@@ -130,6 +130,7 @@ def test_softswitch_imports_only_the_requirements_of_its_distribution() -> None:
     assert unknown == {
         ("finsy", PACKAGES / "softswitch" / "p4runtime" / "messages.py"),  # for type hints
         ("pynng", PACKAGES / "softswitch" / "frames" / "nanomsg.py"),  # the extra `nanomsg`
+        ("pynng", PACKAGES / "softswitch" / "thrift" / "learning.py"),
         ("scapy", PACKAGES / "softswitch" / "network" / "host.py"),  # the extra `network`
         ("pytest", PACKAGES / "softswitch" / "testing" / "plugin.py"),  # which pytest itself imports
     }

@@ -30,7 +30,7 @@ FLOORS = (
     {"frames", "kernel", "p4", "runtime", "settings", "warm"},
     {"program_files", "program_options"},
     {"commands", "conformance"},
-    {"explain"},
+    {"explain", "thrift"},
     {"datapath", "set_up", "testing"},
     {"network"},
     {"machine"},
@@ -149,7 +149,9 @@ def test_no_other_project_is_imported() -> None:
         if name.split(".")[0] not in allowed | sys.stdlib_module_names
     }
     assert found == {
-        "softswitch/frames/nanomsg.py imports pynng",  # the extra `nanomsg`
+        *(  # the extra `nanomsg`
+            f"softswitch/{module}.py imports pynng" for module in ("frames/nanomsg", "thrift/learning")
+        ),
         *(  # the extra `network`
             f"softswitch/network/host.py imports scapy.{name}"
             for name in ("layers.inet", "layers.l2", "packet")

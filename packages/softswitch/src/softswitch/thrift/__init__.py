@@ -1,0 +1,1 @@
+"""BMv2's Thrift services, served by the calls of `runtime` (docs/bmv2.md)."""
