@@ -20,6 +20,7 @@ SUBCOMMANDS: dict[str, str] = {
     "conformance": "softswitch.conformance.cli",
     "explain": "softswitch.explain.cli",
     "install-as": "softswitch.bmv2.install",
+    "net": "softswitch.emulation.command",
     "run-as": "softswitch.bmv2.command",
     "simulate": "softswitch.network.command",
 }

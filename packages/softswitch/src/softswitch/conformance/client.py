@@ -60,10 +60,12 @@ def pipeline_config(
         raise TargetError(f"{path}: {error.strerror}") from None
 
 
-def encode_writes(updates: Sequence[p4r.Update], size: int = BATCH) -> list[bytes]:
+def encode_writes(
+    updates: Sequence[p4r.Update], size: int = BATCH, device_id: int = DEVICE_ID
+) -> list[bytes]:
     return [
         p4r.WriteRequest(
-            device_id=DEVICE_ID, election_id=_ELECTION_ID, updates=updates[start : start + size]
+            device_id=device_id, election_id=_ELECTION_ID, updates=updates[start : start + size]
         ).SerializeToString()
         for start in range(0, len(updates), size)
     ]
@@ -72,7 +74,8 @@ def encode_writes(updates: Sequence[p4r.Update], size: int = BATCH) -> list[byte
 class P4RuntimeClient:
     """A primary controller; `with` waits until the switch answers. Calls raise P4RuntimeError."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, device_id: int = DEVICE_ID) -> None:
+        self._device_id = device_id
         self.packets: queue.SimpleQueue[p4r.PacketIn] = queue.SimpleQueue()
         self._channel = grpc.insecure_channel(address, RECONNECT_OPTIONS)
         self._stub = client_methods(self._channel)
@@ -87,7 +90,7 @@ class P4RuntimeClient:
         try:
             self._wait_until_ready()
             self._reader.start()
-            arbitration = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=_ELECTION_ID)
+            arbitration = p4r.MasterArbitrationUpdate(device_id=self._device_id, election_id=_ELECTION_ID)
             self._requests.put(p4r.StreamMessageRequest(arbitration=arbitration))
             if not self._is_primary.wait(_TIMEOUT_S):
                 raise P4RuntimeError(f"no answer to the arbitration within {_TIMEOUT_S:.0f} s")
@@ -129,7 +132,7 @@ class P4RuntimeClient:
 
     def set_pipeline(self, config: p4r.ForwardingPipelineConfig) -> None:
         request = p4r.SetForwardingPipelineConfigRequest(
-            device_id=DEVICE_ID,
+            device_id=self._device_id,
             election_id=_ELECTION_ID,
             action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
             config=config,
@@ -138,7 +141,7 @@ class P4RuntimeClient:
 
     def write(self, *updates: p4r.Update) -> None:
         """Apply updates in order; raise the error of the first update that the switch refused."""
-        self.send(encode_writes(updates))
+        self.send(encode_writes(updates, device_id=self._device_id))
 
     def send(self, requests: Iterable[bytes]) -> None:
         in_flight: deque[grpc.Future[bytes]] = deque()
@@ -150,7 +153,7 @@ class P4RuntimeClient:
             _call_rpc(future.result)
 
     def read(self, *queries: p4r.Entity) -> list[p4r.Entity]:
-        request = p4r.ReadRequest(device_id=DEVICE_ID, entities=queries)
+        request = p4r.ReadRequest(device_id=self._device_id, entities=queries)
         answers = _call_rpc(lambda: list(self._stub.Read(request, timeout=_TIMEOUT_S)))
         return [entity for answer in answers for entity in answer.entities]
 

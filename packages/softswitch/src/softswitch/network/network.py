@@ -7,13 +7,14 @@ the same seed gives the same frames at the same times, on any machine.
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from ipaddress import AddressValueError, IPv4Address, IPv4Interface, NetmaskValueError
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, ClassVar, TypeAlias
 
 from nativekit.installed import require_numba
 from softswitch.errors import SwitchError
@@ -31,6 +32,7 @@ from softswitch.pcap import MAX_FRAME_BYTES, create_file, record_header
 from softswitch.queues.shape import UNLIMITED, Shape, packet_depth
 from softswitch.v1model import DROP_PORT, MAX_PRIORITY_QUEUES, PORT_NUMBERS
 
+_LOG = logging.getLogger(__name__)
 Node: TypeAlias = "NetworkSwitch | Host"
 MAX_FRAME = 1514
 """Bytes of the largest frame by default: a packet of 1,500 bytes with its Ethernet header."""
@@ -45,6 +47,9 @@ class Network(contextlib.AbstractContextManager["Network"]):
     All random numbers follow from `seed`. With `knows_neighbours` each host knows the MAC addresses of all
     hosts, as Mininet's static ARP entries do; otherwise hosts resolve addresses by ARP.
     """
+
+    switch_type: ClassVar[type[NetworkSwitch]] = NetworkSwitch
+    """Class of the switches that `add_switch` makes."""
 
     def __init__(
         self, seed: int = 0, *, max_frame_bytes: int = MAX_FRAME, knows_neighbours: bool = True
@@ -116,7 +121,8 @@ class Network(contextlib.AbstractContextManager["Network"]):
             [*map(Path, include_folders)],
             definitions,
         )
-        switch = NetworkSwitch(name, len(self.switches), self, config, priority_queues, cpu_port)
+        number = len(self.switches)
+        switch = self.switch_type(name, number, self, config, priority_queues, cpu_port, Path(program))
         self.switches.append(switch)
         self.nodes[name], self._ports[name] = switch, {}
         gap_ns = 0 if max_pps == math.inf else round(_NS_PER_S / max_pps)
@@ -140,6 +146,10 @@ class Network(contextlib.AbstractContextManager["Network"]):
         self.hosts.append(host)
         self.nodes[name], self._ports[name] = host, {}
         return host
+
+    def add_host_command(self, host: str, command: str) -> None:
+        """Warn of a command of a file that only a network of real hosts can execute."""
+        _LOG.warning("host %s: the command %r has no effect in a simulated network", host, command)
 
     def add_link(
         self,

@@ -41,6 +41,7 @@ def read_p4app(file: Path, net: Network, sources: Path | None = None) -> None:
         net.add_host(name, ip, mac=_mac(ip, 0), gateway=gateway)
         if gateway is not None:
             net.host(name).set_neighbour(gateway, _mac(ip, 1))
+    _set_neighbours(net)
     for name, switch in switches.items():
         _add_switch(net, name, switch, app, folders, links)
     default = topology.get("default")
@@ -50,6 +51,14 @@ def read_p4app(file: Path, net: Network, sources: Path | None = None) -> None:
         if (commands := switch.get("cli_input")) is not None:
             lines = read_file(_find(commands, folders)).decode().splitlines()
             net.switch(name).run_file(lines, commands.text())
+
+
+def _set_neighbours(net: Network) -> None:
+    """Give each host the MAC addresses of all others in its IP network, as p4-utils' `auto_arp_tables`."""
+    for host in net.hosts:
+        for other in net.hosts:
+            if other is not host and other.ip in host.interface.network:
+                host.set_neighbour(str(other.ip), other.mac)
 
 
 def _read_link(link: JsonPart) -> tuple[str, str, JsonPart | None]:

@@ -52,7 +52,7 @@ def describe(net: Network, traffic: SentTraffic) -> list[str]:
         f"{pluralize(len(net.links), 'link')}; {net.now_us / 1e6:g} s of virtual time"
     ]
     if traffic.pings:
-        lines += _describe_pings(traffic.pings)
+        lines += describe_pings(traffic.pings)
     for name, flow in traffic.flows.items():
         lines.append(
             f"{name}: {flow.sent} sent, {flow.received} received, delay {flow.mean_delay_us:.1f} µs "
@@ -72,7 +72,8 @@ def describe(net: Network, traffic: SentTraffic) -> list[str]:
     return lines
 
 
-def _describe_pings(pings: Mapping[tuple[str, str], Ping]) -> Iterator[str]:
+def describe_pings(pings: Mapping[tuple[str, str], Ping]) -> Iterator[str]:
+    """Yield how many pings were answered, in what times, and those without an answer."""
     received = sum(ping.received for ping in pings.values())
     times = [time for ping in pings.values() for time in ping.round_trips_us.values()]
     summary = f"pings: {received} of {sum(ping.sent for ping in pings.values())} answered"
@@ -93,19 +94,24 @@ def _fit(words: Sequence[str], columns: int) -> str:
     return ", ".join(shown)
 
 
+def pings_as_json(pings: Mapping[tuple[str, str], Ping]) -> list[dict[str, object]]:
+    """Return pings as what `json.dumps` takes; round trips are in µs."""
+    return [
+        {
+            "source": a,
+            "destination": b,
+            "sent": ping.sent,
+            "round_trips_us": list(ping.round_trips_us.values()),
+        }
+        for (a, b), ping in pings.items()
+    ]
+
+
 def as_json(net: Network, traffic: SentTraffic) -> dict[str, object]:
     """Return the report as what `json.dumps` takes; times are in µs."""
     return {
         "time_us": net.now_us,
-        "pings": [
-            {
-                "source": a,
-                "destination": b,
-                "sent": ping.sent,
-                "round_trips_us": list(ping.round_trips_us.values()),
-            }
-            for (a, b), ping in traffic.pings.items()
-        ],
+        "pings": pings_as_json(traffic.pings),
         "flows": [
             {
                 "name": name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Protocol
 
 from softswitch import ir
@@ -62,8 +63,11 @@ class NetworkSwitch:
         config: LoadedConfig,
         priorities: int,
         cpu_port: int | None,
+        program: Path,
     ) -> None:
         self.name, self.number, self.cpu_port = name, number, cpu_port
+        self.program = program
+        """The file of its program, as P4 source or BMv2 JSON."""
         self.priorities = priorities
         self._net = net
         self.cpu_socket = Datagrams(next(_numbers), self._send_packet_out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from softswitch.network.runtime_json import read_updates
 from softswitch.p4runtime.messages import p4r
 from softswitch.program_files import SOURCE_SUFFIX
 
-_LOG = logging.getLogger(__name__)
 _PORT = re.compile(r"(?P<switch>[^-]+)-p(?P<port>\d+)")
 _LATENCY = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>us|ms|s|)")
 _UNIT_US = {"us": 1.0, "ms": 1e3, "s": 1e6, "": 1.0}  # as tc reads them
@@ -55,7 +53,7 @@ def _runtime(switch: JsonPart) -> list[JsonPart]:
 
 def _add_host(net: Network, name: str, host: JsonPart) -> None:
     mac, commands, gateway = host.get("mac"), host.get("commands"), None
-    neighbours = []
+    neighbours, others = [], []
     for command in [] if commands is None else commands.items():
         text = command.text()
         if found := _GATEWAY.fullmatch(text):
@@ -63,10 +61,12 @@ def _add_host(net: Network, name: str, host: JsonPart) -> None:
         elif found := _NEIGHBOUR.fullmatch(text):
             neighbours.append((found["address"], found["mac"]))
         else:
-            _LOG.warning("host %s: the command %r has no effect in a simulated network", name, text)
+            others.append(text)
     added = net.add_host(name, host["ip"].text(), mac=None if mac is None else mac.text(), gateway=gateway)
     for address, neighbour_mac in neighbours:
         added.set_neighbour(address, neighbour_mac)
+    for text in others:
+        net.add_host_command(name, text)
 
 
 def _add_switch(net: Network, name: str, switch: JsonPart, folder: Path, sources: Path | None) -> None:

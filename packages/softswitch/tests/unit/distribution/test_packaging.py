@@ -128,6 +128,7 @@ def test_softswitch_imports_only_the_requirements_of_its_distribution() -> None:
     others = {(top, source) for top, source in tops if top not in sys.stdlib_module_names | OURS}
     unknown = {(top, source) for top, source in others if INSTALLED_AS.get(top, top) not in required}
     assert unknown == {
+        ("mininet", PACKAGES / "softswitch" / "emulation" / "mininet_names.py"),  # the distribution's
         ("finsy", PACKAGES / "softswitch" / "p4runtime" / "messages.py"),  # for type hints
         ("pynng", PACKAGES / "softswitch" / "frames" / "nanomsg.py"),  # the extra `nanomsg`
         ("pynng", PACKAGES / "softswitch" / "thrift" / "learning.py"),

@@ -33,7 +33,7 @@ FLOORS = (
     {"explain", "thrift"},
     {"datapath", "set_up", "testing"},
     {"network"},
-    {"machine"},
+    {"emulation", "machine"},
     {"running"},
     {"bmv2", "cli"},
     {"shared_server"},
@@ -151,6 +151,10 @@ def test_no_other_project_is_imported() -> None:
     assert found == {
         *(  # the extra `nanomsg`
             f"softswitch/{module}.py imports pynng" for module in ("frames/nanomsg", "thrift/learning")
+        ),
+        *(  # the distribution's Mininet
+            f"softswitch/emulation/mininet_names.py imports mininet.{name}"
+            for name in ("cli", "log", "net", "node", "util")
         ),
         *(  # the extra `network`
             f"softswitch/network/host.py imports scapy.{name}"

@@ -1,0 +1,1 @@
+"""Networks from files on this machine: real hosts on Mininet, and a switch process for each switch."""
