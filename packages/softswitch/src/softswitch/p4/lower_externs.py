@@ -23,6 +23,7 @@ from softswitch.p4.lowering_state import FieldValue, LoweringState
 from softswitch.p4.objects import CallableObject, ExternObject
 from softswitch.p4.operand_values import constant_operand, flattened
 from softswitch.p4.operands import Operand, Scalar
+from softswitch.p4.p4info_annotations import expression_values
 from softswitch.p4.scopes import CallTarget
 from softswitch.p4.unify import fields_of
 from softswitch.v1model import Standard
@@ -71,7 +72,7 @@ def _annotated(
     for field in base.declaration.fields:
         part = operand.fields[field.name]
         annotations = [each for each in field.annotations if each.name == "field_list"]
-        if any(number in each.integers for each in annotations):
+        if any(number in expression_values(each, frame.facts) for each in annotations):
             expressions = [each.expression for each in flattened(part, frame, node)]
             found += [each for each in expressions if isinstance(each, ir.FieldRef)]
         else:

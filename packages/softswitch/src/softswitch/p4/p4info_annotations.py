@@ -57,6 +57,17 @@ def one_integer(annotation: tree.Annotation) -> int:
     return annotation.integers[0]
 
 
+def expression_values(annotation: tree.Annotation, facts: Facts) -> list[int | bool | str]:
+    """Return what an annotation such as `@field_list(1, NAME)` has; names are those of constants."""
+    parser = ExpressionParser(annotation.tokens)
+    values = []
+    while not _is_at_end(parser):
+        values.append(_value(parser.expression(), facts))
+        if not _is_at_end(parser):
+            parser.expect(",")
+    return values
+
+
 def key_values(annotation: tree.Annotation, facts: Facts) -> dict[str, int | bool | str]:
     """Return what an annotation such as `@pkginfo(name="x", version="1")` has."""
     parser = ExpressionParser(annotation.tokens)
@@ -84,12 +95,8 @@ def _add_structured(message: Any, annotation: tree.Annotation, facts: Facts) -> 
             pair = message.kv_pair_list.kv_pairs.add(key=key)
             _set_value(pair.value, value, annotation)
         return
-    parser = ExpressionParser(tokens)
-    while not _is_at_end(parser):
-        value = _value(parser.expression(), facts)
+    for value in expression_values(annotation, facts):
         _set_value(message.expression_list.expressions.add(), value, annotation)
-        if not _is_at_end(parser):
-            parser.expect(",")
 
 
 def _set_value(message: Any, value: int | bool | str, annotation: tree.Annotation) -> None:

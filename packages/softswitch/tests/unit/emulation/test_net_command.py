@@ -125,7 +125,8 @@ def test_a_machine_without_mininet_gets_one_line_on_its_installation(
 
 
 @pytest.mark.parametrize(
-    "options, word", [(["--json"], "--pingall"), (["--run", "h7", "true"], "h7"), (["--run", "s1", "true"], "s1")]
+    "options, word",
+    [(["--json"], "--pingall"), (["--run", "h7", "true"], "h7"), (["--run", "s1", "true"], "s1")],
 )
 def test_options_that_no_network_can_follow_are_refused(
     topology: Path, options: list[str], word: str, capsys: pytest.CaptureFixture[str]

@@ -21,6 +21,7 @@ from switch_harness import PROGRAMS
 from switch_harness.exercises import write_exercise
 from switch_harness.wording import mentions
 
+
 @pytest.fixture
 def exercise(tmp_path: Path) -> Path:
     """Return the folder of an exercise, which is as those of p4lang/tutorials."""

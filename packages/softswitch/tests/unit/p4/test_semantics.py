@@ -340,3 +340,17 @@ def test_an_entry_gives_each_parameter_its_value(tmp_path: Path) -> None:
 def test_two_invalid_headers_are_equal(tmp_path: Path) -> None:
     body = "if (hdr.o == hdr.s[0]) { hdr.f.b = 1; } hdr.o.setValid(); if (hdr.o != hdr.s[0]) { hdr.f.c = 1; }"
     assert _sent(tmp_path, "00000000", body) == "0001010000"
+
+
+@pytest.mark.parametrize("number", ["3", "KEPT"])
+def test_a_list_of_preserved_fields_may_have_the_name_of_a_constant(tmp_path: Path, number: str) -> None:
+    fields = f"const bit<8> KEPT = 3; struct meta_t {{{{ @field_list(1, {number}) bit<8> m; bit<8> n; }}}}"
+    program = _PROGRAM.replace("struct meta_t {{ bit<8> m; }}", fields)
+    body = """
+        if (std.instance_type == 0) { meta.m = 7; meta.n = 8; resubmit_preserving_field_list(KEPT); }
+        else { hdr.f.a = meta.m; hdr.f.b = meta.n; }
+    """
+    file = tmp_path / "program.p4"
+    file.write_text(program.format(body=body, locals="", declarations=""))
+    [output] = InterpretedPipeline(compile_file(file).program).process(1, bytes.fromhex("01020304"), 0, 0)
+    assert output.frame.hex() == "07000304"
