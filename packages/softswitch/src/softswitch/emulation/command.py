@@ -22,7 +22,7 @@ from softswitch.network.command import INTERRUPTED
 _MAX_PORT = 65535
 _INSTALL = (
     "install the distribution's package (`apt install mininet`); a virtual environment sees it if it was "
-    "made with --system-site-packages"
+    "made with --system-site-packages, and Python 3.12 and later need setuptools"
 )
 
 

@@ -103,7 +103,7 @@ def test_frames_are_marked_and_traced_by_the_depths_of_a_plain_queue(line: Netwo
     ]
     assert found == [each._replace(depth_before=each.depth_before >= THRESHOLD) for each in expected]
     assert {frame[15:22] for frame in received} == {bytes((2, 2, 0, 0, 0, 0, 1))}  # s2's queue is empty
-    # Of 200 frames in 199 ms, 13 begin to be sent, each for 16.464 ms, and 64 wait; the first 11 find fewer than 10.
+    # In 199 ms, 13 frames begin to be sent, each for 16.464 ms, and 64 wait; the first 11 find fewer than 10.
     assert len(received) == 13 + QUEUE_FRAMES
     assert sum(frame[14] for frame in received) == len(received) - 11
     assert found[11].depth_before == 1 and not found[10].depth_before
@@ -225,7 +225,7 @@ IDLE_S = 3
 
 
 class CachingController:
-    """Adds an entry for each unknown destination, to port 2, and deletes it after `IDLE_S` without a frame."""
+    """Adds an entry to port 2 for each unknown destination, and deletes the entry when it is idle."""
 
     def __init__(self, net: Network, controller: Controller) -> None:
         self._net, self._controller = net, controller
