@@ -33,11 +33,17 @@ def topology(tmp_path: Path) -> Path:
 
 
 def add_unreachable_host(topology: Path) -> None:
-    """Add a host at the first switch, which has no entry for it."""
+    """Add a host at the first switch, which forwards its frames, but no requests of ARP."""
+    mac = "08:00:00:00:01:33"
     document: dict[str, Any] = json.loads(topology.read_text())
-    document["hosts"]["h3"] = {"ip": "10.0.1.3/24", "mac": "08:00:00:00:01:33"}
+    document["hosts"]["h3"] = {"ip": "10.0.1.3/24", "mac": mac}
     document["links"].append(["h3", "s1-p5"])
     topology.write_text(json.dumps(document))
+    runtime = topology.with_name("s1-runtime.json")
+    settings: dict[str, Any] = json.loads(runtime.read_text())
+    entry = {**settings["table_entries"][0], "match": {"mac": mac}, "action_params": {"port": 5}}
+    settings["table_entries"].append(entry)
+    runtime.write_text(json.dumps(settings))
 
 
 def simulated_pings(topology: Path) -> dict[tuple[str, str], bool]:

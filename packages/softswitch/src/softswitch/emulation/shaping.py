@@ -34,11 +34,11 @@ def host_rate_command(interface: str, options: LinkOptions) -> list[str]:
     ]
 
 
-def netem_command(interface: str, options: LinkOptions, is_behind_rate: bool) -> list[str]:
+def netem_command(interface: str, options: LinkOptions, has_rate: bool) -> list[str]:
     """Return the command that delays and loses what an interface sends; empty without delay and loss."""
     if not options.delay_us and not options.loss:
         return []
-    parent = ["parent", "1:1"] if is_behind_rate else ["root"]
+    parent = ["parent", "1:1"] if has_rate else ["root"]
     delay = ["delay", f"{round(options.delay_us)}us"] if options.delay_us else []
     loss = ["loss", f"{options.loss * _PERCENT:g}%"] if options.loss else []
     return [

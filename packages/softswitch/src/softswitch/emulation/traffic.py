@@ -1,4 +1,4 @@
-"""What a network does without a command line: pings between all hosts, and commands on hosts."""
+"""Pings between all hosts and commands on hosts, of a network that is used without a command line."""
 
 from __future__ import annotations
 

@@ -32,6 +32,8 @@ DatagramHandler = Callable[[bytes, str, int], object]
 class HostNetwork(Protocol):
     """The part of a network that its hosts call."""
 
+    uses_arp: bool
+
     def now_ns(self) -> int: ...
 
     def transmit(self, host: int, frame: bytes) -> None: ...
@@ -218,7 +220,8 @@ class Host:
 
     def _send_ip(self, packet: Packet) -> None:
         neighbour = self._next_hop(IPv4Address(str(packet.dst)))
-        mac = self.neighbours.get(neighbour) or self._net.mac_of(neighbour)
+        known = None if self._net.uses_arp else self._net.mac_of(neighbour)
+        mac = self.neighbours.get(neighbour) or known
         if mac is not None:
             self._net.transmit(self.number, bytes(self._ether(mac) / self._with_source(packet)))
             return

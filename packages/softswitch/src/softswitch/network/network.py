@@ -62,6 +62,8 @@ class Network(contextlib.AbstractContextManager["Network"]):
         self.switches: list[NetworkSwitch] = []
         self.hosts: list[Host] = []
         self.links: list[LinkHandle] = []
+        self.uses_arp = False
+        """Whether hosts ask for the addresses of pings and datagrams by ARP, also with `knows_neighbours`."""
         self._seed, self._max_frame_bytes = seed, max_frame_bytes
         self._knows_neighbours = knows_neighbours
         self._ports: dict[str, dict[int, int]] = {}  # interface by node and port; hosts have port 0

@@ -29,6 +29,7 @@ def read_topology(file: Path, net: Network, sources: Path | None = None) -> None
     """
     topology = read_json(file)
     folder = _exercise_folder(file, topology)
+    net.uses_arp = True  # as the tutorials' hosts on Mininet, which have no entries but those of the file
     for name, host in topology["hosts"].members():
         _add_host(net, name, host)
     for name, switch in topology["switches"].members():

@@ -81,9 +81,9 @@ def test_rates_of_hosts_delays_and_losses_are_qdiscs() -> None:
     rate = "tc qdisc add dev eth0 root handle 1: tbf rate 500kbit burst 1514 limit 15140"
     assert " ".join(host_rate_command("eth0", both)) == rate
     netem = "tc qdisc add dev eth0 parent 1:1 netem limit 10000 delay 2500us loss 1%"
-    assert " ".join(netem_command("eth0", both, is_behind_rate=True)) == netem
+    assert " ".join(netem_command("eth0", both, has_rate=True)) == netem
     delay = "tc qdisc add dev s1-eth1 root netem limit 10000 delay 1000us"
-    assert " ".join(netem_command("s1-eth1", LinkOptions(delay_us=1000), is_behind_rate=False)) == delay
+    assert " ".join(netem_command("s1-eth1", LinkOptions(delay_us=1000), has_rate=False)) == delay
     assert host_rate_command("eth0", LinkOptions()) == netem_command("eth0", LinkOptions(mbit=1), True) == []
     assert missing_without_netem(both) == "delay of 2.5 ms and loss of 1 %"
 

@@ -42,6 +42,32 @@ def test_hosts_of_a_tutorial_reach_each_other_with_the_delays_of_its_links(exerc
         assert found.packet_replication_engine_entry.clone_session_entry.packet_length_bytes == 64
 
 
+def test_a_tutorials_host_without_arp_entries_needs_a_network_that_carries_broadcasts(exercise: Path) -> None:
+    topology, entries = exercise / "topo" / "topology.json", exercise / "topo" / "s1-runtime.json"
+    document, settings = json.loads(topology.read_text()), json.loads(entries.read_text())
+    h3_mac = "08:00:00:00:01:33"
+    document["hosts"]["h3"] = {"ip": "10.0.1.3/24", "mac": h3_mac}
+    document["links"].append(["h3", "s1-p3"])
+    settings["table_entries"].append(
+        {**settings["table_entries"][0], "match": {"mac": h3_mac}, "action_params": {"port": 3}}
+    )
+    topology.write_text(json.dumps(document))
+    for broadcast_port, answers in ((None, 0), (1, 1)):
+        if broadcast_port is not None:
+            match = {"mac": "ff:ff:ff:ff:ff:ff"}
+            parameters = {"port": broadcast_port}
+            settings["table_entries"].append(
+                {**settings["table_entries"][0], "match": match, "action_params": parameters}
+            )
+        entries.write_text(json.dumps(settings))
+        with Network() as net:
+            read_network(topology, net)
+            ping = net.host("h3").ping("10.0.1.1")
+            flow = net.host("h3").send(net.host("h3").udp_frame("10.0.1.1", 7, b""))
+            net.run()
+            assert (ping.received, flow.received) == (answers, 1)
+
+
 def test_default_actions_of_runtime_files_replace_default_actions_of_programs(exercise: Path) -> None:
     source = exercise / "l2.p4"
     source.write_text(source.read_text().replace("const default_action", "default_action"))
