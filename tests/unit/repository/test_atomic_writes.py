@@ -30,6 +30,7 @@ EXCEPTIONS = {
     "packages/softswitch/src/softswitch/cache.py": "a lock file",
     "packages/softswitch/src/softswitch/shared/command.py": "a lock file",
     "packages/softswitch/src/softswitch/commands/device.py": "the output of a command",
+    "packages/softswitch/src/softswitch/emulation/hosts.py": "settings of the kernel",
     "packages/softswitch/src/softswitch/explain/live.py": "a trace, which is written while it is read",
     "packages/softswitch/src/softswitch/kernel/interfaces.py": "settings of the kernel",
     "packages/softswitch/src/softswitch/kernel/steering.py": "settings of the kernel",

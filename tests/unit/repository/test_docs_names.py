@@ -56,6 +56,9 @@ FOREIGN: dict[str, set[str]] = {
     "packages/softswitch/docs/commands.md": {  # of P4's tutorials, and of BMv2
         "MyIngress.ipv4_lpm", "runtime_CLI.py", "sswitch_CLI.py",
     },
+    "packages/softswitch/docs/tutorial-checks.md": {  # of P4's tutorials
+        "byte_cnt", "cur_time", "last_time", "mycontroller.py", "optionLength", "send.py", "totalLen",
+    },
     "packages/softswitch/docs/compiler.md": {  # samples of p4c
         "basic1", "gauntlet_index_5", "gauntlet_short_circuit", "gauntlet_side_effects_in_mux",
         "gauntlet_uninitialized_bool_struct", "issue1167", "issue1672", "issue2201", "issue2735", "issue3299",
