@@ -52,6 +52,9 @@ class NetworkPlan(Network):
         super().__init__()
         self.host_commands: defaultdict[str, list[str]] = defaultdict(list)
 
+    def __enter__(self) -> NetworkPlan:
+        return self
+
     def add_host_command(self, host: str, command: str) -> None:
         self.host_commands[host].append(command)
 

@@ -22,7 +22,7 @@ from softswitch.runtime.client import connect
 FIRST_GRPC_PORT = 50051
 """P4Runtime port of the first switch, whose device ID is 0, as in p4lang/tutorials; the next has the next."""
 _HOST = "127.0.0.1"
-_END_S = 1.0
+_END_S = 0.7
 """Time in s that all switches together have to end before they are killed."""
 
 

@@ -145,6 +145,10 @@ def test_hosts_of_p4_utils_have_the_addresses_of_its_strategies(
 def test_command_files_of_p4_utils_are_run(exercise: Path) -> None:
     with Network() as net:
         read_network(p4app(exercise), net)
+        assert {str(ip): mac for ip, mac in net.host("h1").neighbours.items()} == {
+            "10.0.0.2": "00:00:0a:00:00:02",
+            "10.0.0.3": "00:00:0a:00:00:03",
+        }
         flow = net.host("h1").send(net.host("h1").udp_frame("10.0.0.2", 7, b""))
         net.run()
         assert flow.received == 1
