@@ -85,7 +85,7 @@ def test_hosts_of_a_file_reach_the_same_hosts_as_in_the_simulated_network(topolo
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_nothing_remains_of_a_network_that_a_signal_ends(topology: Path, number: signal.Signals) -> None:
-    command = [*COMMAND, topology, "--run", "h1", f"echo runs; {SLEEP} & {SLEEP}"]
+    command = [*COMMAND, str(topology), "--run", "h1", f"echo runs; {SLEEP} & {SLEEP}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"runs\n", process.communicate()
