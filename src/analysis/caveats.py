@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from statistics import geometric_mean
+from statistics import fmean
 
 from analysis.claims import answer, claims, select_claims
 from analysis.metrics import metrics_of_subject
@@ -121,7 +121,7 @@ def _later_capacities(checks: Sequence[CapacityCheck]) -> Iterator[tuple[str, fl
     """Yield when capacities were checked, and the smallest arm's mean of the checks of that time."""
     for when, at_once in groupby(checks, key=lambda check: check.when):
         capacities = [check.capacity for check in at_once]
-        means = {arm: geometric_mean(each[arm] for each in capacities) for arm in capacities[0]}
+        means = {arm: fmean(each[arm] for each in capacities) for arm in capacities[0]}
         yield when, min_capacity(means)
 
 
