@@ -148,6 +148,16 @@ class HostCosts(Strict):
     connection_ns: int = Field(default=0, ge=0, le=_MAX_NS)
     """Time for each connection that a PS polls before a burst, if it scans its sockets (Pan et al. Fig. 9).
     With the proxy a PS has one connection, otherwise one for each worker."""
+    contention: float = Field(default=0.0, ge=0, le=1_000)
+    """Extra time of a request for each other request that a PS processes meanwhile, as a share of the time
+    that it takes alone: concurrent reads and writes compete for locks and caches (Pan et al. §3.2)."""
+    latency_ns: int = Field(default=0, ge=0, le=_MAX_NS)
+    """Further `PS_proc` of each request, for which the PS processes other requests, too. A machine of k cores, each of
+    which takes t for a request, is a PS with `serve_ns` of t / k and `latency_ns` of t - t / k (Seidmann et al., 1987).
+    """
+    has_request_threads: bool = False
+    """Whether each request has a thread from the burst on in which it arrives. Then `PS_proc` has the time
+    for which threads share the core, and `PS_queue` only what precedes it: polling and the receive call."""
     program_ns: int | None = Field(default=None, ge=0, le=_MAX_NS)
     """Time of the switch's program for a frame on its sender's core, as in the kernel's datapath. None makes
     the switch a separate device that takes no host's time."""
@@ -188,6 +198,8 @@ def costs_of(hosts: HostCosts, arm: str | None = None) -> AgentDurations:
     costs.connection_ns = round(hosts.connection_ns / share**2)
     costs.lane_ns, costs.hit_ns = round(hosts.lane_ns / share), hosts.hit_ns
     costs.value_ns = hosts.value_ns / share
+    costs.contention, costs.has_request_threads = hosts.contention, hosts.has_request_threads
+    costs.latency_ns = hosts.latency_ns
     costs.program_runs_at_sender, costs.program_ns = hosts.program_ns is not None, hosts.program_ns or 0
     aggregates = arm is not None and arm_of(arm).settings.aggregates
     costs.lookup_ns, costs.answer_ns = (hosts.lookup_ns, hosts.answer_ns) if aggregates else (0, 0)

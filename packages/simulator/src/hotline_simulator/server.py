@@ -52,7 +52,9 @@ def step_server(world: World, a: int, now: int) -> int:
         return CONTINUED
     world.agents[a].bursts += 1
     poll_ns = costs.connection_ns * world.header.connections
-    burst_read_at, answers = now + poll_ns + costs.serve_take_ns, int64(0)
+    dispatch_ns = poll_ns + costs.serve_take_ns
+    burst_read_at, answers = now + dispatch_ns, int64(0)
+    competition = 1.0 + costs.contention * (n - 1)
     finished_at = burst_read_at
     for _ in range(n):
         f = take_frame(world, a)
@@ -65,10 +67,13 @@ def step_server(world: World, a: int, now: int) -> int:
         n_lanes, further_values = lanes(server, frame.rpc), max(int64(frame.rpc.dim), 1) - 1
         duration = draw_duration(world, costs.serve_ns) + costs.lane_ns * n_lanes
         duration += int64(costs.value_ns * (n_lanes * further_values))
+        duration = int64(duration * competition)
         length = handle(server, frame.rpc, frame.length - HEAD_BYTES, arrival, answer.rpc)
         if length > 0:
             # The frame has waited until the burst was read, and the frames before it were finished.
-            stamp(server, answer.rpc, duration, finished_at - arrival)
+            waited = finished_at - arrival
+            queued = min(waited, dispatch_ns) if costs.has_request_threads else waited
+            stamp(server, answer.rpc, duration + waited - queued + costs.latency_ns, queued)
             swap_endpoints(answer.head, frame.head)
             fill_head(answer.head, length)
             answer.length = HEAD_BYTES + length
@@ -82,8 +87,9 @@ def step_server(world: World, a: int, now: int) -> int:
             free_frame(world, f)
         finished_at += duration
     share_cpu(server, finished_at - burst_read_at)
-    until = send_burst(world, a, answers, finished_at, costs.serve_send_ns)
-    occupy_core(world, a, now, _send_pending(world, a, server, until))
+    # Answers leave `latency_ns` later, but the server continues at once.
+    sent_at = send_burst(world, a, answers, finished_at + costs.latency_ns, costs.serve_send_ns)
+    occupy_core(world, a, now, _send_pending(world, a, server, sent_at - costs.latency_ns))
     return CONTINUED
 
 

@@ -152,6 +152,9 @@ class AgentDurations:
     connection_ns: int
     lane_ns: int
     value_ns: float
+    contention: float
+    latency_ns: int
+    has_request_threads: int
     program_runs_at_sender: int
     """Whether the program runs on the core of a frame's sender, whose cable the frame then does not cross."""
     program_ns: int
