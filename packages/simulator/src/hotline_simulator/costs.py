@@ -152,9 +152,9 @@ class HostCosts(Strict):
     """Extra time of a request for each other request that a PS processes meanwhile, as a share of the time
     that it takes alone: concurrent reads and writes compete for locks and caches (Pan et al. §3.2)."""
     latency_ns: int = Field(default=0, ge=0, le=_MAX_NS)
-    """Further `PS_proc` of each request, for which the PS processes other requests, too. A machine of k cores, each of
-    which takes t for a request, is a PS with `serve_ns` of t / k and `latency_ns` of t - t / k (Seidmann et al., 1987).
-    """
+    """Further `PS_proc` of each request, in which the PS processes other requests, too. A machine of k cores
+    that take t for a request is a PS with `serve_ns` of t / k and `latency_ns` of t - t / k (Seidmann et al.,
+    *Computerized closed queueing network models of flexible manufacturing systems*, 1987)."""
     has_request_threads: bool = False
     """Whether each request has a thread from the burst on in which it arrives. Then `PS_proc` has the time
     for which threads share the core, and `PS_queue` only what precedes it: polling and the receive call."""

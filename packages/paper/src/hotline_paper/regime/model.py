@@ -1,10 +1,12 @@
 """A closed queueing model of workers and servers, which gives the quantities of Pan et al.'s figures.
 
-A worker computes, pulls and pushes. Each operation sends `rpcs` requests to every server, as many at a time as
+A worker computes, pulls and pushes. Each operation sends requests to every server, as many at a time as
 `WINDOW` allows. A server polls its connections, takes all requests that wait (a burst) and processes them at
-once, so that they compete. The mean number of requests at a server follows from Little's law and from the
-arrival theorem (Reiser and Lavenberg, 1980), solved by bisection. All servers are alike, and the slowest one of
-an operation is taken to be the mean one; `hotline_simulator` has neither simplification.
+once, so that they compete. A worker's requests to one server are far apart, because it sends those to the
+others between them. The mean number of requests at a server follows from Little's law and from the arrival
+theorem (Reiser and Lavenberg, 1980), solved by bisection. Where competition makes several equilibria
+possible, one of them is found. All servers are alike, and the slowest one of an operation is taken to be the
+mean one; `hotline_simulator` has neither simplification.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ MAX_BURST = 64
 """Requests that a server takes at a time."""
 WORKER_RPC_US, WORKER_OPERATION_US = 2.2, 110.0
 """A worker's time for an RPC, and for an operation: the simulator's default costs."""
+WORKER_WAIT_US = 10.0
+"""Mean wait of a request, and likewise of an answer, for the others of its burst at the worker."""
 CORES = 32
 """Cores of a server, which the paper does not give."""
 _CROSSINGS = 4  # cables that a request and its answer cross
@@ -59,6 +63,7 @@ class Observables(NamedTuple):
     ps_proc_us: Values
     ps_queue_us: Values
     n_tx_us: Values
+    w_queue_us: Values
     callers: Values
     """Workers that call one server within 1,000 µs."""
     long_interval: Values
@@ -66,7 +71,7 @@ class Observables(NamedTuple):
 
     @property
     def latency_us(self) -> Values:
-        return self.ps_proc_us + self.ps_queue_us + self.n_tx_us
+        return self.ps_proc_us + self.ps_queue_us + self.n_tx_us + self.w_queue_us
 
 
 @cache
@@ -86,30 +91,29 @@ def observe(parameters: Parameters, workers: int, servers: int) -> Observables:
     poll_us = 1e-3 * np.asarray(parameters.connection_ns) * workers
     rpcs = rpcs_per_operation(servers)
     waves = max(1.0, float(np.ceil(rpcs * servers / WINDOW)))
-    at_once = rpcs / waves  # requests of a worker at a server
     own_us = 2 * (WORKER_OPERATION_US + WORKER_RPC_US * rpcs * servers)
 
     def request_us(queued: Values) -> Values:
-        burst = np.minimum(at_once + queued, MAX_BURST)
-        competition = 1 + contention * np.maximum(burst - 1, 0)
-        return serve_us * competition + poll_us / burst
+        burst = np.minimum(1 + queued, MAX_BURST)
+        competition = 1 + contention * (burst - 1)
+        return np.asarray(serve_us * competition + poll_us / burst)
 
     def sojourn_us(queued: Values) -> Values:
-        return request_us(queued) * (at_once + queued * (workers - 1) / workers)
+        return request_us(queued) * (1 + queued * (workers - 1) / workers)
 
     def steps_per_us(queued: Values) -> Values:
-        return queued / (2 * rpcs * sojourn_us(queued))
+        return np.asarray(queued / (2 * rpcs * sojourn_us(queued)))
 
     def step_us(queued: Values) -> Values:
         return compute_us + own_us + 2 * waves * (network_us + latency_us + sojourn_us(queued))
 
     queued = _bisect(
-        lambda queued: steps_per_us(queued) * step_us(queued) > workers,
+        lambda queued: np.asarray(steps_per_us(queued) * step_us(queued) > workers),
         np.zeros(np.broadcast(compute_us, network_us, serve_us, poll_us, contention).shape),
-        workers * at_once,
+        workers * rpcs / waves,  # that all workers may have outstanding at a server
     )
     rate, step, sojourn = steps_per_us(queued), step_us(queued), sojourn_us(queued)
-    request, burst = request_us(queued), np.minimum(at_once + queued, MAX_BURST)
+    request, burst = request_us(queued), np.minimum(1 + queued, MAX_BURST)
     dispatch_us = np.minimum(poll_us, sojourn)
     # Answers are sent when the burst is finished: half of it, in the mean, after their own processing.
     unsent_us = np.minimum(request * (burst - 1) / 2, sojourn - dispatch_us)
@@ -122,13 +126,14 @@ def observe(parameters: Parameters, workers: int, servers: int) -> Observables:
         workers_busy=(compute_us + own_us) / step,
         ps_proc_us=latency_us + sojourn - dispatch_us - unsent_us,
         ps_queue_us=dispatch_us,
-        n_tx_us=network_us + unsent_us,
+        n_tx_us=network_us + WORKER_WAIT_US + unsent_us,
+        w_queue_us=np.full_like(sojourn, WORKER_WAIT_US),
         callers=workers * np.minimum(1.0, 2e3 * (_WINDOW_MS + spread_ms) / step),
         long_interval=(compute_us + own_us / 2) / (WORKER_RPC_US * servers),
     )
 
 
-def _bisect(is_above: Callable[[Values], Values], low: Values, high: float) -> Values:
+def _bisect(is_above: Callable[[Values], NDArray[np.bool_]], low: Values, high: float) -> Values:
     lower, upper = low, np.full_like(low, high)
     for _ in range(_BISECTIONS):
         middle = (lower + upper) / 2

@@ -1,0 +1,169 @@
+"""`python -m hotline_paper.regime --into FOLDER`: fit the paper's regime, simulate it and print JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+import numpy as np
+
+from foundation.settings import Strict
+from hotline.cli.common import one_line_errors
+from hotline_paper.regime.fit import Fit, fit_to_figures
+from hotline_paper.regime.held_out import CLUSTERS, CONNECTIONS_IN_FIG_9
+from hotline_paper.regime.model import Parameters, observe
+from hotline_paper.regime.points import (
+    ALL_ARMS,
+    TWO_ARMS,
+    RegimePoint,
+    RegimeResult,
+    cluster_config,
+    settings_of,
+)
+from hotline_paper.regime.readings import (
+    BASE_WORKERS,
+    MOST_WORKERS,
+    READINGS,
+    SERVERS,
+    SERVERS_IN_FIG_1,
+    predicted_readings,
+)
+from hotline_simulator.study import run_points
+
+MIDDLE, LEAST, MOST, DEFAULT = "middle", "least busy", "most busy", "default"
+"""Regimes: the fit's middle, the accepted points with the least and most busy servers at S6, and the
+simulator's default costs."""
+ASSUMED, OTHER = SERVERS_IN_FIG_1
+"""Names of the two ways to read Fig. 1; all regimes but `OTHER` are of the first."""
+Range = tuple[float, float, float]
+"""Smallest value of all accepted points, that of the middle, and the largest."""
+
+
+class FitReport(Strict):
+    size: int
+    accepted: int
+    parameters: dict[str, Range]
+    readings: dict[str, Range]
+    rejections: dict[str, int]
+    servers_busy: dict[str, Range]
+    """By cluster of Table 2."""
+    workers_busy: dict[str, Range]
+    rising_servers: float
+    """Share of the accepted points whose servers are busier in each cluster than in the one before it."""
+    falling_workers: float
+    """Share of the accepted points whose workers are less busy in S6 than in S1."""
+    added_by_connections_us: Range
+    """Delay of an empty RPC that `CONNECTIONS_IN_FIG_9` connections add."""
+
+
+class RegimeReport(Strict):
+    fits: dict[str, FitReport]
+    points: dict[str, dict[str, RegimeResult]]
+    """Regime -> cluster -> result."""
+
+
+def fit_report(found: Fit, name: str) -> FitReport:
+    servers_of = SERVERS_IN_FIG_1[name]
+    readings = zip(
+        predicted_readings(found.accepted, servers_of), predicted_readings(found.middle, servers_of),
+        strict=True,
+    )  # fmt: skip
+    names = [f"Fig. {each.figure}: {each.quantity}" for each in READINGS]
+    clusters = {
+        cluster: (observe(found.accepted, *size), observe(found.middle, *size))
+        for cluster, size in CLUSTERS.items()
+    }
+    busy = np.stack([every.servers_busy for every, _ in clusters.values()])
+    return FitReport(
+        size=found.size,
+        accepted=len(np.asarray(found.accepted.serve_us)),
+        parameters={
+            each: _range(getattr(found.accepted, each), getattr(found.middle, each))
+            for each in Parameters._fields
+        },
+        readings={each: _range(*values) for each, values in zip(names, readings, strict=True)},
+        rejections=dict(zip(names, found.rejections, strict=True)),
+        servers_busy={
+            each: _range(every.servers_busy, middle.servers_busy)
+            for each, (every, middle) in clusters.items()
+        },
+        workers_busy={
+            each: _range(every.workers_busy, middle.workers_busy)
+            for each, (every, middle) in clusters.items()
+        },
+        rising_servers=float((np.diff(busy, axis=0) > 0).all(axis=0).mean()),
+        falling_workers=float((clusters["S6"][0].workers_busy < clusters["S1"][0].workers_busy).mean()),
+        added_by_connections_us=_range(
+            1e-3 * CONNECTIONS_IN_FIG_9 * np.asarray(found.accepted.connection_ns),
+            1e-3 * CONNECTIONS_IN_FIG_9 * np.asarray(found.middle.connection_ns),
+        ),
+    )
+
+
+def _range(values: object, middle: object) -> Range:
+    every = np.asarray(values, np.float64)
+    return float(every.min()), float(np.asarray(middle)), float(every.max())
+
+
+def regimes_of(fits: Mapping[str, Fit]) -> dict[str, Parameters]:
+    """Return the parameters of the regimes that are simulated, without the default one."""
+    found = fits[ASSUMED]
+    busy = observe(found.accepted, *CLUSTERS["S6"]).servers_busy
+    least, most = (
+        Parameters(*(float(np.asarray(each)[number]) for each in found.accepted))
+        for number in (int(np.argmin(busy)), int(np.argmax(busy)))
+    )
+    return {MIDDLE: found.middle, LEAST: least, MOST: most, OTHER: fits[OTHER].middle}
+
+
+def points_of(regimes: Mapping[str, Parameters]) -> Iterator[RegimePoint]:
+    for regime, parameters in regimes.items():
+        settings = settings_of(parameters)
+        for cluster, size in CLUSTERS.items():
+            if regime == MIDDLE or cluster in ("S1", "S6"):
+                yield _point(regime, cluster, settings, size, ALL_ARMS)
+        yield from _points_of_fig_1(regime, settings)
+    for cluster in ("S1", "S6"):
+        yield _point(DEFAULT, cluster, {}, CLUSTERS[cluster], TWO_ARMS)
+    yield from _points_of_fig_1(DEFAULT, {})
+
+
+def _points_of_fig_1(regime: str, settings: Mapping[str, object]) -> Iterator[RegimePoint]:
+    for workers in (BASE_WORKERS, MOST_WORKERS):
+        servers = SERVERS_IN_FIG_1[OTHER](workers) if regime == OTHER else SERVERS
+        yield _point(regime, f"{workers}", settings, (workers, servers), TWO_ARMS)
+
+
+def _point(
+    regime: str, label: str, settings: Mapping[str, object], size: tuple[int, int], arms: tuple[str, ...]
+) -> RegimePoint:
+    return RegimePoint(regime=regime, label=label, config=cluster_config(settings, *size, arms))
+
+
+def _progress(done: int, total: int, title: str) -> None:
+    print(f"{done} of {total} {title}", file=sys.stderr, flush=True)
+
+
+@click.command()
+@click.option("--into", type=click.Path(path_type=Path), required=True, help="Folder of the points' results.")
+@click.option("--processes", type=click.IntRange(1), default=1, show_default=True, help="Processes at once.")
+def main(into: Path, processes: int) -> None:
+    """Fit the paper's regime to its figures, simulate clusters in it, and print both as JSON."""
+    with one_line_errors():
+        fits = {name: fit_to_figures(name) for name in SERVERS_IN_FIG_1}
+        points = list(points_of(regimes_of(fits)))
+        results = run_points(points, into, None, processes, _progress)
+    by_regime: dict[str, dict[str, RegimeResult]] = {}
+    for point in points:
+        by_regime.setdefault(point.regime, {})[point.label] = results.of(point)
+    report = RegimeReport(
+        fits={name: fit_report(found, name) for name, found in fits.items()}, points=by_regime
+    )
+    print(json.dumps(report.model_dump(mode="json"), indent=1))
+
+
+if __name__ == "__main__":
+    main()
