@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import median
 
@@ -14,8 +14,11 @@ from hotline_paper.connections.waiting import WAYS
 from hotline_paper.map import TITLES
 from hotline_paper.numbers import MapNumbers, MapRun
 from hotline_paper.packing import PackingRatios
-from tools.evidence.result import Cell, Measured, Table, make_table
-from tools.evidence.stage import REAL_RUN, Stage, Step, json_output, typed
+from hotline_paper.regime.__main__ import ASSUMED, DEFAULT, MIDDLE, OTHER, Range, RegimeReport
+from hotline_paper.regime.readings import READINGS
+from hotline_paper.regime.verdicts import FIGURES, FigureRow, TextRow, changes
+from tools.evidence.result import Cell, Column, Measured, Row, Table, make_table
+from tools.evidence.stage import REAL_RUN, Stage, Step, json_output, modules_of, typed
 from tools.evidence.stages.real_runs import PROGRAM_FILES, change_in_percent
 
 _PACKING = typed("packing", "python -m hotline_paper.packing")
@@ -162,4 +165,158 @@ MAP = Stage(
     seeds=(1,),
     needs="two quiet cores and root",
 )
-STAGES = (PACKING, CONNECTIONS, MAP)
+_REGIME = typed("regime", "python -m hotline_paper.regime", "--into", "{folder}")
+_DEFAULT_COLUMN, _REGIME_COLUMN = "ours by default", "ours in the paper's regime"
+_CHANGE = "{:+.0f} %"
+_SETS = "one simulation each; in brackets the range over the four sets of parameters that were simulated"
+_ALL_FITS = "the middle of the parameters that fit as well, and in brackets their range"
+_PARAMETERS = {
+    "compute_ms": "computing of a step, ms", "delay_us": "delay of a cable and its stacks, µs",
+    "serve_us": "time of a core for a request, µs", "connection_ns": "time for each connection, ns",
+    "contention": "competition, % for each other request",
+}  # fmt: skip
+
+
+def regime_tables(folder: Path) -> dict[str, Table]:
+    report = RegimeReport.model_validate(json_output(folder, _REGIME.name))
+    return {
+        "paper-figures": _figures(report),
+        "paper-fit": _fits(report),
+        "paper-readings": _readings(report),
+        "paper-held-out": _held_out(report),
+        "paper-offload": _offload(report),
+    }
+
+
+def _figures(report: RegimeReport) -> Table:
+    """Return the table of figures, with the other sets of parameters as the interval."""
+    default, middle = (report.points[name] for name in (DEFAULT, MIDDLE))
+    sets = [points for name, points in report.points.items() if name != DEFAULT]
+    rows = [
+        Row(
+            names=(each.figure, each.quantity),
+            cells=(each.paper, each.default, each.regime, each.verdict)
+            if isinstance(each, TextRow)
+            else (
+                each.paper, each.value(default), _ranged(each.value(middle), map(each.value, sets)),
+                each.verdict(middle),
+            ),
+            form=each.form if isinstance(each, FigureRow) else None,
+        )
+        for each in FIGURES
+    ]  # fmt: skip
+    columns = ("the paper", _DEFAULT_COLUMN, _REGIME_COLUMN, "verdict")
+    return Table(
+        quantity="the paper's figures and tables, by default and in its regime",
+        statistic=_SETS,
+        headings=("figure", "what"),
+        columns=tuple(Column(name=name) for name in columns),
+        rows=tuple(rows),
+    )
+
+
+def _ranged(value: float, others: Iterable[float]) -> Measured:
+    found = list(others)
+    return Measured(value=value, low=min(found), high=max(found))
+
+
+def _of_range(values: Range, scale: float = 1.0) -> Measured:
+    low, middle, high = (scale * value for value in values)
+    return Measured(value=middle, low=low, high=high)
+
+
+def _fits(report: RegimeReport) -> Table:
+    rows = [
+        Row(
+            names=(title,),
+            cells=tuple(
+                _of_range(fit.parameters[name], 100 if name == "contention" else 1)
+                for fit in report.fits.values()
+            ),
+            form="{:.3g}",
+        )
+        for name, title in _PARAMETERS.items()
+    ]
+    counts = Row(
+        names=("accepted points of the grid",),
+        cells=tuple(float(fit.accepted) for fit in report.fits.values()),
+    )
+    return Table(
+        quantity="parameters of the paper's servers that agree with its figures",
+        statistic=_ALL_FITS,
+        headings=("",),
+        columns=tuple(Column(name=f"Fig. 1 with {name}") for name in report.fits),
+        rows=(*rows, counts),
+    )
+
+
+def _readings(report: RegimeReport) -> Table:
+    fit = report.fits[ASSUMED]
+    return make_table(
+        "readings of the paper's figures that its regime is fitted to",
+        _ALL_FITS,
+        ("reading",),
+        {"at least": "{:.3g}", "at most": "{:.3g}", "the fit": "{:.3g}", "points it rejects": "{:,.0f}"},
+        {
+            (name,): [
+                reading.low, None if reading.high == float("inf") else reading.high,
+                _of_range(fit.readings[name]), fit.rejections[name],
+            ]
+            for name, reading in zip(fit.readings, READINGS, strict=True)
+        },
+    )  # fmt: skip
+
+
+def _held_out(report: RegimeReport) -> Table:
+    assumed, other = (report.fits[name] for name in (ASSUMED, OTHER))
+    simulated = report.points[MIDDLE]
+
+    def busy(cluster: str, role: str) -> float:
+        return 100 * float(getattr(simulated[cluster].arms[BASELINE.name], f"{role}_busy"))
+
+    rows: dict[tuple[str, ...], list[Cell]] = {
+        (cluster,): [
+            _of_range(assumed.servers_busy[cluster], 100), busy(cluster, "servers"),
+            _of_range(other.servers_busy[cluster], 100), _of_range(assumed.workers_busy[cluster], 100),
+            busy(cluster, "workers"), _of_range(other.workers_busy[cluster], 100),
+        ]
+        for cluster in assumed.servers_busy
+    }  # fmt: skip
+    columns = (
+        "servers", "servers, simulated", f"servers, if Fig. 1 had {OTHER}", "workers", "workers, simulated",
+        f"workers, if Fig. 1 had {OTHER}",
+    )  # fmt: skip
+    return make_table(
+        "CPU utilisation of S1 to S6 as predicted from other figures", _ALL_FITS, ("cluster",),
+        dict.fromkeys(columns, "{:.0f} %"), rows,
+    )  # fmt: skip
+
+
+def _offload(report: RegimeReport) -> Table:
+    sets = [points for name, points in report.points.items() if name != DEFAULT]
+    rows: dict[tuple[str, ...], list[Cell]] = {}
+    for cluster in report.fits[ASSUMED].servers_busy:
+        for arm in list(report.points[MIDDLE][cluster].arms)[1:]:
+            found = [list(changes(each, cluster, arm)) for each in sets if cluster in each]
+            middle = changes(report.points[MIDDLE], cluster, arm)
+            rows[cluster, f"`{arm}`"] = [
+                _ranged(value, others) for value, others in zip(middle, zip(*found, strict=True), strict=True)
+            ]
+    columns = ("steps/s", "PS_proc", "servers' CPU a step", "time of a pull", "time of a push")
+    return make_table(
+        "change by offload and proxy in the paper's regime", _SETS, ("cluster", "arm"),
+        dict.fromkeys(columns, _CHANGE), rows,
+    )  # fmt: skip
+
+
+REGIME = Stage(
+    name="paper-regime",
+    minutes=12,
+    results=("paper-figures", "paper-fit", "paper-readings", "paper-held-out", "paper-offload"),
+    steps=(_REGIME,),
+    tables=regime_tables,
+    modules=("hotline_paper.regime.__main__", *modules_of("hotset", "none")),
+    files=("p4src/**/*.json",),
+    seeds=(1,),
+)
+STAGES = (PACKING, CONNECTIONS, MAP, REGIME)

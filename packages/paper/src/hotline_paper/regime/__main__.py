@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from foundation.designs.hotset import BASELINE
 from foundation.settings import Strict
 from hotline.cli.common import one_line_errors
 from hotline_paper.regime.fit import Fit, fit_to_figures
@@ -38,6 +39,8 @@ MIDDLE, LEAST, MOST, DEFAULT = "middle", "least busy", "most busy", "default"
 simulator's default costs."""
 ASSUMED, OTHER = SERVERS_IN_FIG_1
 """Names of the two ways to read Fig. 1; all regimes but `OTHER` are of the first."""
+ENDS = "S1", "S6"
+"""Clusters that are simulated in all regimes, with all arms in the paper's."""
 Range = tuple[float, float, float]
 """Smallest value of all accepted points, that of the middle, and the largest."""
 
@@ -123,10 +126,12 @@ def points_of(regimes: Mapping[str, Parameters]) -> Iterator[RegimePoint]:
     for regime, parameters in regimes.items():
         settings = settings_of(parameters)
         for cluster, size in CLUSTERS.items():
-            if regime == MIDDLE or cluster in ("S1", "S6"):
+            if cluster in ENDS:
                 yield _point(regime, cluster, settings, size, ALL_ARMS)
+            elif regime == MIDDLE:
+                yield _point(regime, cluster, settings, size, TWO_ARMS)
         yield from _points_of_fig_1(regime, settings)
-    for cluster in ("S1", "S6"):
+    for cluster in ENDS:
         yield _point(DEFAULT, cluster, {}, CLUSTERS[cluster], TWO_ARMS)
     yield from _points_of_fig_1(DEFAULT, {})
 
@@ -134,7 +139,7 @@ def points_of(regimes: Mapping[str, Parameters]) -> Iterator[RegimePoint]:
 def _points_of_fig_1(regime: str, settings: Mapping[str, object]) -> Iterator[RegimePoint]:
     for workers in (BASE_WORKERS, MOST_WORKERS):
         servers = SERVERS_IN_FIG_1[OTHER](workers) if regime == OTHER else SERVERS
-        yield _point(regime, f"{workers}", settings, (workers, servers), TWO_ARMS)
+        yield _point(regime, f"{workers}", settings, (workers, servers), (BASELINE.name,))
 
 
 def _point(
