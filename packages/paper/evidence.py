@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
@@ -168,7 +169,7 @@ MAP = Stage(
 _REGIME = typed("regime", "python -m hotline_paper.regime", "--into", "{folder}")
 _DEFAULT_COLUMN, _REGIME_COLUMN = "ours by default", "ours in the paper's regime"
 _CHANGE = "{:+.0f} %"
-_SETS = "one simulation each; in brackets the range over the four sets of parameters that were simulated"
+_SETS = "one simulation each; in brackets the range over the sets of parameters that were simulated"
 _ALL_FITS = "the middle of the parameters that fit as well, and in brackets their range"
 _PARAMETERS = {
     "compute_ms": "computing of a step, ms", "delay_us": "delay of a cable and its stacks, µs",
@@ -184,6 +185,7 @@ def regime_tables(folder: Path) -> dict[str, Table]:
         "paper-fit": _fits(report),
         "paper-readings": _readings(report),
         "paper-held-out": _held_out(report),
+        "paper-predictions": _predictions(report),
         "paper-offload": _offload(report),
     }
 
@@ -191,14 +193,13 @@ def regime_tables(folder: Path) -> dict[str, Table]:
 def _figures(report: RegimeReport) -> Table:
     """Return the table of figures, with the other sets of parameters as the interval."""
     default, middle = (report.points[name] for name in (DEFAULT, MIDDLE))
-    sets = [points for name, points in report.points.items() if name != DEFAULT]
     rows = [
         Row(
             names=(each.figure, each.quantity),
             cells=(each.paper, each.default, each.regime, each.verdict)
             if isinstance(each, TextRow)
             else (
-                each.paper, each.value(default), _ranged(each.value(middle), map(each.value, sets)),
+                each.paper, each.value(default), _ranged(each.value(middle), _values_of_sets(each, report)),
                 each.verdict(middle),
             ),
             form=each.form if isinstance(each, FigureRow) else None,
@@ -213,6 +214,13 @@ def _figures(report: RegimeReport) -> Table:
         columns=tuple(Column(name=name) for name in columns),
         rows=tuple(rows),
     )
+
+
+def _values_of_sets(row: FigureRow, report: RegimeReport) -> Iterator[float]:
+    for name, points in report.points.items():
+        if name != DEFAULT:
+            with suppress(KeyError):  # not all clusters were simulated with all sets
+                yield row.value(points)
 
 
 def _ranged(value: float, others: Iterable[float]) -> Measured:
@@ -292,12 +300,42 @@ def _held_out(report: RegimeReport) -> Table:
     )  # fmt: skip
 
 
+def _predictions(report: RegimeReport) -> Table:
+    fits = report.fits.values()
+    shares = {
+        "parameters whose servers are 85 to 95 % busy in S6": [each.agreeing_at_s6 for each in fits],
+        "parameters whose servers are busier in each cluster than in the one before": [
+            each.rising_servers for each in fits
+        ],
+        "parameters whose workers are less busy in S6 than in S1": [each.falling_workers for each in fits],
+    }
+    rows = [
+        Row(names=(name,), cells=tuple(100 * share for share in found), form="{:.0f} %")
+        for name, found in shares.items()
+    ]
+    delays = Row(
+        names=("delay of an empty RPC that 1,000 connections add, µs",),
+        cells=tuple(_of_range(each.added_by_connections_us) for each in fits),
+    )
+    return Table(
+        quantity="predictions of the paper's Fig. 8 and 9 from other figures",
+        statistic=f"share of the accepted parameters, or {_ALL_FITS}",
+        headings=("",),
+        columns=tuple(Column(name=f"Fig. 1 with {name}") for name in report.fits),
+        rows=(*rows, delays),
+    )
+
+
 def _offload(report: RegimeReport) -> Table:
     sets = [points for name, points in report.points.items() if name != DEFAULT]
     rows: dict[tuple[str, ...], list[Cell]] = {}
     for cluster in report.fits[ASSUMED].servers_busy:
         for arm in list(report.points[MIDDLE][cluster].arms)[1:]:
-            found = [list(changes(each, cluster, arm)) for each in sets if cluster in each]
+            found = [
+                list(changes(each, cluster, arm))
+                for each in sets
+                if cluster in each and arm in each[cluster].arms
+            ]
             middle = changes(report.points[MIDDLE], cluster, arm)
             rows[cluster, f"`{arm}`"] = [
                 _ranged(value, others) for value, others in zip(middle, zip(*found, strict=True), strict=True)
@@ -312,7 +350,14 @@ def _offload(report: RegimeReport) -> Table:
 REGIME = Stage(
     name="paper-regime",
     minutes=12,
-    results=("paper-figures", "paper-fit", "paper-readings", "paper-held-out", "paper-offload"),
+    results=(
+        "paper-figures",
+        "paper-fit",
+        "paper-readings",
+        "paper-held-out",
+        "paper-predictions",
+        "paper-offload",
+    ),
     steps=(_REGIME,),
     tables=regime_tables,
     modules=("hotline_paper.regime.__main__", *modules_of("hotset", "none")),

@@ -14,7 +14,7 @@ from foundation.designs.hotset import BASELINE
 from foundation.settings import Strict
 from hotline.cli.common import one_line_errors
 from hotline_paper.regime.fit import Fit, fit_to_figures
-from hotline_paper.regime.held_out import CLUSTERS, CONNECTIONS_IN_FIG_9
+from hotline_paper.regime.held_out import CLUSTERS, CONNECTIONS_IN_FIG_9, READING_ERROR, SERVERS_BUSY_AT_S6
 from hotline_paper.regime.model import Parameters, observe
 from hotline_paper.regime.points import (
     ALL_ARMS,
@@ -39,8 +39,6 @@ MIDDLE, LEAST, MOST, DEFAULT = "middle", "least busy", "most busy", "default"
 simulator's default costs."""
 ASSUMED, OTHER = SERVERS_IN_FIG_1
 """Names of the two ways to read Fig. 1; all regimes but `OTHER` are of the first."""
-ENDS = "S1", "S6"
-"""Clusters that are simulated in all regimes, with all arms in the paper's."""
 Range = tuple[float, float, float]
 """Smallest value of all accepted points, that of the middle, and the largest."""
 
@@ -54,6 +52,8 @@ class FitReport(Strict):
     servers_busy: dict[str, Range]
     """By cluster of Table 2."""
     workers_busy: dict[str, Range]
+    agreeing_at_s6: float
+    """Share of the accepted points whose servers are as busy in S6 as in Fig. 8, to `READING_ERROR`."""
     rising_servers: float
     """Share of the accepted points whose servers are busier in each cluster than in the one before it."""
     falling_workers: float
@@ -97,6 +97,7 @@ def fit_report(found: Fit, name: str) -> FitReport:
             each: _range(every.workers_busy, middle.workers_busy)
             for each, (every, middle) in clusters.items()
         },
+        agreeing_at_s6=float((np.abs(busy[-1] - SERVERS_BUSY_AT_S6) <= READING_ERROR).mean()),
         rising_servers=float((np.diff(busy, axis=0) > 0).all(axis=0).mean()),
         falling_workers=float((clusters["S6"][0].workers_busy < clusters["S1"][0].workers_busy).mean()),
         added_by_connections_us=_range(
@@ -123,23 +124,22 @@ def regimes_of(fits: Mapping[str, Fit]) -> dict[str, Parameters]:
 
 
 def points_of(regimes: Mapping[str, Parameters]) -> Iterator[RegimePoint]:
-    for regime, parameters in regimes.items():
-        settings = settings_of(parameters)
-        for cluster, size in CLUSTERS.items():
-            if cluster in ENDS:
-                yield _point(regime, cluster, settings, size, ALL_ARMS)
-            elif regime == MIDDLE:
-                yield _point(regime, cluster, settings, size, TWO_ARMS)
-        yield from _points_of_fig_1(regime, settings)
-    for cluster in ENDS:
-        yield _point(DEFAULT, cluster, {}, CLUSTERS[cluster], TWO_ARMS)
-    yield from _points_of_fig_1(DEFAULT, {})
+    all_settings = {**{name: settings_of(each) for name, each in regimes.items()}, DEFAULT: {}}
+    for regime, settings in all_settings.items():
+        arms = TWO_ARMS if regime == DEFAULT else ALL_ARMS
+        yield _point(regime, "S1", settings, CLUSTERS["S1"], arms)
+        if regime in (MIDDLE, DEFAULT):
+            yield _point(regime, "S6", settings, CLUSTERS["S6"], arms)
+            yield from _points_of_fig_1(regime, settings)
+    for cluster in ("S2", "S3", "S4", "S5"):
+        yield _point(MIDDLE, cluster, settings_of(regimes[MIDDLE]), CLUSTERS[cluster], TWO_ARMS)
+    for regime in (LEAST, MOST, OTHER):
+        yield _point(regime, "S6", all_settings[regime], CLUSTERS["S6"], TWO_ARMS)
 
 
 def _points_of_fig_1(regime: str, settings: Mapping[str, object]) -> Iterator[RegimePoint]:
     for workers in (BASE_WORKERS, MOST_WORKERS):
-        servers = SERVERS_IN_FIG_1[OTHER](workers) if regime == OTHER else SERVERS
-        yield _point(regime, f"{workers}", settings, (workers, servers), (BASELINE.name,))
+        yield _point(regime, f"{workers}", settings, (workers, SERVERS), (BASELINE.name,))
 
 
 def _point(

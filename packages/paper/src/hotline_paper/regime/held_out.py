@@ -15,6 +15,7 @@ CLUSTERS: Final = {
 """Workers and servers (Table 2)."""
 SERVERS_BUSY_AT_S6: Final = 0.9
 """Fig. 8: the servers' CPU utilisation rises up to this, and the workers' falls."""
+READING_ERROR: Final = 0.05
 CONNECTIONS_IN_FIG_9: Final = 1_000
 """Fig. 9: the delay of empty RPCs grows linearly with connections. Its slope is not known to us; what is
 predicted is the delay that so many connections add."""
