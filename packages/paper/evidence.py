@@ -223,8 +223,11 @@ def _values_of_sets(row: FigureRow, report: RegimeReport) -> Iterator[float]:
                 yield row.value(points)
 
 
-def _ranged(value: float, others: Iterable[float]) -> Measured:
+def _ranged(value: float, others: Iterable[float]) -> Cell:
+    """Return a value with the range of all sets, or alone if only its own set was simulated."""
     found = list(others)
+    if len(found) == 1:
+        return value
     return Measured(value=value, low=min(found), high=max(found))
 
 
@@ -279,7 +282,9 @@ def _held_out(report: RegimeReport) -> Table:
     assumed, other = (report.fits[name] for name in (ASSUMED, OTHER))
     simulated = report.points[MIDDLE]
 
-    def busy(cluster: str, role: str) -> float:
+    def busy(cluster: str, role: str) -> Cell:
+        if cluster not in simulated:
+            return None
         return 100 * float(getattr(simulated[cluster].arms[BASELINE.name], f"{role}_busy"))
 
     rows: dict[tuple[str, ...], list[Cell]] = {
@@ -329,7 +334,7 @@ def _predictions(report: RegimeReport) -> Table:
 def _offload(report: RegimeReport) -> Table:
     sets = [points for name, points in report.points.items() if name != DEFAULT]
     rows: dict[tuple[str, ...], list[Cell]] = {}
-    for cluster in report.fits[ASSUMED].servers_busy:
+    for cluster in [each for each in report.fits[ASSUMED].servers_busy if each in report.points[MIDDLE]]:
         for arm in list(report.points[MIDDLE][cluster].arms)[1:]:
             found = [
                 list(changes(each, cluster, arm))
