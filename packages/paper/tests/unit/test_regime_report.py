@@ -12,7 +12,7 @@ from hotline_paper.regime.__main__ import MIDDLE, RegimeReport, regimes_of
 from hotline_paper.regime.fit import fit_to_figures
 from hotline_paper.regime.held_out import CLUSTERS
 from hotline_paper.regime.model import observe
-from hotline_paper.regime.readings import MOST_WORKERS, SERVERS, SERVERS_IN_FIG_1
+from hotline_paper.regime.readings import LARGEST_WORKERS, SERVERS, SERVERS_IN_FIG_1
 from hotline_paper.regime.verdicts import FIGURES, FigureRow
 from tools.evidence.result import published_table
 from tools.evidence.stage import OUTPUT
@@ -59,9 +59,9 @@ def test_no_simulation_lost_an_update() -> None:
     assert results and not any(each.lost or each.mismatched_keys for each in results)
 
 
-@pytest.mark.parametrize("cluster", ["S1", "S2", "S6", f"{MOST_WORKERS}"])
+@pytest.mark.parametrize("cluster", ["S1", "S2", "S6", f"{LARGEST_WORKERS}"])
 def test_the_model_of_the_fit_agrees_with_the_simulator(cluster: str) -> None:
-    workers, servers = CLUSTERS.get(cluster, (MOST_WORKERS, SERVERS))
+    workers, servers = CLUSTERS.get(cluster, (LARGEST_WORKERS, SERVERS))
     fits = {name: fit_to_figures(name) for name in SERVERS_IN_FIG_1}
     expected = observe(regimes_of(fits)[MIDDLE], workers, servers)
     simulated = recorded().points[MIDDLE][cluster].arms[BASELINE.name]

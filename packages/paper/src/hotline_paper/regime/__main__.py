@@ -26,7 +26,7 @@ from hotline_paper.regime.points import (
 )
 from hotline_paper.regime.readings import (
     BASE_WORKERS,
-    MOST_WORKERS,
+    LARGEST_WORKERS,
     READINGS,
     SERVERS,
     SERVERS_IN_FIG_1,
@@ -34,7 +34,7 @@ from hotline_paper.regime.readings import (
 )
 from hotline_simulator.study import run_points
 
-MIDDLE, LEAST, MOST, DEFAULT = "middle", "least busy", "most busy", "default"
+MIDDLE, LEAST_BUSY, BUSIEST, DEFAULT = "middle", "least busy", "most busy", "default"
 """Regimes: the fit's middle, the accepted points with the least and most busy servers at S6, and the
 simulator's default costs."""
 ASSUMED, OTHER = SERVERS_IN_FIG_1
@@ -50,7 +50,7 @@ class FitReport(Strict):
     readings: dict[str, Range]
     rejections: dict[str, int]
     servers_busy: dict[str, Range]
-    """By cluster of Table 2."""
+    """Utilisation by the name of a cluster of Table 2."""
     workers_busy: dict[str, Range]
     agreeing_at_s6: float
     """Share of the accepted points whose servers are as busy in S6 as in Fig. 8, to `READING_ERROR`."""
@@ -116,11 +116,11 @@ def regimes_of(fits: Mapping[str, Fit]) -> dict[str, Parameters]:
     """Return the parameters of the regimes that are simulated, without the default one."""
     found = fits[ASSUMED]
     busy = observe(found.accepted, *CLUSTERS["S6"]).servers_busy
-    least, most = (
+    least_busy, busiest = (
         Parameters(*(float(np.asarray(each)[number]) for each in found.accepted))
         for number in (int(np.argmin(busy)), int(np.argmax(busy)))
     )
-    return {MIDDLE: found.middle, LEAST: least, MOST: most, OTHER: fits[OTHER].middle}
+    return {MIDDLE: found.middle, LEAST_BUSY: least_busy, BUSIEST: busiest, OTHER: fits[OTHER].middle}
 
 
 def points_of(regimes: Mapping[str, Parameters]) -> Iterator[RegimePoint]:
@@ -132,12 +132,12 @@ def points_of(regimes: Mapping[str, Parameters]) -> Iterator[RegimePoint]:
             yield _point(regime, "S6", settings, CLUSTERS["S6"], arms)
             yield from _points_of_fig_1(regime, settings)
     yield _point(MIDDLE, "S2", all_settings[MIDDLE], CLUSTERS["S2"], TWO_ARMS)
-    for regime in (LEAST, MOST, OTHER):
+    for regime in (LEAST_BUSY, BUSIEST, OTHER):
         yield _point(regime, "S6", all_settings[regime], CLUSTERS["S6"], TWO_ARMS)
 
 
 def _points_of_fig_1(regime: str, settings: Mapping[str, object]) -> Iterator[RegimePoint]:
-    for workers in (BASE_WORKERS, MOST_WORKERS):
+    for workers in (BASE_WORKERS, LARGEST_WORKERS):
         yield _point(regime, f"{workers}", settings, (workers, SERVERS), (BASELINE.name,))
 
 

@@ -1,4 +1,4 @@
-"""What is read off Pan et al. Fig. 8 and 9, which the model is compared with and never fitted to."""
+"""Readings of Pan et al. Fig. 8 and 9: the model is compared with these figures and never fitted to them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ CLUSTERS: Final = {
 SERVERS_BUSY_AT_S6: Final = 0.9
 """Fig. 8: the servers' CPU utilisation rises up to this, and the workers' falls."""
 READING_ERROR: Final = 0.05
+"""Error of the utilisation that is read off Fig. 8."""
 CONNECTIONS_IN_FIG_9: Final = 1_000
-"""Fig. 9: the delay of empty RPCs grows linearly with connections. Its slope is not known to us; what is
-predicted is the delay that so many connections add."""
+"""The number of connections whose added delay is predicted for Fig. 9. The paper's delay of empty RPCs grows
+linearly with connections, and its slope is not known to us."""

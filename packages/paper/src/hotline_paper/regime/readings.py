@@ -1,4 +1,4 @@
-"""What is read off the figures of Pan et al. that the model of their servers is fitted to.
+"""Readings of the figures of Pan et al. to which the model of their servers is fitted.
 
 Only Fig. 1 gives a number with two sides. The others say what dominates, or within which bounds a quantity
 lies, so that many parameters fit as well. Figures 8 and 9 are held out (`held_out`).
@@ -15,7 +15,7 @@ from hotline_paper.regime.model import Observables, Parameters, Values, observe
 
 SERVERS = 20
 """Servers of the cluster that the paper measures (§2.1)."""
-BASE_WORKERS, MEASURED_WORKERS, MOST_WORKERS = 16, 80, 512
+BASE_WORKERS, MEASURED_WORKERS, LARGEST_WORKERS = 16, 80, 512
 """The numbers of workers of Fig. 1's reference, of the other figures, and of Fig. 1's last point."""
 ServersOf = Callable[[int], int]
 """Returns the servers of a number of workers in Fig. 1, which the paper does not say."""
@@ -47,11 +47,11 @@ can call."""
 
 def predicted_readings(parameters: Parameters, servers_of: ServersOf) -> tuple[Values, ...]:
     """Return the model's values of `READINGS`, in their order."""
-    base, most = (
-        observe(parameters, workers, servers_of(workers)) for workers in (BASE_WORKERS, MOST_WORKERS)
+    base, largest = (
+        observe(parameters, workers, servers_of(workers)) for workers in (BASE_WORKERS, LARGEST_WORKERS)
     )
     measured = observe(parameters, MEASURED_WORKERS, SERVERS)
-    speed = most.steps_per_s / base.steps_per_s * BASE_WORKERS / MOST_WORKERS
+    speed = largest.steps_per_s / base.steps_per_s * BASE_WORKERS / LARGEST_WORKERS
     return speed, *latency_shares(measured), measured.long_interval, measured.callers
 
 
