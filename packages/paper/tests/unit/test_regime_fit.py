@@ -24,7 +24,7 @@ from hotline_paper.regime.readings import (
     READINGS,
     SERVERS,
     SERVERS_IN_FIG_1,
-    Reading,
+    FigureReading,
     predicted_readings,
 )
 from hotline_simulator.config import SimulationConfig
@@ -51,9 +51,9 @@ def predict(parameters: Parameters) -> tuple[model.Values, ...]:
     return *predicted_readings(parameters, SERVERS_IN_FIG_1[ASSUMED]), busy
 
 
-def synthetic_readings(truth: Parameters) -> list[Reading]:
+def synthetic_readings(truth: Parameters) -> list[FigureReading]:
     return [
-        Reading(
+        FigureReading(
             "synthetic", f"{number}", *sorted(float(value) * (1 + sign * RELATIVE_ERROR) for sign in (-1, 1))
         )
         for number, value in enumerate(predict(truth))
@@ -146,7 +146,7 @@ def test_a_fit_that_reads_the_held_out_figures_is_noticed(line: str) -> None:
     assert names_held_out(f"{source}\n{line}\n") and not names_held_out(source)
 
 
-def test_other_held_out_values_leave_the_fit_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_held_out_values_do_not_change_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_out, "SERVERS_BUSY_AT_S6", 0.1)
     monkeypatch.setattr(held_out, "CLUSTERS", {})
     assert fit_to_figures(ASSUMED).middle == fitted().middle

@@ -56,7 +56,7 @@ def test_latency_of_a_server_lengthens_requests_and_takes_no_cpu_time() -> None:
     assert delayed.network.now - without.network.now >= 3 * latency_ns
 
 
-def test_a_server_serves_others_during_the_latency_of_a_request() -> None:
+def test_a_server_serves_further_requests_during_the_latency_of_one() -> None:
     latency_ns = 1_000_000
     one, six = (operated(workers, latency_ns=latency_ns).network.now for workers in (1, 6))
     assert six < 2 * one

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from foundation.errors import DataError
 from hotline_paper.regime.model import Parameters, Values
-from hotline_paper.regime.readings import READINGS, SERVERS_IN_FIG_1, Reading, ServersOf, predicted_readings
+from hotline_paper.regime.readings import (
+    READINGS,
+    SERVERS_IN_FIG_1,
+    FigureReading,
+    ServersOf,
+    predicted_readings,
+)
 
 GRID: Mapping[str, Sequence[float]] = {
     "compute_ms": (0.5, 0.75, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4),
@@ -42,7 +48,7 @@ class Fit(NamedTuple):
         return float(values.min()), float(values.max())
 
 
-def fit(predict: Predict, readings: Sequence[Reading] = READINGS) -> Fit:
+def fit(predict: Predict, readings: Sequence[FigureReading] = READINGS) -> Fit:
     """Return the points of `GRID` whose predicted readings are all within bounds.
 
     Raises `DataError` if there is none.

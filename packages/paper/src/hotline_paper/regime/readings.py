@@ -25,7 +25,7 @@ SERVERS_IN_FIG_1: Mapping[str, ServersOf] = {
 }
 
 
-class Reading(NamedTuple):
+class FigureReading(NamedTuple):
     figure: str
     quantity: str
     low: float
@@ -33,12 +33,12 @@ class Reading(NamedTuple):
 
 
 READINGS = (
-    Reading("1", "speed of 512 workers, as a share of the ideal", 0.45, 0.55),
-    Reading("5", "share of PS_proc in an RPC's latency", 0.2, 1.0),
-    Reading("5", "share of N_tx in an RPC's latency", 0.2, 1.0),
-    Reading("5", "smaller share of PS_proc and N_tx, as a multiple of the queues'", 1.0, np.inf),
-    Reading("7a", "longest interval as a multiple of the median", 10.0, np.inf),
-    Reading("7b", "workers that call a server within 1,000 µs", 50.0, 80.0),
+    FigureReading("1", "speed of 512 workers, as a share of the ideal", 0.45, 0.55),
+    FigureReading("5", "share of PS_proc in an RPC's latency", 0.2, 1.0),
+    FigureReading("5", "share of N_tx in an RPC's latency", 0.2, 1.0),
+    FigureReading("5", "smaller share of PS_proc and N_tx, as a multiple of the queues'", 1.0, np.inf),
+    FigureReading("7a", "longest interval as a multiple of the median", 10.0, np.inf),
+    FigureReading("7b", "workers that call a server within 1,000 µs", 50.0, 80.0),
 )
 """Figures and readings with bounds of the reading error. In Fig. 5 PS_proc and N_tx dominate: they are taken
 to have a fifth each, and more than the queues. Fig. 7b has 50 to 200, but no more than the 80 workers of §2.1

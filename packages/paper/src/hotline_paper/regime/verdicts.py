@@ -89,7 +89,7 @@ def ps_proc_change(clusters: Clusters, cluster: str = "S1", arm: str = OFFLOAD.n
 FIGURES: Sequence[FigureRow | TextRow] = (
     FigureRow(
         "1", "speed of 512 workers, of the ideal", "50 %", "{:.0f} %", (45, 55), speed_of_largest,
-        "fitted", "not reproduced: the simulator carries another number of steps than the fit's model",
+        "fitted", "shape only: about half is lost; the simulator carries more steps than the fit's model",
     ),
     TextRow(
         "Table 1", "parameters of R1 and R2", "0.9 and 150 million", "0.9 million (R1)",
