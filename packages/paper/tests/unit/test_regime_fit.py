@@ -16,7 +16,7 @@ from foundation.errors import DataError
 from foundation.import_graph import files_needed_by
 from hotline_paper.regime import fit as fitting
 from hotline_paper.regime import held_out, model
-from hotline_paper.regime.fit import GRID, Fit, fit, fit_to_figures
+from hotline_paper.regime.fit import GRID, RegimeFit, fit, fit_to_figures
 from hotline_paper.regime.model import Parameters, observe
 from hotline_paper.regime.points import ALL_ARMS, cluster_config, settings_of
 from hotline_paper.regime.readings import (
@@ -41,7 +41,7 @@ FEW = 2  # of seven readings
 
 
 @cache
-def fitted() -> Fit:
+def fitted() -> RegimeFit:
     return fit_to_figures(ASSUMED)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from foundation.designs.hotset import BASELINE
 from foundation.settings import Strict
 from hotline.cli.common import one_line_errors
-from hotline_paper.regime.fit import Fit, fit_to_figures
+from hotline_paper.regime.fit import RegimeFit, fit_to_figures
 from hotline_paper.regime.held_out import CLUSTERS, CONNECTIONS_IN_FIG_9, READING_ERROR, SERVERS_BUSY_AT_S6
 from hotline_paper.regime.model import Parameters, observe
 from hotline_paper.regime.points import (
@@ -68,7 +68,7 @@ class RegimeReport(Strict):
     """Regime -> cluster -> result."""
 
 
-def fit_report(found: Fit, name: str) -> FitReport:
+def fit_report(found: RegimeFit, name: str) -> FitReport:
     servers_of = SERVERS_IN_FIG_1[name]
     readings = zip(
         predicted_readings(found.accepted, servers_of), predicted_readings(found.middle, servers_of),
@@ -112,7 +112,7 @@ def _range(values: object, middle: object) -> Range:
     return float(every.min()), float(np.asarray(middle)), float(every.max())
 
 
-def regimes_of(fits: Mapping[str, Fit]) -> dict[str, Parameters]:
+def regimes_of(fits: Mapping[str, RegimeFit]) -> dict[str, Parameters]:
     """Return the parameters of the regimes that are simulated, without the default one."""
     found = fits[ASSUMED]
     busy = observe(found.accepted, *CLUSTERS["S6"]).servers_busy

@@ -32,7 +32,7 @@ GRID: Mapping[str, Sequence[float]] = {
 Predict = Callable[[Parameters], Sequence[Values]]
 
 
-class Fit(NamedTuple):
+class RegimeFit(NamedTuple):
     accepted: Parameters
     """Arrays of one value for each accepted point of the grid."""
     middle: Parameters
@@ -48,7 +48,7 @@ class Fit(NamedTuple):
         return float(values.min()), float(values.max())
 
 
-def fit(predict: Predict, readings: Sequence[FigureReading] = READINGS) -> Fit:
+def fit(predict: Predict, readings: Sequence[FigureReading] = READINGS) -> RegimeFit:
     """Return the points of `GRID` whose predicted readings are all within bounds.
 
     Raises `DataError` if there is none.
@@ -70,7 +70,7 @@ def fit(predict: Predict, readings: Sequence[FigureReading] = READINGS) -> Fit:
         )
     middle = _medoid(places[:, accepted])
     values = [each[accepted] for each in points]
-    return Fit(
+    return RegimeFit(
         accepted=Parameters(*values),
         middle=Parameters(*(float(each[middle]) for each in values)),
         rejections=tuple(int((~each).sum()) for each in is_within),
@@ -78,7 +78,7 @@ def fit(predict: Predict, readings: Sequence[FigureReading] = READINGS) -> Fit:
     )
 
 
-def fit_to_figures(name: str) -> Fit:
+def fit_to_figures(name: str) -> RegimeFit:
     """Return the fit with the servers of Fig. 1 that `SERVERS_IN_FIG_1` has under this name."""
     servers_of: ServersOf = SERVERS_IN_FIG_1[name]
     return fit(lambda parameters: predicted_readings(parameters, servers_of))
