@@ -180,7 +180,7 @@ FIGURES: Sequence[FigureRow | TextRow] = (
     FigureRow(
         "8", "workers' CPU, S6 less S1, points", "falls", "{:+.0f}", (-np.inf, -1), _rise("workers"),
         "held out",
-        "not reproduced: it does not fall",
+        "shape only (held out): it falls by less than a point",
     ),
     TextRow(
         "9", "delay of empty RPCs against connections", "grows linearly", "does not grow (epoll)",
