@@ -93,8 +93,8 @@ def training(sweep: Sweep, points: Sequence[SweptRun]) -> Figure:
         Axis("s for a million steps", is_log=True),
         [Panel(sweep.title, lines)],
         caption="Pan et al. Fig. 1, in which communication halves the speed-up at 512 workers; with "
-        "Hotline's servers it does not. What lies between a line and the dotted ideal, 16 workers on 16/n of the "
-        "data, is communication.",
+        "Hotline's servers it does not. What lies between a line and the dotted ideal, 16 workers on 16/n of "
+        "the data, is communication.",
         facts=facts,
     )
 
