@@ -24,7 +24,7 @@ def _toml_lines(values: Mapping[str, object]) -> list[str]:
 
 
 def _toml_value(value: object) -> str:
-    if isinstance(value, str):
+    if isinstance(value, str | bool):
         return json.dumps(value)
     if isinstance(value, dict):
         return f"{{{', '.join(f'{json.dumps(key)} = {_toml_value(each)}' for key, each in value.items())}}}"
