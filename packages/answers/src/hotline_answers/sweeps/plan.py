@@ -23,7 +23,7 @@ TABLE_2 = ((80, 20), (120, 30), (160, 40), (200, 50), (240, 60), (280, 70))
 """Pan et al. Table 2: workers and servers of S1 to S6."""
 COMPUTE_MS = 15
 """Computing time of a step in the sweep `training`, which the paper does not give. With Hotline's servers it
-hides communication: 512 workers have nearly the ideal speed, and in the paper half of it. With the settings in
+hides communication: 512 workers have nearly the ideal speed, in the paper half of it. With the settings in
 `packages/paper/presets/paper.toml` they have about half of it, too."""
 _BASE = SimulationConfig(workers=80, servers=20, rounds=3, block_steps=1, trace_steps=14)
 """Pan et al.'s cluster, with few steps: points differ much more than the rounds of a point."""
