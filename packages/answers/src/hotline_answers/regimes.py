@@ -31,7 +31,7 @@ class Regime(NamedTuple):
 
 
 class RegimeChange(NamedTuple):
-    """What the hot set changes, at the capacity of the cluster."""
+    """The changes by a hot set, measured while the cluster carries as many steps/s as it can."""
 
     gain: float
     """Steps/s with the hot set as a multiple of those without."""

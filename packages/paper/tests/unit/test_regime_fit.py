@@ -92,7 +92,7 @@ def test_fewer_readings_accept_more_parameters() -> None:
     assert counts[0] < counts[1]
 
 
-def test_readings_that_no_parameters_have_are_an_error() -> None:
+def test_readings_without_matching_parameters_are_an_error() -> None:
     impossible = [*READINGS[:-1], READINGS[-1]._replace(low=1e6, high=2e6)]
     with pytest.raises(DataError, match=r"Fig\. 7b \(workers that call a server"):
         fit(lambda parameters: predicted_readings(parameters, SERVERS_IN_FIG_1[ASSUMED]), impossible)
@@ -141,7 +141,7 @@ def test_the_fit_does_not_read_the_held_out_figures() -> None:
         "import hotline_paper.regime.held_out as other",
     ],
 )
-def test_a_fit_that_reads_the_held_out_figures_is_noticed(line: str) -> None:
+def test_an_import_of_the_held_out_figures_by_the_fit_is_noticed(line: str) -> None:
     source = Path(str(fitting.__file__)).read_text()
     assert names_held_out(f"{source}\n{line}\n") and not names_held_out(source)
 

@@ -22,7 +22,7 @@ from scipy.stats import binom
 Values = NDArray[np.float64]
 
 ROWS_PER_STEP, ROWS_PER_RPC = 800, 8
-"""Of 16 values each: answers to pulls then have 527 B, requests 115 B and answers to pushes 56 B (Fig. 6)."""
+"""Rows have 16 values: answers to pulls have 527 B, requests 115 B, and answers to pushes 56 B (Fig. 6)."""
 WINDOW = 64
 """RPCs that a worker has outstanding."""
 MAX_BURST = 64
@@ -40,7 +40,7 @@ _WINDOW_MS = 1.0
 
 
 class Parameters(NamedTuple):
-    """What is fitted; each is a number, or an array with a value for each point of a grid."""
+    """The fitted parameters; each is a number, or an array with a value for each point of a grid."""
 
     compute_ms: float | Values
     """Time for which a worker reads and trains in a step."""
@@ -55,7 +55,7 @@ class Parameters(NamedTuple):
 
 
 class Observables(NamedTuple):
-    """What a cluster shows: arrays if the parameters are arrays."""
+    """The quantities that the paper measured of a cluster; they are arrays if the parameters are arrays."""
 
     steps_per_s: Values  # of all workers together
     servers_busy: Values  # share of time

@@ -73,7 +73,7 @@ class RegimeArm(Strict):
     shares: dict[str, dict[str, float]]
     """Operation -> the paper's metric of an RPC -> its share in the mean latency."""
     request_bytes: dict[str, float]
-    """Mean by operation."""
+    """Operation -> mean size of a request."""
     response_bytes: dict[str, float]
     rpc_p50_us: dict[str, float]
     rpc_p99_us: dict[str, float]

@@ -70,7 +70,7 @@ def test_a_switch_gets_its_ports_rates_queues_and_device_id(topology: Path) -> N
     ]
 
 
-def test_commands_that_only_real_hosts_can_execute_are_planned(topology: Path) -> None:
+def test_commands_of_real_hosts_are_planned(topology: Path) -> None:
     edit(topology, lambda d: d["hosts"]["h2"]["commands"].append("sysctl -a"))
     with read_plan(topology) as planned:
         assert planned.host_commands == {"h2": ["sysctl -a"]}
@@ -88,7 +88,7 @@ def test_rates_of_hosts_delays_and_losses_are_qdiscs() -> None:
     assert missing_without_netem(both) == "delay of 2.5 ms and loss of 1 %"
 
 
-def test_interfaces_that_a_machine_has_already_are_refused(
+def test_existing_interfaces_of_a_machine_are_refused(
     topology: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "s2-eth3").mkdir()
@@ -128,7 +128,7 @@ def test_a_machine_without_mininet_gets_one_line_on_its_installation(
     "options, word",
     [(["--json"], "--pingall"), (["--run", "h7", "true"], "h7"), (["--run", "s1", "true"], "s1")],
 )
-def test_options_that_no_network_can_follow_are_refused(
+def test_options_without_their_host_or_mode_are_refused(
     topology: Path, options: list[str], word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as refusal:
