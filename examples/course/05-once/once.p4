@@ -1,0 +1,96 @@
+// Add each update exactly once, although frames are lost and sent again.
+#include <core.p4>
+#include <v1model.p4>
+
+header ethernet_t {
+    bit<48> dst_addr;
+    bit<48> src_addr;
+    bit<16> ether_type;
+}
+
+header hot_t {
+    bit<8>  op;       // 1: an update of a worker, 2: a result of the switch
+    bit<8>  version;
+    bit<16> worker;
+    bit<32> key;
+    bit<32> value;
+}
+
+struct headers_t {
+    ethernet_t ethernet;
+    hot_t      hot;
+}
+
+struct metadata_t {}
+
+#define KEYS 16
+
+parser HotParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    state start {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.ether_type) {
+            0x88B5: parse_hot;
+            default: accept;
+        }
+    }
+
+    state parse_hot {
+        packet.extract(hdr.hot);
+        transition accept;
+    }
+}
+
+control HotVerify(inout headers_t hdr, inout metadata_t meta) { apply {} }
+
+control HotIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    // Two pools of cells, one for each version: while the sum of one version is on its way to the workers, that of
+    // the other one is being made. The cell of a version and a key is at the index version * KEYS + key.
+    register<bit<32>>(2 * KEYS) sums;
+    register<bit<32>>(2 * KEYS) counts;  // how many updates a sum has; 0 for a complete one
+    register<bit<32>>(2 * KEYS) seen;    // a bit for each worker whose update the sum has
+    register<bit<32>>(1) workers;        // written by the controller
+
+    apply {
+        mark_to_drop(std);
+        if (hdr.hot.isValid() && hdr.hot.op == 1 && hdr.hot.key < KEYS && hdr.hot.version < 2 && hdr.hot.worker < 32) {
+            bit<32> expected;
+            workers.read(expected, 0);
+            bit<32> cell = (bit<32>) hdr.hot.version * KEYS + hdr.hot.key;
+            bit<32> other_cell = (bit<32>) (1 - hdr.hot.version) * KEYS + hdr.hot.key;
+            bit<32> worker = 32w1 << (bit<8>) hdr.hot.worker;
+            bit<32> sum;
+            bit<32> count;
+            sums.read(sum, cell);
+            counts.read(count, cell);
+            // This is the program of exercise 04 with versions: it adds a frame that is sent again once more.
+            sum = sum + hdr.hot.value;
+            count = count + 1;
+            // TODO 1: add the value, and count it, only if the worker's bit in `seen` is not set; set the bit then.
+            // TODO 2: an update says that its worker has the result of the other version: clear the worker's bit there.
+            // TODO 3: the first update of a sum (its count is 0) replaces what the last sum has left in the cell.
+            if (count == expected) {
+                hdr.hot.op = 2;
+                hdr.hot.value = sum;
+                std.mcast_grp = 1;
+                sum = 0;  // TODO 4: keep the sum, for workers that lose the result.
+                count = 0;
+            }
+            // TODO 5: a worker that has lost the result sends its update again. Return the sum to the port of such a
+            //         frame, and to no other one, if the sum is complete.
+            sums.write(cell, sum);
+            counts.write(cell, count);
+        }
+    }
+}
+
+control HotEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) { apply {} }
+control HotUpdate(inout headers_t hdr, inout metadata_t meta) { apply {} }
+
+control HotDeparser(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.hot);
+    }
+}
+
+V1Switch(HotParser(), HotVerify(), HotIngress(), HotEgress(), HotUpdate(), HotDeparser()) main;

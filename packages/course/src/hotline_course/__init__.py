@@ -1,0 +1,1 @@
+"""Exercises of a course: their checks, and the child processes in which submissions run."""

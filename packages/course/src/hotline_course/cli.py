@@ -1,0 +1,62 @@
+"""`hotline check`: points for submissions of a course's exercises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from foundation.logs.parts import write_text
+from hotline.cli.common import FILE, FOLDER, json_option, one_line_errors, print_json, print_table
+from hotline.cli.examples import add_example
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Also check with parameters of this seed.")
+@click.option("--exercise", metavar="NAME", help="The exercise; by default exercise.toml names it.")
+@click.option("--course", type=FOLDER, help="The lecturer's exercises; by default examples/course.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Submissions at a time; by default one for each CPU.")
+@click.option("--cpu-seconds", type=click.IntRange(min=5), default=30, help="CPU time of each child process.")
+@click.option("--junit", type=FILE, help="Write JUnit's XML into this file.")
+@json_option
+def check(
+    folders: tuple[Path, ...],
+    seed: int,
+    exercise: str | None,
+    course: Path | None,
+    jobs: int | None,
+    cpu_seconds: int,
+    junit: Path | None,
+    as_json: bool,
+) -> None:
+    """Check submissions of a course's exercises, and print their points.
+
+    A FOLDER has one submission, or submissions in folders. The exit status is 0 for all points, 1 if points
+    are lost, and 2 if a submission could not be checked.
+    """
+    from hotline_course import report
+    from hotline_course.checker import check_batch
+    from hotline_course.exercise import COURSE, submissions_in
+    from hotline_course.limits import Limits
+
+    with one_line_errors():
+        found = [each for folder in folders for each in submissions_in(folder)]
+        limits = Limits(cpu_s=cpu_seconds)
+        verdicts = check_batch(found, course or COURSE, seed=seed, name=exercise, jobs=jobs, limits=limits)
+        if junit is not None:
+            write_text(junit, report.as_junit(verdicts))
+    if as_json:
+        print_json(report.as_json(verdicts))
+    elif len(verdicts) == 1:
+        click.echo("\n".join(report.as_text(verdicts[0])))
+    else:
+        rows = [report.as_row(each) for each in verdicts]
+        print_table(f"seed {seed}", ("submission", "exercise", "points", "first reason"), rows)
+    for reason in {each.not_isolated for each in verdicts} - {""}:
+        click.echo(f"warning: submissions had limits, but no namespaces: {reason}", err=True)
+    if status := max(each.status for each in verdicts):
+        raise click.exceptions.Exit(status)
+
+
+add_example(check, "examples/course/01-forward")
