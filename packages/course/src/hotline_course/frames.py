@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 HOT_TYPE = 0x88B5
@@ -48,3 +49,23 @@ def decode(frame: bytes) -> HotFrame:
         raise AssertionError(f"expected a frame of type {HOT_TYPE:#06x} with a key and a value, got {frame.hex()}")
     op, version, worker, key, value = _HOT.unpack_from(frame, _ETHERNET.size)
     return HotFrame(key, value, worker, version, op)
+
+
+def describe_outputs(outputs: Sequence[tuple[int, bytes]]) -> str:
+    """Return frames with their ports, in words: headers as numbers, other frames without zeros at the end."""
+    ports: dict[bytes, list[int]] = {}
+    for port, frame in outputs:
+        ports.setdefault(frame, []).append(port)
+    return " and ".join(f"{_describe(frame)} from {_ports(found)}" for frame, found in ports.items()) or "no frame"
+
+
+def _describe(frame: bytes) -> str:
+    try:
+        header = decode(frame)
+    except AssertionError:
+        return frame.rstrip(b"\0").hex()
+    return f"(op {header.op}, version {header.version}, worker {header.worker}, key {header.key}, value {header.value})"
+
+
+def _ports(ports: Sequence[int]) -> str:
+    return f"port {ports[0]}" if len(ports) == 1 else f"ports {', '.join(map(str, sorted(ports)))}"

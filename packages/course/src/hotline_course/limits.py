@@ -16,7 +16,7 @@ class Limits(NamedTuple):
     """Address space in MB."""
     file_kb: int = 4096
     """Size of a file that it writes, and of its folder, in kB."""
-    open_files: int = 64
+    open_files: int = 128
 
 
 DEFAULT = Limits()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from hotline_course.errors import SubmissionError
+from hotline_course.frames import describe_outputs
 from hotline_course.process import SubmissionProcess
 from hotline_course.text import printable
-from softswitch.testing.mask import FrameLike, to_bytes
-from softswitch.testing.outputs import ExpectedOutput, are_alike, describe, read_expected
 
 _MAX_OUTPUTS = 4096
 
@@ -28,10 +28,9 @@ class SubmittedSwitch:
         lines = self._process.call("run", switch=self._number, commands=commands).get("lines")
         return [str(line) for line in _list(lines)]
 
-    def process(self, port: int, frame: FrameLike) -> list[tuple[int, bytes]]:
+    def process(self, port: int, frame: bytes) -> list[tuple[int, bytes]]:
         """Process a frame 1 ms after the last one; return the output frames with their ports."""
-        data = to_bytes(frame)
-        outputs = self._process.call("process", switch=self._number, port=port, frame=data.hex()).get("outputs")
+        outputs = self._process.call("process", switch=self._number, port=port, frame=frame.hex()).get("outputs")
         try:
             return [(int(out), bytes.fromhex(text)) for out, text in _list(outputs)]
         except (TypeError, ValueError):
@@ -48,20 +47,24 @@ class SubmittedSwitch:
 
     def counter(self, name: str, index: int) -> tuple[int, int]:
         """Return the packets and bytes of a counter's cell."""
-        line = "".join(self.run(f"counter_read {name} {index}"))
-        numbers = [int("".join(filter(str.isdigit, word.rpartition("=")[2]))) for word in line.split(",")]
-        return numbers[-2], numbers[-1]
+        lines = self.run(f"counter_read {name} {index}")
+        if not (numbers := re.search(r"\((\d+) bytes, (\d+) packets\)", "".join(lines))):
+            raise SubmissionError(f"counter_read {name} {index}: expected packets and bytes, got {lines}")
+        return int(numbers[2]), int(numbers[1])
 
     def _value(self, command: str) -> int:
-        return int("".join(self.run(command)).rpartition("=")[2])
+        lines = self.run(command)
+        if not (number := re.search(r"=\s*(\d+)\s*$", "".join(lines))):
+            raise SubmissionError(f"{command}: expected a number, got {lines}")
+        return int(number[1])
 
-    def expect(self, port: int, frame: FrameLike, *expected: ExpectedOutput) -> None:
+    def expect(self, port: int, frame: bytes, *expected: tuple[int, bytes]) -> None:
         """Process a frame; raise `AssertionError` with its trace unless exactly these frames are output."""
-        patterns = read_expected(expected)
         outputs = self.process(port, frame)
-        if not are_alike(outputs, patterns):
+        if sorted(outputs) != sorted(expected):
             trace = printable(str(self._process.call("explain", switch=self._number).get("trace")))
-            raise AssertionError(f"expected {describe(patterns)}, got {describe(outputs)}\n{trace}")
+            got = describe_outputs(outputs)
+            raise AssertionError(f"expected {describe_outputs(expected)}, got {got}\n{trace}")
 
 
 class SubmittedModule:

@@ -13,17 +13,20 @@ _MAX_REASON_LINES = 30
 
 
 def as_text(verdict: Verdict) -> Iterator[str]:
-    """Yield the lines of one submission: its points, and a reason for each lost one."""
+    """Yield the lines of one submission: its points, and a reason for each lost one, the first with its trace."""
     if verdict.problem:
         yield f"{verdict.folder}: cannot be checked: {verdict.problem}"
         return
     yield f"{verdict.folder}: {verdict.earned} of {pluralize(verdict.points, 'point')} ({verdict.exercise})"
+    shown_lines = _MAX_REASON_LINES
     for check in verdict.checks:
         yield f"  {check.earned}/{check.points} {check.name}"
         lines = check.reason.splitlines()
-        yield from (f"{_INDENT}{line}" for line in lines[:_MAX_REASON_LINES])
-        if len(lines) > _MAX_REASON_LINES:
-            yield f"{_INDENT}… {pluralize(len(lines) - _MAX_REASON_LINES, 'more line')}"
+        yield from (f"{_INDENT}{line}" for line in lines[:shown_lines])
+        if len(lines) > shown_lines:
+            yield f"{_INDENT}… {pluralize(len(lines) - shown_lines, 'more line')} (--json shows all)"
+        if lines:
+            shown_lines = 1
 
 
 def as_row(verdict: Verdict) -> tuple[str, str, str, str]:

@@ -9,7 +9,7 @@ from hotline_course.child import Answer
 from softswitch.pipeline import DigestMessage
 from softswitch.testing import Switch
 
-_MAX_SWITCHES = 64
+_MAX_SWITCHES = 8
 _MAX_TRACE_CHARACTERS = 20_000
 
 
