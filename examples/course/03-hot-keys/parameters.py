@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
-COLD_KEYS = 400
+HOT_KEYS, COLD_KEYS = 20, 400
 
 
 class Parameters(NamedTuple):
@@ -20,7 +20,7 @@ class Parameters(NamedTuple):
 def parameters(seed: int) -> Parameters:
     random = Random(seed)
     limit = random.randint(8, 12)
-    keys = random.sample(range(1 << 32), COLD_KEYS + 12)
+    keys = random.sample(range(1 << 32), COLD_KEYS + HOT_KEYS)
     hot, cold = keys[COLD_KEYS:], keys[:COLD_KEYS]
     updates = [key for key in hot for _ in range(limit + random.randint(0, 10))]
     updates += [key for key in cold for _ in range(random.randint(1, 2))]

@@ -1,67 +1,81 @@
-"""The child process of a submission: `python -m hotline_course.child REQUESTS ANSWERS`.
+"""The processes of a submission: an inner one with its code, and an outer one that ends the inner one.
 
-Its first message says what to serve. A process outside of the PID namespace only waits for the one inside,
-which gives up its rights, imports, sets its limits, and answers requests until the checker closes.
+The outer process runs only this code. It ends both as soon as the checker closes the pipe of requests, and
+the inner one can neither see nor signal it where namespaces are allowed. The inner process gives up its
+rights, sets its limits, and answers requests.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
-from collections.abc import Callable
+import select
+import signal
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hotline_course.channel import ChannelError, Message, receive, send
 from hotline_course.isolation import become_nobody, enter_namespaces, restrict_files, set_limits
+from hotline_course.limits import Limits
 
 Answer = Callable[[Message], Message]
 """Answers a request; an exception becomes an answer with an `error`."""
-SERVERS = {"p4": "hotline_course.serve_p4", "python": "hotline_course.serve_python"}
-_DEEP_ERRORS = (Exception, SystemExit, KeyboardInterrupt)
+MakeAnswer = Callable[[Path], Answer]
+"""Makes the function that answers requests for the code in a file."""
+_POLL_MS = 20
 _MAX_ERROR_CHARACTERS = 4000
 
 
-def main(requests: int, answers: int) -> None:
+def run_child(requests: int, answers: int, servers: Mapping[str, MakeAnswer]) -> None:
+    """Be the outer process, and start the inner one, which serves what the first message asks for."""
     order = receive(requests)
     reason = enter_namespaces()
-    if pid := os.fork():
-        send(answers, {"pid": pid})
-        os.close(answers)
-        os.close(requests)
-        _, status = os.waitpid(pid, 0)
-        os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+    inner = os.fork()
+    if inner:
+        send(answers, {"outer": os.getpid()})
+        _wait_for(inner, requests, answers)
+        return
+    limits = Limits(**order["limits"])
     if not reason:
-        reason = restrict_files(order["folder"], order["hidden"], order["limits"][3])
-    answer = _prepare(order)
-    send(answers, {"ready": True, "not_isolated": reason})
+        reason = restrict_files(order["folder"], order["hidden"], limits.file_kb)
+    make = servers[order["kind"]]
+    _give_up_rights(order, limits)
+    answer = make(Path(order["folder"], order["main"]))
+    send(answers, {"not_isolated": reason})
     while True:
-        try:
-            request = receive(requests)
-        except ChannelError:
-            os._exit(0)
+        request = receive(requests)
         _answer(answers, answer, request)
 
 
-def _prepare(order: Message) -> Answer:
-    """Write the submission's files, give up all rights, import the server, and set the limits."""
+def _wait_for(inner: int, requests: int, answers: int) -> None:
+    """Wait for the inner process, or end it when the checker closes; say how it has ended."""
+    poll = select.poll()
+    poll.register(requests, 0)  # the end of its writer alone
+    while os.waitid(os.P_PID, inner, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if poll.poll(_POLL_MS):
+            os.kill(inner, signal.SIGKILL)
+            break
+    _, status = os.waitpid(inner, 0)
+    send(answers, {"ended": os.waitstatus_to_exitcode(status)})
+
+
+def _give_up_rights(order: Message, limits: Limits) -> None:
+    """Write the submission's files, give up all rights, and set the limits."""
     folder = Path(order["folder"])
     os.chdir(folder)
     os.environ.update(XDG_CACHE_HOME=str(folder / ".cache"), TMPDIR=str(folder), HOME=str(folder))
     become_nobody()
+    for needed in (os.__file__, __file__):
+        if not os.access(needed, os.R_OK):
+            raise PermissionError(f"{needed}: expected a file that user {os.getuid()} may read, who runs submissions")
     for name, text in order["files"].items():
         (folder / name).write_bytes(bytes.fromhex(text))
-    server = importlib.import_module(SERVERS[order["kind"]])
-    cpu_s, _, memory_mb, file_kb, open_files = order["limits"]
-    set_limits(cpu_s, memory_mb, file_kb, open_files)
-    make: Callable[[Path], Answer] = server.make_answer
-    return make(folder / order["main"])
+    set_limits(limits)
 
 
 def _answer(answers: int, answer: Answer, request: Message) -> None:
     try:
         reply = answer(request)
-    except _DEEP_ERRORS as error:  # whatever a submission's code raises is an answer
+    except BaseException as error:  # whatever a submission's code raises is an answer
         reply = {"error": describe(error)}
     try:
         send(answers, reply)
@@ -75,7 +89,3 @@ def describe(error: BaseException) -> str:
     text = str(error)
     is_for_users = kind.__module__.startswith(("softswitch.", "hotline_course."))
     return (text if is_for_users else f"{kind.__name__}: {text}")[:_MAX_ERROR_CHARACTERS]
-
-
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))

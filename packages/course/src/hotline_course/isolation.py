@@ -1,7 +1,7 @@
 """Isolation of a child process on Linux: namespaces without network, read-only files, limits, no rights.
 
-The functions are called by trusted code of the child before it reads anything of a submission. Only the
-standard library is imported, as a user namespace is entered by processes with one thread.
+The functions are called by trusted code of the child before it runs anything of a submission, in the one thread
+that a fork leaves: the system lets no process with several threads into a user namespace.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
+
+from hotline_course.limits import Limits
 
 NOBODY = 65534
 """User and group of a submission's process where root runs the checker."""
@@ -80,18 +82,18 @@ def become_nobody() -> None:
         _call("prctl", _PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
-def set_limits(cpu_s: int, memory_mb: int, file_kb: int, open_files: int) -> None:
+def set_limits(limits: Limits) -> None:
     """Set the limits of this process, after which it can start neither processes nor threads."""
-    memory_bytes = memory_mb * 1_000_000
-    limits = {
-        resource.RLIMIT_CORE: (0, 0),
-        resource.RLIMIT_CPU: (cpu_s, cpu_s),
-        resource.RLIMIT_FSIZE: (file_kb * 1000, file_kb * 1000),
-        resource.RLIMIT_NOFILE: (open_files, open_files),
-        resource.RLIMIT_NPROC: (0, 0),
+    values = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_CPU: limits.cpu_s,
+        resource.RLIMIT_FSIZE: limits.file_kb * 1000,
+        resource.RLIMIT_NOFILE: limits.open_files,
+        resource.RLIMIT_NPROC: 0,
     }
-    for kind, limit in limits.items():
-        resource.setrlimit(kind, limit)
+    for kind, limit in values.items():
+        resource.setrlimit(kind, (limit, limit))
+    memory_bytes = limits.memory_mb * 1_000_000
     with suppress(ValueError, OSError):  # macOS refuses it
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
 
