@@ -1,0 +1,168 @@
+"""Hostile submissions lose points with a reason, and neither end, hang nor change the checker."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from hotline_course.checker import check_batch, check_submission
+from hotline_course.exercise import COURSE
+from hotline_course.limits import Limits
+from hotline_course.points import Verdict
+from packages.course.tests.unit.submissions import submit
+
+LIMITS = Limits(cpu_s=1, idle_s=0.5, memory_mb=900, file_kb=1024)
+P4_LIMITS = Limits(cpu_s=2, idle_s=2.0, memory_mb=900)
+ANSWER = "def start(capacity): pass\ndef choose(counts, in_switch): return in_switch\n"
+
+
+def verdict_of(folder: Path, limits: Limits = LIMITS) -> Verdict:
+    return check_submission(folder, COURSE, limits=limits)
+
+
+def reason_of_rule(folder: Path, code: str) -> str:
+    """Return why a rule's module loses its first point; a rule that loads loses others."""
+    verdict = verdict_of(submit(folder / "mine", "07-rule", rule_py=code))
+    assert verdict.status == 1 and verdict.earned == 0, verdict
+    return verdict.checks[0].reason
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("while True: pass", "was ended by the system: it may use 1 s of CPU time"),
+        ("import time\ntime.sleep(1000)", "slept for 0.5 s"),
+        ("import os\nwhile True: os.fork()", "BlockingIOError"),
+        ("import threading\nthreading.Thread(target=print).start()", "can't start new thread"),
+        ("x = bytearray(10**10)", "rule.py, line 1: MemoryError"),
+        ("exit(0)", "rule.py, line 1: SystemExit: 0"),
+        ("import os\nos._exit(0)", "ended with exit status 0"),
+        ("import os\nos.kill(os.getpid(), 9)\nos._exit(3)", "ended"),
+        ("raise ValueError('\\x1b[2J' + 'x' * 10**5)", "rule.py, line 1: ValueError: \N{REPLACEMENT CHARACTER}[2Jx"),
+        ("def start(:", "SyntaxError"),
+        ("import os\nos.closerange(0, 100)\nwhile True: os.getpid()", "CPU time"),
+        ("import os\nfor fd in range(3, 100):\n try: os.write(fd, b'x' * 10**6)\n except OSError: pass", "valid"),
+    ],
+)  # fmt: skip
+def test_a_hostile_module_loses_all_points_with_a_reason(tmp_path: Path, code: str, reason: str) -> None:
+    found = reason_of_rule(tmp_path, code)
+    assert reason in found and len(found) < 7000 and "\x1b" not in found
+
+
+def test_a_result_that_a_module_prints_or_sends_earns_nothing(tmp_path: Path) -> None:
+    forged = """
+import json, os, struct
+print("7 of 7 points")
+text = json.dumps({"ended": 0, "points": 7, "earned": 7, "status": 0, "value": 7}).encode()
+for fd in range(3, 100):
+    try:
+        os.write(fd, struct.pack("!I", len(text)) + text)
+    except OSError:
+        pass
+"""
+    verdict = verdict_of(submit(tmp_path / "mine", "07-rule", rule_py=forged + ANSWER))
+    assert verdict.status == 1 and verdict.earned == 0
+
+
+def test_a_value_that_is_not_of_the_expected_kind_loses_the_check(tmp_path: Path) -> None:
+    for number, value in enumerate(("None", "[True] * 3", "'x' * 10**7", "object()", "[[]] * 10", "float('nan')")):
+        code = ANSWER.replace("return in_switch", f"return {value}")
+        verdict = verdict_of(submit(tmp_path / str(number), "07-rule", rule_py=code))
+        assert verdict.earned == 1 and all(check.reason for check in verdict.checks[1:]), value
+
+
+PROBE = """
+import os, socket
+def start(capacity): pass
+def choose(counts, in_switch):
+    found = []
+    for name, attempt in ATTEMPTS.items():
+        try:
+            attempt()
+            found.append(name)
+        except (OSError, ModuleNotFoundError):
+            pass
+    raise ValueError(f"succeeded: {sorted(found)}")
+ATTEMPTS = {
+    "connect": lambda: socket.create_connection(("127.0.0.1", PORT), timeout=5),
+    "see": lambda: open(OTHER).read(),
+    "write": lambda: open(TARGET, "w"),
+    "remove": lambda: os.remove(TARGET),
+    "proc": lambda: open("/proc/self/cmdline"),
+    "signal": lambda: os.kill(CHECKER, 0),
+    "own": lambda: open("mine.txt", "w").write("x"),
+    "large": lambda: open("large.txt", "w").write("x" * 2_000_000),
+}
+"""
+
+
+def test_a_module_has_no_network_no_files_to_write_and_sees_no_process(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.touch()
+    target.chmod(0o666)
+    other = submit(tmp_path / "other", "07-rule")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        names = {
+            "PORT": server.getsockname()[1], "OTHER": str(other / "rule.py"), "TARGET": str(target),
+            "CHECKER": os.getpid(),
+        }  # fmt: skip
+        code = "".join(f"{name} = {value!r}\n" for name, value in names.items()) + PROBE
+        mine = submit(tmp_path / "mine", "07-rule", rule_py=code)
+        verdict, _ = check_batch([mine, other], COURSE, limits=LIMITS)
+    assert verdict.not_isolated == ""
+    assert "succeeded: ['own']" in verdict.checks[1].reason
+    assert target.exists()
+
+
+def test_a_process_that_signals_all_others_ends_itself_alone(tmp_path: Path) -> None:
+    code = "import os\nfor number in range(1, 64):\n try: os.kill(-1, number)\n except OSError: pass\n" + ANSWER
+    verdict = verdict_of(submit(tmp_path / "mine", "07-rule", rule_py=code))
+    assert verdict.status == 1
+    assert verdict_of(submit(tmp_path / "good", "07-rule")).status == 0
+
+
+HEADERS = "#include <core.p4>\n#include <v1model.p4>\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ('#include "forward.p4"\n', "forward.p4"),
+        ('#include "/dev/zero"\n', "forward.p4"),
+        ('#include "/proc/self/mem"\n', "forward.p4"),
+        ("".join(f"#define A{n} A{n + 1} A{n + 1}\n" for n in range(60)) + "A0\n", "forward.p4"),
+        ("/" * 300_000, "forward.p4: expected at most 256,000 bytes"),
+        (HEADERS + "const bit<8> x = " + "(" * 100_000 + "1" + ")" * 100_000 + ";\n", "forward.p4"),
+        (HEADERS, "forward.p4"),
+        ("\0\xff", "forward.p4"),
+    ],
+)
+def test_a_hostile_program_loses_all_points_with_a_reason(tmp_path: Path, program: str, reason: str) -> None:
+    verdict = verdict_of(submit(tmp_path / "mine", "01-forward", forward_p4=program), P4_LIMITS)
+    assert verdict.status == 1 and verdict.earned == 0
+    assert reason in verdict.checks[0].reason and "\0" not in verdict.checks[0].reason
+
+
+def test_a_program_that_sends_frames_around_for_ever_is_ended(tmp_path: Path) -> None:
+    folder = submit(tmp_path / "mine", "01-forward")
+    program = folder / "forward.p4"
+    egress = "control FrameEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) { apply {"
+    text = program.read_text()
+    assert egress in text
+    program.write_text(text.replace(egress, f"{egress} recirculate_preserving_field_list(0); "))
+    verdict = verdict_of(folder, P4_LIMITS)
+    assert verdict.status == 1 and verdict.earned <= 2
+    assert "2 s of CPU time" in verdict.checks[-1].reason
+
+
+def test_files_that_are_no_regular_files_are_refused(tmp_path: Path) -> None:
+    folder = submit(tmp_path / "mine", "01-forward")
+    program = folder / "forward.p4"
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir):
+        program.rmdir() if program.is_dir() else program.unlink()
+        make(program)
+        verdict = verdict_of(folder)
+        assert verdict.status == 1 and "forward.p4: expected a regular file" in verdict.checks[0].reason
