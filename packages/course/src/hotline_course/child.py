@@ -29,9 +29,8 @@ def run_child(requests: int, answers: int, servers: Mapping[str, MakeAnswer]) ->
     """Be the outer process, and start the inner one, which serves what the first message asks for."""
     order = receive(requests)
     reason = enter_namespaces()
-    inner = os.fork()
-    if inner:
-        send(answers, {"outer": os.getpid()})
+    send(answers, {"outer": os.getpid()})
+    if inner := os.fork():
         _wait_for(inner, requests, answers)
         return
     limits = Limits(**order["limits"])

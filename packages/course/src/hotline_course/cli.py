@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
-from hotline.cli.common import FILE, FOLDER, json_option, one_line_errors, print_json, print_table
+from hotline.cli.common import FILE, FOLDER, json_option, print_json, print_table
 from hotline.cli.examples import add_example
 
 
@@ -40,12 +41,15 @@ def check(
     from hotline_course.exercise import COURSE, submissions_in
     from hotline_course.limits import Limits
 
-    with one_line_errors():
+    try:
         found = [each for folder in folders for each in submissions_in(folder)]
         limits = Limits(cpu_s=cpu_seconds)
         verdicts = check_batch(found, course or COURSE, seed=seed, name=exercise, jobs=jobs, limits=limits)
         if junit is not None:
             write_text(junit, report.as_junit(verdicts))
+    except (HotlineError, OSError) as error:
+        click.echo(f"Error: {error}", err=True)
+        raise click.exceptions.Exit(2) from None
     if as_json:
         print_json(report.as_json(verdicts))
     elif len(verdicts) == 1:

@@ -87,9 +87,10 @@ def _read_regular_file(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise SubmissionError(f"{path.name}: expected a regular file ({error.strerror})") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise SubmissionError(f"{path.name}: expected a regular file")
     with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise SubmissionError(f"{path.name}: expected a regular file")
         data = file.read(_MAX_FILE_BYTES + 1)
     if len(data) > _MAX_FILE_BYTES:
         raise SubmissionError(f"{path.name}: expected at most {_MAX_FILE_BYTES:,} bytes")

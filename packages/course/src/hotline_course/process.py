@@ -67,7 +67,7 @@ class SubmissionProcess(AbstractContextManager["SubmissionProcess"]):
             if "not_isolated" in answer:
                 return str(answer["not_isolated"])
             reason = str(answer.get("cannot", answer))
-        except (SubmissionError, ChannelError, OSError) as error:
+        except (SubmissionError, ChannelError, KeyError, OSError) as error:
             reason = SPAWNER.why_ended() or str(error)
         self.close()
         raise CannotCheck(f"the child process could not be started: {reason}")
