@@ -16,5 +16,7 @@ class Parameters(NamedTuple):
 
 def parameters(seed: int) -> Parameters:
     random = Random(seed)
-    keys = random.sample(range(KEYS), random.randint(5, 20)) + [KEYS, KEYS + random.randrange(1000)]
-    return Parameters([(random.choice(keys), random.getrandbits(random.choice((4, 32)))) for _ in range(UPDATES)])
+    keys = [*random.sample(range(KEYS), random.randint(5, 20)), KEYS, KEYS + random.randrange(1000)]
+    return Parameters(
+        [(random.choice(keys), random.getrandbits(random.choice((4, 32)))) for _ in range(UPDATES)]
+    )

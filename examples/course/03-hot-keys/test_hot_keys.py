@@ -6,7 +6,7 @@ from hotline_course.frames import HotFrame
 from hotline_course.points import points
 
 MAX_COLD_REPORTS = 10
-"""Of 400 cold keys. With seeds 0 to 11, one row alone reports 14 to 26; two rows report 0 to 5 with seeds 0 to 39."""
+"""Of 400 cold keys. One row alone reports 14 to 26 (seeds 0 to 11), and two rows report 0 to 5 (seeds 0 to 39)."""
 
 
 def send(switch, limit, keys):
@@ -25,7 +25,9 @@ def send(switch, limit, keys):
 def test_a_key_is_reported_with_its_estimate_at_the_limit(switch):
     for key, count, digests in send(switch, 4, [7] * 5):
         expected = [[key, count]] if count >= 4 else []
-        assert digests == expected, f"update {count} of key {key}, limit 4: expected {expected}, got {digests}"
+        assert digests == expected, (
+            f"update {count} of key {key}, limit 4: expected {expected}, got {digests}"
+        )
 
 
 def test_all_updates_are_forwarded(switch):

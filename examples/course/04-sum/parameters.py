@@ -26,7 +26,9 @@ def parameters(seed: int) -> Parameters:
     workers = random.randint(3, 7)
     updates = []
     for _ in range(ROUNDS):
-        one = [Update(worker, key, random.getrandbits(32)) for worker in range(workers) for key in range(KEYS)]
+        one = [
+            Update(worker, key, random.getrandbits(32)) for worker in range(workers) for key in range(KEYS)
+        ]
         random.shuffle(one)
         updates += one
     return Parameters(workers, updates)

@@ -59,7 +59,9 @@ def test_the_switch_above_waits_for_the_switch_below(make_switch, module):
 @points(3)
 def test_all_workers_of_both_racks_get_the_sums_of_the_plain_model(make_switch, module, parameters):
     network = Network(make_switch, module, parameters.switches)
-    workers = {(number, port) for number, rack in enumerate(parameters.switches) for port in rack["worker_ports"]}
+    workers = {
+        (number, port) for number, rack in enumerate(parameters.switches) for port in rack["worker_ports"]
+    }
     sums, counts = Counter(), Counter()
     for number, port, key, value in parameters.updates:
         arrived = network.send(number, port, HotFrame(key, value, op=UPDATE).encode())

@@ -27,9 +27,13 @@ def submitted_score(module, parameters):
 
     def choose(counts, held):
         keys = module.call("choose", [list(each) for each in counts.items()], held)
-        assert isinstance(keys, list) and all(type(key) is int for key in keys), "choose: expected a list of keys"
+        assert isinstance(keys, list) and all(type(key) is int for key in keys), (
+            "choose: expected a list of keys"
+        )
         assert len(set(keys)) == len(keys), "choose: expected each key once"
-        assert len(keys) <= parameters.capacity, f"choose: expected at most {parameters.capacity}, got {len(keys)}"
+        assert len(keys) <= parameters.capacity, (
+            f"choose: expected at most {parameters.capacity}, got {len(keys)}"
+        )
         return keys
 
     return score(parameters.windows, choose)

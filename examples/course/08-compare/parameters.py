@@ -33,7 +33,10 @@ def parameters(seed: int) -> Parameters:
 
     def series(truth: float, repeat: float = 0.0) -> Series:
         drift = [10 * exp(random.gauss(0, 0.4)) for _ in range(ROUNDS)]
-        arms = [[time * (1 + share) * exp(random.gauss(0, noise)) for time in drift] for share in (0, repeat, truth)]
+        arms = [
+            [time * (1 + share) * exp(random.gauss(0, noise)) for time in drift]
+            for share in (0, repeat, truth)
+        ]
         return Series(truth, *arms)
 
     return Parameters(

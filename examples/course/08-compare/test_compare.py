@@ -14,8 +14,12 @@ def compare(module, series):
     assert isinstance(found, dict), f"compare: expected a dictionary, got {found!r}"
     for name in ("change", "low", "high"):
         value = found.get(name)
-        assert isinstance(value, float) and isfinite(value), f"{name}: expected a finite number, got {value!r}"
-    assert found.get("verdict") in VERDICTS, f"verdict: expected one of {VERDICTS}, got {found.get('verdict')!r}"
+        assert isinstance(value, float) and isfinite(value), (
+            f"{name}: expected a finite number, got {value!r}"
+        )
+    assert found.get("verdict") in VERDICTS, (
+        f"verdict: expected one of {VERDICTS}, got {found.get('verdict')!r}"
+    )
     return found
 
 
@@ -34,7 +38,9 @@ def test_a_95_percent_interval_has_the_true_change_19_times_in_20(module, parame
     found = [compare(module, series) for series in parameters.measured]
     pairs = zip(parameters.measured, found, strict=True)
     share = sum(each["low"] <= series.truth <= each["high"] for series, each in pairs) / len(found)
-    assert share >= 0.85, f"expected the true change in 85 % of {len(found)} intervals or more, got {share:.0%}"
+    assert share >= 0.85, (
+        f"expected the true change in 85 % of {len(found)} intervals or more, got {share:.0%}"
+    )
 
 
 @points(2)
@@ -43,20 +49,27 @@ def test_intervals_are_as_narrow_as_those_of_the_plain_model(module, parameters)
     ratios = []
     for series in parameters.measured:
         found = compare(module, series)
-        assert -1 < found["low"] < found["change"] < found["high"], (
-            f"expected low < change < high, got {found['low']:.3f}, {found['change']:.3f}, {found['high']:.3f}"
+        low, change, high = (found[name] for name in ("low", "change", "high"))
+        assert -1 < low < change < high, (
+            f"expected low < change < high, got {low:.3f}, {change:.3f}, {high:.3f}"
         )
-        ratios.append(log((1 + found["high"]) / (1 + found["low"])) / plain_width(series))
+        ratios.append(log((1 + high) / (1 + low)) / plain_width(series))
     got = median(ratios)
-    assert got <= 1.25, f"expected intervals at most 1.25 times as wide as the plain model's, got {got:.2f} times"
+    assert got <= 1.25, (
+        f"expected intervals at most 1.25 times as wide as the plain model's, got {got:.2f} times"
+    )
 
 
 def test_no_change_is_no_difference(module, parameters):
     many = parameters.without_change
     wrong = sum(count_verdicts(module, many, verdict) for verdict in ("faster", "slower"))
-    assert wrong <= len(many) // 10, f"expected at most {len(many) // 10} changes where there is none, got {wrong}"
+    assert wrong <= len(many) // 10, (
+        f"expected at most {len(many) // 10} changes where there is none, got {wrong}"
+    )
     found = count_verdicts(module, many, "no difference")
-    assert found >= 0.8 * len(many), f'expected "no difference" for 80 % of {len(many)} comparisons, got {found}'
+    assert found >= 0.8 * len(many), (
+        f'expected "no difference" for 80 % of {len(many)} comparisons, got {found}'
+    )
 
 
 def test_a_large_change_has_its_direction(module, parameters):
@@ -64,7 +77,9 @@ def test_a_large_change_has_its_direction(module, parameters):
         verdict = compare(module, series)["verdict"]
         expected = "faster" if series.truth < 0 else "slower"
         # The repeat of the baseline differs by chance in one of twenty comparisons.
-        assert verdict in (expected, "not valid"), f"change {series.truth:+.0%}: expected {expected}, got {verdict}"
+        assert verdict in (expected, "not valid"), (
+            f"change {series.truth:+.0%}: expected {expected}, got {verdict}"
+        )
     refused = count_verdicts(module, parameters.with_change, "not valid")
     most = len(parameters.with_change) // 4
     assert refused <= most, f'expected "not valid" for at most {most} of these comparisons, got {refused}'

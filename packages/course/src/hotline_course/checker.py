@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 
 from hotline_course.errors import CannotCheck, SubmissionError
@@ -128,7 +129,7 @@ def _run(
 ) -> CheckResult:
     def reason() -> str:
         for seed in seeds:
-            if found := _reason_of(lambda: _call(test, exercise, submission, seed)):
+            if found := _reason_of(partial(_call, test, exercise, submission, seed)):
                 return found if seed == PUBLISHED_SEED else f"with seed {seed}: {found}"
         return ""
 
@@ -180,7 +181,7 @@ def check_batch(
     jobs: int | None = None,
     limits: Limits = DEFAULT,
 ) -> list[Verdict]:
-    """Check folders in parallel, as many at a time as there are CPUs; each child process sees none of them."""
+    """Check folders in parallel, as many at a time as there are CPUs; no child process sees any of them."""
 
     def check(folder: Path) -> Verdict:
         return check_submission(folder, course, seed=seed, name=name, hidden=folders, limits=limits)

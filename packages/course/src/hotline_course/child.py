@@ -65,7 +65,9 @@ def _give_up_rights(order: Message, limits: Limits) -> None:
     become_nobody()
     for needed in (os.__file__, __file__):
         if not os.access(needed, os.R_OK):
-            raise PermissionError(f"{needed}: expected a file that user {os.getuid()} may read, who runs submissions")
+            raise PermissionError(
+                f"{needed}: expected a file that user {os.getuid()} may read, who runs submissions"
+            )
     for name, text in order["files"].items():
         (folder / name).write_bytes(bytes.fromhex(text))
     set_limits(limits)

@@ -8,17 +8,23 @@ import click
 
 from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
-from hotline.cli.common import FILE, FOLDER, json_option, print_json, print_table
+from hotline.cli.common import FILE, FOLDER, json_option, print_json, print_plain_table
 from hotline.cli.examples import add_example
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False, exists=True))
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Also check with parameters of this seed.")
+@click.argument(
+    "folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False, exists=True)
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, help="Also check with parameters of this seed."
+)
 @click.option("--exercise", metavar="NAME", help="The exercise; by default exercise.toml names it.")
 @click.option("--course", type=FOLDER, help="The lecturer's exercises; by default examples/course.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Submissions at a time; by default one for each CPU.")
-@click.option("--cpu-seconds", type=click.IntRange(min=5), default=30, help="CPU time of each child process.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="Submissions at a time; by default one for each CPU."
+)
+@click.option("--cpu-seconds", type=click.IntRange(min=1), default=30, help="CPU time of each child process.")
 @click.option("--junit", type=FILE, help="Write JUnit's XML into this file.")
 @json_option
 def check(
@@ -56,9 +62,9 @@ def check(
         click.echo("\n".join(report.as_text(verdicts[0])))
     else:
         rows = [report.as_row(each) for each in verdicts]
-        print_table(f"seed {seed}", ("submission", "exercise", "points", "first reason"), rows)
+        print_plain_table(("submission", "exercise", "points", "first reason"), rows)
     for reason in {each.not_isolated for each in verdicts} - {""}:
-        click.echo(f"warning: submissions had limits, but no namespaces: {reason}", err=True)
+        click.echo(f"warning: submissions had limits, but were not isolated: {reason}", err=True)
     if status := max(each.status for each in verdicts):
         raise click.exceptions.Exit(status)
 

@@ -62,7 +62,9 @@ def find_exercise(submission: Path, course: Path, name: str | None = None) -> Ex
     names = sorted(each.parent.name for each in course.glob(f"*/{DESCRIPTION}"))
     if name not in names:
         known = ", ".join(names) or "none"
-        raise CannotCheck(f"{submission / DESCRIPTION}: expected an exercise of {course} ({known}), got {name!r}")
+        raise CannotCheck(
+            f"{submission / DESCRIPTION}: expected an exercise of {course} ({known}), got {name!r}"
+        )
     return open_exercise(course / name)
 
 
@@ -110,7 +112,9 @@ def _read_description(folder: Path) -> Mapping[str, Any]:
 
 def submissions_in(folder: Path) -> Iterator[Path]:
     """Yield a folder with a submission, or else its folders, of which one or more are submissions."""
-    inner = [each for each in sorted(folder.iterdir()) if each.is_dir() and not each.name.startswith((".", "_"))]
+    inner = [
+        each for each in sorted(folder.iterdir()) if each.is_dir() and not each.name.startswith((".", "_"))
+    ]
     if not (folder / DESCRIPTION).exists() and any((each / DESCRIPTION).exists() for each in inner):
         yield from inner
     else:

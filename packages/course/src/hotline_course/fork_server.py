@@ -1,4 +1,7 @@
-"""A process that has imported all that children need, and forks them: `python -m hotline_course.fork_server FD`."""
+"""A process that has imported all that children need, and forks them.
+
+The checker starts it by `python -m hotline_course.fork_server DESCRIPTOR`.
+"""
 
 from __future__ import annotations
 

@@ -46,7 +46,9 @@ class HotFrame(NamedTuple):
 def decode(frame: bytes) -> HotFrame:
     """Return the header of a frame; raise `AssertionError` if the frame has none."""
     if len(frame) < _ETHERNET.size + _HOT.size or _ETHERNET.unpack_from(frame)[2] != HOT_TYPE:
-        raise AssertionError(f"expected a frame of type {HOT_TYPE:#06x} with a key and a value, got {frame.hex()}")
+        raise AssertionError(
+            f"expected a frame of type {HOT_TYPE:#06x} with a key and a value, got {frame.hex()}"
+        )
     op, version, worker, key, value = _HOT.unpack_from(frame, _ETHERNET.size)
     return HotFrame(key, value, worker, version, op)
 
@@ -56,7 +58,10 @@ def describe_outputs(outputs: Sequence[tuple[int, bytes]]) -> str:
     ports: dict[bytes, list[int]] = {}
     for port, frame in outputs:
         ports.setdefault(frame, []).append(port)
-    return " and ".join(f"{_describe(frame)} from {_ports(found)}" for frame, found in ports.items()) or "no frame"
+    return (
+        " and ".join(f"{_describe(frame)} from {_ports(found)}" for frame, found in ports.items())
+        or "no frame"
+    )
 
 
 def _describe(frame: bytes) -> str:
@@ -64,7 +69,8 @@ def _describe(frame: bytes) -> str:
         header = decode(frame)
     except AssertionError:
         return frame.rstrip(b"\0").hex()
-    return f"(op {header.op}, version {header.version}, worker {header.worker}, key {header.key}, value {header.value})"
+    names = ("op", "version", "worker", "key", "value")
+    return f"({', '.join(f'{name} {getattr(header, name)}' for name in names)})"
 
 
 def _ports(ports: Sequence[int]) -> str:

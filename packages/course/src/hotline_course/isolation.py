@@ -1,7 +1,7 @@
 """Isolation of a child process on Linux: namespaces without network, read-only files, limits, no rights.
 
-The functions are called by trusted code of the child before it runs anything of a submission, in the one thread
-that a fork leaves: the system lets no process with several threads into a user namespace.
+The functions are called by trusted code of the child before it runs anything of a submission, in the one
+thread that a fork leaves: the system lets no process with several threads into a user namespace.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from hotline_course.limits import Limits
 
 NOBODY = 65534
 """User and group of a submission's process where root runs the checker."""
-_NEW_NAMESPACES = 0x00020000 | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000  # mount, UTS, IPC, PID, network
+_NEW_NAMESPACES = (
+    0x00020000 | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000
+)  # mount, UTS, IPC, PID, network
 _NEW_USER_NAMESPACE = 0x10000000
 _BIND_FLAGS = 0x4000 | 0x40000  # MS_REC | MS_PRIVATE
 _NOSUID, _NODEV = 2, 4
@@ -60,7 +62,14 @@ def restrict_files(folder: str, hidden: Sequence[str], size_kb: int) -> str:
     The `hidden` folders and /proc become empty, too.
     """
     attributes = _MountAttributes(_ATTR_READ_ONLY_NOSUID, 0, 0, 0)
-    call = (_SYS_MOUNT_SETATTR, _AT_FDCWD, b"/", _AT_RECURSIVE, ctypes.byref(attributes), ctypes.sizeof(attributes))
+    call = (
+        _SYS_MOUNT_SETATTR,
+        _AT_FDCWD,
+        b"/",
+        _AT_RECURSIVE,
+        ctypes.byref(attributes),
+        ctypes.sizeof(attributes),
+    )
     return (
         _mount(None, "/", None, _BIND_FLAGS)
         or _call("syscall", *call)

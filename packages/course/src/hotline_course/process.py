@@ -1,4 +1,4 @@
-"""A submission's child process, as the checker sees it: it gives values, and ends when a limit is exceeded."""
+"""A submission's child process, as the checker sees it: it gives values, and ends at a limit."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _START_IDLE_S = 60.0
 class SubmissionProcess(AbstractContextManager["SubmissionProcess"]):
     """A child process that serves the P4 program (`kind` p4) or the Python module (python) of a submission.
 
-    `files` are the submission's files by name, of which `main` is served; the `hidden` folders are empty for the
-    process. Calls raise `SubmissionError` if the submission is at fault; after its process has ended, they all
-    do. Raises `CannotCheck` if the process could not be started.
+    `files` are the submission's files by name, of which `main` is served; the `hidden` folders are empty for
+    the process. Calls raise `SubmissionError` if the submission is at fault, and all do after its process has
+    ended. Raises `CannotCheck` if the process could not be started.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class SubmissionProcess(AbstractContextManager["SubmissionProcess"]):
         self.close()
 
     def close(self) -> None:
-        """End the process: its outer one does this when the pipe of requests closes, and closes the other pipe."""
+        """End the process: the outer one does so when the pipe of requests closes, and closes the other one."""
         if self._requests < 0:
             return
         os.close(self._requests)
@@ -93,7 +93,7 @@ class SubmissionProcess(AbstractContextManager["SubmissionProcess"]):
 
     # `Any`: a value of JSON, which the caller checks.
     def call(self, do: str, **values: object) -> Mapping[str, Any]:
-        """Send a request and return its answer; raise `SubmissionError` for an error, or if the process ends."""
+        """Return the answer to a request; raise `SubmissionError` for an error, or if the process ends."""
         if self._end_reason:
             raise SubmissionError(self._end_reason)
         try:
@@ -123,7 +123,9 @@ class SubmissionProcess(AbstractContextManager["SubmissionProcess"]):
             idle.look([activity] if self._outer else [])
             if idle.is_exceeded:
                 raise self._end(f"slept for {idle_s:g} s instead of giving an answer")
-            if self._outer and activity.cpu_s > 2 * self._limits.cpu_s:  # the kernel ends it before, if it limits
+            if (
+                self._outer and activity.cpu_s > 2 * self._limits.cpu_s
+            ):  # the kernel ends it before, if it limits
                 raise self._end(f"used more than {self._limits.cpu_s} s of CPU time")
 
     def _end(self, text: str) -> SubmissionError:
@@ -141,7 +143,9 @@ class SubmissionProcess(AbstractContextManager["SubmissionProcess"]):
 
 def hideable(folders: Sequence[Path]) -> list[str]:
     """Return the folders that can become empty: those in which Python itself is not."""
-    needed = [Path(each).resolve() for each in (*sys.path, sys.prefix, sys.base_prefix, tempfile.gettempdir())]
+    needed = [
+        Path(each).resolve() for each in (*sys.path, sys.prefix, sys.base_prefix, tempfile.gettempdir())
+    ]
     return [
         str(each)
         for each in {folder.resolve() for folder in folders}

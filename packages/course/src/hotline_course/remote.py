@@ -30,7 +30,9 @@ class SubmittedSwitch:
 
     def process(self, port: int, frame: bytes) -> list[tuple[int, bytes]]:
         """Process a frame 1 ms after the last one; return the output frames with their ports."""
-        outputs = self._process.call("process", switch=self._number, port=port, frame=frame.hex()).get("outputs")
+        outputs = self._process.call("process", switch=self._number, port=port, frame=frame.hex()).get(
+            "outputs"
+        )
         try:
             return [(int(out), bytes.fromhex(text)) for out, text in _list(outputs)]
         except (TypeError, ValueError):

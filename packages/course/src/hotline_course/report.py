@@ -13,7 +13,7 @@ _MAX_REASON_LINES = 30
 
 
 def as_text(verdict: Verdict) -> Iterator[str]:
-    """Yield the lines of one submission: its points, and a reason for each lost one, the first with its trace."""
+    """Yield the lines of one submission: points, and reasons for lost ones, the first with its trace."""
     if verdict.problem:
         yield f"{verdict.folder}: cannot be checked: {verdict.problem}"
         return
@@ -57,11 +57,17 @@ def as_junit(verdicts: Sequence[Verdict]) -> str:
     root = ElementTree.Element("testsuites")
     for verdict in verdicts:
         failures = sum(bool(check.reason) for check in verdict.checks)
-        counts = {"tests": len(verdict.checks) or 1, "failures": failures, "errors": int(bool(verdict.problem))}
+        counts = {
+            "tests": len(verdict.checks) or 1,
+            "failures": failures,
+            "errors": int(bool(verdict.problem)),
+        }
         numbers = {name: str(number) for name, number in counts.items()}
-        suite = ElementTree.SubElement(root, "testsuite", name=verdict.folder, **numbers)
+        suite = ElementTree.SubElement(root, "testsuite", {"name": verdict.folder, **numbers})
         if verdict.problem:
-            case = ElementTree.SubElement(suite, "testcase", classname=verdict.exercise, name="can be checked")
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=verdict.exercise, name="can be checked"
+            )
             ElementTree.SubElement(case, "error", message=verdict.problem)
         for check in verdict.checks:
             case = ElementTree.SubElement(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hotline_course.channel import Message
 from hotline_course.child import Answer
+from softswitch.errors import SwitchError
 from softswitch.pipeline import DigestMessage
 from softswitch.testing import Switch
 
@@ -45,7 +46,11 @@ class _Switches:
         if len(self._switches) == _MAX_SWITCHES:  # the oldest switch is that of a check that has ended
             self._switches.pop(next(iter(self._switches))).close()
         self._opened += 1
-        self._switches[self._opened] = Switch(self._program)
+        try:
+            self._switches[self._opened] = Switch(self._program)
+        except SwitchError as error:
+            # In a table, the first line is all that is shown.
+            raise SwitchError(str(error).replace("\n", ": ", 1)) from None
         return {"switch": self._opened}
 
     def _switch(self, request: Message) -> Switch:

@@ -23,7 +23,7 @@ class Spawner:
         self._process: subprocess.Popen[bytes] | None = None
 
     def spawn(self, requests: int, answers: int) -> None:
-        """Start a child that reads from one pipe and writes to the other; raise `CannotCheck` if it cannot."""
+        """Start a child that reads from one pipe and writes to the other; raise `CannotCheck` on failure."""
         with self._lock:
             for _ in range(2):
                 control = self._control or self._start()

@@ -15,7 +15,7 @@ from hotline_course.points import Verdict
 from packages.course.tests.unit.submissions import submit
 
 LIMITS = Limits(cpu_s=1, idle_s=0.5, memory_mb=900, file_kb=1024)
-P4_LIMITS = Limits(cpu_s=2, idle_s=2.0, memory_mb=900)
+P4_LIMITS = Limits(cpu_s=1, idle_s=2.0, memory_mb=900)
 ANSWER = "def start(capacity): pass\ndef choose(counts, in_switch): return in_switch\n"
 
 
@@ -41,10 +41,10 @@ def reason_of_rule(folder: Path, code: str) -> str:
         ("exit(0)", "rule.py, line 1: SystemExit: 0"),
         ("import os\nos._exit(0)", "ended with exit status 0"),
         ("import os\nos.kill(os.getpid(), 9)\nos._exit(3)", "ended"),
-        ("raise ValueError('\\x1b[2J' + 'x' * 10**5)", "rule.py, line 1: ValueError: \N{REPLACEMENT CHARACTER}[2Jx"),
+        ("raise ValueError('\\x1b[2J' + 'x' * 10**5)", "ValueError: \N{REPLACEMENT CHARACTER}[2Jxx"),
         ("def start(:", "SyntaxError"),
         ("import os\nos.closerange(0, 100)\nwhile True: os.getpid()", "CPU time"),
-        ("import os\nfor fd in range(3, 100):\n try: os.write(fd, b'x' * 10**6)\n except OSError: pass", "valid"),
+        ("import os\nfor fd in range(100):\n try: os.write(fd, b'x' * 10**6)\n except OSError: pass", "valid"),
     ],
 )  # fmt: skip
 def test_a_hostile_module_loses_all_points_with_a_reason(tmp_path: Path, code: str, reason: str) -> None:
@@ -68,7 +68,9 @@ for fd in range(3, 100):
 
 
 def test_a_value_that_is_not_of_the_expected_kind_loses_the_check(tmp_path: Path) -> None:
-    for number, value in enumerate(("None", "[True] * 3", "'x' * 10**7", "object()", "[[]] * 10", "float('nan')")):
+    for number, value in enumerate(
+        ("None", "[True] * 3", "'x' * 10**7", "object()", "[[]] * 10", "float('nan')")
+    ):
         code = ANSWER.replace("return in_switch", f"return {value}")
         verdict = verdict_of(submit(tmp_path / str(number), "07-rule", rule_py=code))
         assert verdict.earned == 1 and all(check.reason for check in verdict.checks[1:]), value
@@ -118,7 +120,9 @@ def test_a_module_has_no_network_no_files_to_write_and_sees_no_process(tmp_path:
 
 
 def test_a_process_that_signals_all_others_ends_itself_alone(tmp_path: Path) -> None:
-    code = "import os\nfor number in range(1, 64):\n try: os.kill(-1, number)\n except OSError: pass\n" + ANSWER
+    code = (
+        "import os\nfor number in range(1, 64):\n try: os.kill(-1, number)\n except OSError: pass\n" + ANSWER
+    )
     verdict = verdict_of(submit(tmp_path / "mine", "07-rule", rule_py=code))
     assert verdict.status == 1
     assert verdict_of(submit(tmp_path / "good", "07-rule")).status == 0
@@ -149,13 +153,13 @@ def test_a_hostile_program_loses_all_points_with_a_reason(tmp_path: Path, progra
 def test_a_program_that_sends_frames_around_for_ever_is_ended(tmp_path: Path) -> None:
     folder = submit(tmp_path / "mine", "01-forward")
     program = folder / "forward.p4"
-    egress = "control FrameEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) { apply {"
+    egress = "inout standard_metadata_t std) { apply {"
     text = program.read_text()
     assert egress in text
     program.write_text(text.replace(egress, f"{egress} recirculate_preserving_field_list(0); "))
     verdict = verdict_of(folder, P4_LIMITS)
     assert verdict.status == 1 and verdict.earned <= 2
-    assert "2 s of CPU time" in verdict.checks[-1].reason
+    assert "1 s of CPU time" in verdict.checks[-1].reason
 
 
 def test_files_that_are_no_regular_files_are_refused(tmp_path: Path) -> None:

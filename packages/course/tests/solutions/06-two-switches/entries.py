@@ -1,7 +1,9 @@
 """Commands that a controller sends to each switch."""
 
+from typing import Any
 
-def commands(switch):
+
+def commands(switch: dict[str, Any]) -> list[str]:  # values of JSON
     """Return commands of `softswitch cli` for a switch.
 
     `switch` has "worker_ports" (a list), "up_port" (the port to the switch above, 0 if there is none) and
