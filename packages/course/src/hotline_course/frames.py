@@ -11,6 +11,7 @@ HOT_TYPE = 0x88B5
 _ETHERNET = struct.Struct("!6s6sH")
 _HOT = struct.Struct("!BBHII")
 _MIN_BYTES = 60
+_MAX_SHOWN_BYTES = 24
 UPDATE, RESULT = 1, 2
 """Operations of the header: a worker's value, and the switch's sum."""
 
@@ -68,7 +69,9 @@ def _describe(frame: bytes) -> str:
     try:
         header = decode(frame)
     except AssertionError:
-        return frame.rstrip(b"\0").hex()
+        shown = frame.rstrip(b"\0")
+        more = f"… ({len(frame)} bytes)" if len(shown) > _MAX_SHOWN_BYTES else ""
+        return shown[:_MAX_SHOWN_BYTES].hex() + more
     names = ("op", "version", "worker", "key", "value")
     return f"({', '.join(f'{name} {getattr(header, name)}' for name in names)})"
 

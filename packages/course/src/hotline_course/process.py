@@ -76,7 +76,7 @@ class SubmissionProcess(AbstractContextManager["SubmissionProcess"]):
         self.close()
 
     def close(self) -> None:
-        """End the process: the outer one does so when the pipe of requests closes, and closes the other one."""
+        """End the process: the outer one does so, and closes its pipe, when the pipe of requests closes."""
         if self._requests < 0:
             return
         os.close(self._requests)

@@ -44,7 +44,7 @@ def reason_of_rule(folder: Path, code: str) -> str:
         ("raise ValueError('\\x1b[2J' + 'x' * 10**5)", "ValueError: \N{REPLACEMENT CHARACTER}[2Jxx"),
         ("def start(:", "SyntaxError"),
         ("import os\nos.closerange(0, 100)\nwhile True: os.getpid()", "CPU time"),
-        ("import os\nfor fd in range(100):\n try: os.write(fd, b'x' * 10**6)\n except OSError: pass", "valid"),
+        ("import os\nfor fd in range(99):\n try: os.write(fd, b'x' * 10**6)\n except OSError: 0", "valid"),
     ],
 )  # fmt: skip
 def test_a_hostile_module_loses_all_points_with_a_reason(tmp_path: Path, code: str, reason: str) -> None:
