@@ -1,4 +1,4 @@
-"""What a seed changes: the hosts, their ports, and the random frames."""
+"""Parameters that a seed changes: the hosts, their ports, and the random frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a seed changes: the keys and values of the updates, and their order."""
+"""Parameters that a seed changes: the keys and values of the updates, and their order."""
 
 from __future__ import annotations
 

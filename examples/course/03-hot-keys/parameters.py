@@ -1,4 +1,4 @@
-"""What a seed changes: the hot and cold keys, the limit, and the order of the updates."""
+"""Parameters that a seed changes: the hot and cold keys, the limit, and the order of the updates."""
 
 from __future__ import annotations
 

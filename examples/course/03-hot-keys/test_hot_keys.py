@@ -6,7 +6,7 @@ from hotline_course.frames import HotFrame
 from hotline_course.points import points
 
 MAX_COLD_REPORTS = 10
-"""Of 400 cold keys. One row alone reports 14 to 26 (seeds 0 to 11), two rows report 0 to 5 (seeds 0 to 39)."""
+"""Of 400 cold keys. One row reports 14 to 26 of them (seeds 0 to 11), and two rows 0 to 5 (seeds 0 to 39)."""
 
 
 def send(switch, limit, keys):

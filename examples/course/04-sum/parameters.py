@@ -1,4 +1,4 @@
-"""What a seed changes: the number of workers, their values, and the order of their updates."""
+"""Parameters that a seed changes: the number of workers, their values, and the order of their updates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Update(NamedTuple):
 class Parameters(NamedTuple):
     workers: int
     updates: list[Update]
-    """Of several rounds; all updates of a key's round come before those of its next one."""
+    """Updates of several rounds; those of a key's round come before those of its next round."""
 
 
 def parameters(seed: int) -> Parameters:

@@ -1,4 +1,4 @@
-"""What a seed changes: the workers, their values, the share of lost frames, and which frames are lost."""
+"""Parameters that a seed changes: workers, their values, the share of lost frames, and which are lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROUNDS = 6
 class Parameters(NamedTuple):
     workers: int
     values: list[list[list[int]]]
-    """By worker, key and round."""
+    """Values by worker, key and round."""
     loss: float
     random: Random
 

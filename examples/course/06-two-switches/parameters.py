@@ -1,4 +1,4 @@
-"""What a seed changes: the workers of each rack, the ports between the switches, values and their order."""
+"""Parameters that a seed changes: workers of each rack, ports between the switches, values and their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a seed changes: the popularity of keys, its drift, and the updates of each window."""
+"""Parameters that a seed changes: the popularity of keys, its drift, and the updates of each window."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ def smoothed(parameters):
     def choose(counts, held):
         for key in memory.keys() | counts.keys():
             memory[key] = memory.get(key, 0) * MEMORY + counts.get(key, 0) * (1 - MEMORY)
-        kept = {key: memory[key] + GAIN * (key in held) for key in memory}
-        return top(kept, parameters.capacity)
+        preferred = {key: memory[key] + GAIN * (key in held) for key in memory}
+        return top(preferred, parameters.capacity)
 
     return score(parameters.windows, choose)
 

@@ -1,4 +1,4 @@
-"""What a seed changes: true changes, noise, drift, and the measured times."""
+"""Parameters that a seed changes: true changes, noise, drift, and the measured times."""
 
 from __future__ import annotations
 

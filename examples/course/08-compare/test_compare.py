@@ -81,8 +81,8 @@ def test_a_large_change_has_its_direction(module, parameters):
             f"change {series.truth:+.0%}: expected {expected}, got {verdict}"
         )
     refused = count_verdicts(module, parameters.with_change, "not valid")
-    most = len(parameters.with_change) // 4
-    assert refused <= most, f'expected "not valid" for at most {most} of these comparisons, got {refused}'
+    limit = len(parameters.with_change) // 4
+    assert refused <= limit, f'expected "not valid" for at most {limit} of these comparisons, got {refused}'
 
 
 def test_a_baseline_that_differs_from_its_repeat_makes_the_comparison_not_valid(module, parameters):

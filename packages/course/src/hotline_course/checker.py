@@ -94,7 +94,7 @@ def check_submission(
     limits: Limits = DEFAULT,
 ) -> Verdict:
     """Check a folder; what it is `hidden` from are folders of other submissions."""
-    found = name or "?"
+    found, shown = name or "?", printable(str(folder))
     try:
         exercise = find_exercise(folder, course, name)
         found = exercise.name
@@ -102,12 +102,12 @@ def check_submission(
         try:
             submission = Submission(exercise, folder, hidden, limits)
         except SubmissionError as error:
-            return Verdict(str(folder), found, _all_lost(tests, str(error)))
+            return Verdict(shown, found, _all_lost(tests, str(error)))
         with submission:
             checks = _check(exercise, submission, tests, sorted({PUBLISHED_SEED, seed}))
-            return Verdict(str(folder), found, checks, not_isolated=submission.not_isolated)
+            return Verdict(shown, found, checks, not_isolated=submission.not_isolated)
     except (CannotCheck, OSError) as error:
-        return Verdict(str(folder), found, problem=printable(str(error)))
+        return Verdict(shown, found, problem=printable(str(error)))
 
 
 def _check(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hotline_course.channel import ChannelError, Message, receive, send
-from hotline_course.isolation import become_nobody, enter_namespaces, restrict_files, set_limits
+from hotline_course.isolation import drop_rights, enter_namespaces, restrict_files, set_limits
 from hotline_course.limits import Limits
 
 Answer = Callable[[Message], Message]
@@ -62,7 +62,7 @@ def _give_up_rights(order: Message, limits: Limits) -> None:
     folder = Path(order["folder"])
     os.chdir(folder)
     os.environ.update(XDG_CACHE_HOME=str(folder / ".cache"), TMPDIR=str(folder), HOME=str(folder))
-    become_nobody()
+    drop_rights()
     for needed in (os.__file__, __file__):
         if not os.access(needed, os.R_OK):
             raise PermissionError(

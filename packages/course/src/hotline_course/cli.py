@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from rich.markup import escape
 
 from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
@@ -61,7 +62,7 @@ def check(
     elif len(verdicts) == 1:
         click.echo("\n".join(report.as_text(verdicts[0])))
     else:
-        rows = [report.as_row(each) for each in verdicts]
+        rows = [[*map(escape, report.as_row(each))] for each in verdicts]
         print_plain_table(("submission", "exercise", "points", "first reason"), rows)
     for reason in {each.not_isolated for each in verdicts} - {""}:
         click.echo(f"warning: submissions had limits, but were not isolated: {reason}", err=True)

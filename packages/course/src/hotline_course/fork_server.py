@@ -36,6 +36,11 @@ def main(control: socket.socket) -> None:
 
 def _be_child(requests: int, answers: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # A submission's output is not shown, and the server's standard error is a pipe that no process reads.
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(null, descriptor)
+    os.close(null)
     try:
         run_child(requests, answers, SERVERS)
     except ChannelError:

@@ -18,7 +18,7 @@ from typing import Final
 
 from hotline_course.limits import Limits
 
-NOBODY = 65534
+UNPRIVILEGED_ID = 65534
 """User and group of a submission's process where root runs the checker."""
 _NEW_NAMESPACES = (
     0x00020000 | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000
@@ -78,12 +78,12 @@ def restrict_files(folder: str, hidden: Sequence[str], size_kb: int) -> str:
     )
 
 
-def become_nobody() -> None:
-    """Give up root, all capabilities, and the right to gain any by executing a file."""
+def drop_rights() -> None:
+    """Give up the user root, all capabilities, and the right to gain any by executing a file."""
     if os.geteuid() == 0:
         os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
+        os.setresgid(UNPRIVILEGED_ID, UNPRIVILEGED_ID, UNPRIVILEGED_ID)
+        os.setresuid(UNPRIVILEGED_ID, UNPRIVILEGED_ID, UNPRIVILEGED_ID)
     if sys.platform == "linux":
         header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
         _call("capset", header, (ctypes.c_uint32 * 6)())

@@ -1,4 +1,4 @@
-"""What a submission's process may use."""
+"""Limits on the resources of a submission's process."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ _ATTRIBUTE = "hotline_points"
 
 
 def points(number: int) -> Callable[[F], F]:
-    """Give a test so many points; a test without this has one."""
+    """Set the points of a test; a test without this decorator has one."""
 
     def give(function: F) -> F:
         setattr(function, _ATTRIBUTE, number)

@@ -44,7 +44,7 @@ class SubmissionProcess(AbstractContextManager["SubmissionProcess"]):
         self._outer = 0
         self._end_reason = ""
         self._folder = tempfile.TemporaryDirectory(prefix="hotline-check-")
-        os.chmod(self._folder.name, 0o777)  # the child is nobody's where root checks
+        os.chmod(self._folder.name, 0o777)  # where root checks, another user runs the child
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         try:

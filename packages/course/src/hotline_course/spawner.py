@@ -44,15 +44,15 @@ class Spawner:
             return lines[-1] if lines else "the server of child processes has ended"
 
     def _start(self) -> socket.socket:
-        self._control, theirs = socket.socketpair()
+        self._control, server_end = socket.socketpair()
         environment = {
             "PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **_THREADS,
             "PYTHONPATH": os.pathsep.join(os.path.abspath(each) for each in sys.path if each),
         }  # fmt: skip
-        with theirs:
+        with server_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "hotline_course.fork_server", str(theirs.fileno())],
-                env=environment, cwd="/", pass_fds=(theirs.fileno(),), start_new_session=True,
+                [sys.executable, "-m", "hotline_course.fork_server", str(server_end.fileno())],
+                env=environment, cwd="/", pass_fds=(server_end.fileno(),), start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             )  # fmt: skip
         return self._control

@@ -128,9 +128,11 @@ def test_a_batch_of_good_wrong_and_hostile_submissions_has_the_expected_table(tm
 def test_the_table_of_a_batch_has_a_row_for_each_submission(tmp_path: Path) -> None:
     submit(tmp_path / "ada", "07-rule")
     submit(tmp_path / "bob", "07-rule", is_solved=False)
-    done = run(tmp_path / "ada", tmp_path / "bob")
+    submit(tmp_path / "eve", "07-rule", rule_py="raise ValueError('[/b] 7/7 [red]')")
+    done = run(tmp_path / "ada", tmp_path / "bob", tmp_path / "eve")
     assert done.exit_code == 1
-    assert "7/7" in done.output and "1/7" in done.output and "expected a score" in done.output
+    assert "1/7" in done.output and "expected a score" in done.output
+    assert "0/7" in done.output and "[/b] 7/7 [red]" in done.output
 
 
 def test_one_submission_is_printed_with_its_checks_and_a_lecturers_name_of_the_exercise(
