@@ -1,4 +1,4 @@
-"""Parameters that a seed changes: workers of each rack, ports between the switches, values and their order."""
+"""Parameters that a seed changes: workers of racks, ports between the switches, values and their order."""
 
 from __future__ import annotations
 

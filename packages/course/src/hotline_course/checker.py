@@ -19,7 +19,7 @@ from hotline_course.errors import CannotCheck, SubmissionError
 from hotline_course.exercise import Exercise, find_exercise, submission_files
 from hotline_course.limits import DEFAULT, Limits
 from hotline_course.points import CheckResult, Verdict, points_of
-from hotline_course.process import SubmissionProcess
+from hotline_course.process import INTERRUPTED, SubmissionProcess
 from hotline_course.remote import SubmittedModule, SubmittedSwitch
 from hotline_course.text import printable
 
@@ -102,7 +102,7 @@ def check_submission(
         try:
             submission = Submission(exercise, folder, hidden, limits)
         except SubmissionError as error:
-            return Verdict(shown, found, _all_lost(tests, str(error)))
+            return Verdict(shown, found, _all_lost(tests, printable(str(error))))
         with submission:
             checks = _check(exercise, submission, tests, sorted({PUBLISHED_SEED, seed}))
             return Verdict(shown, found, checks, not_isolated=submission.not_isolated)
@@ -187,4 +187,8 @@ def check_batch(
         return check_submission(folder, course, seed=seed, name=name, hidden=folders, limits=limits)
 
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as threads:
-        return list(threads.map(check, folders))
+        try:
+            return list(threads.map(check, folders))
+        except BaseException:  # Ctrl-C: the threads would go on until the submissions' limits
+            INTERRUPTED.set()
+            raise

@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -21,6 +22,8 @@ from softswitch.progress import IdleLimit, read_activity
 
 _START_IDLE_S = 60.0
 """Limit on the time for which the process may sleep before it is ready, while only trusted code runs."""
+INTERRUPTED = threading.Event()
+"""Set when the user has interrupted the checker: all processes are ended then."""
 
 
 class SubmissionProcess(AbstractContextManager["SubmissionProcess"]):
@@ -119,6 +122,8 @@ class SubmissionProcess(AbstractContextManager["SubmissionProcess"]):
         """
         idle = IdleLimit(idle_s)
         while not select.select([self._answers], [], [], idle.look_s)[0]:
+            if INTERRUPTED.is_set():
+                raise self._end("was ended by the user")
             activity = read_activity(self._outer or os.getpid())
             idle.look([activity] if self._outer else [])
             if idle.is_exceeded:

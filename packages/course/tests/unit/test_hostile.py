@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from pathlib import Path
 
 import pytest
 
+from hotline_course import process
 from hotline_course.checker import check_batch, check_submission
+from hotline_course.errors import SubmissionError
 from hotline_course.exercise import COURSE
 from hotline_course.limits import Limits
 from hotline_course.points import Verdict
@@ -117,6 +120,16 @@ def test_a_module_has_no_network_no_files_to_write_and_sees_no_process(tmp_path:
     assert verdict.not_isolated == ""
     assert "succeeded: ['own']" in verdict.checks[1].reason
     assert target.exists()
+
+
+def test_a_process_is_ended_when_the_user_interrupts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted = threading.Event()
+    monkeypatch.setattr(process, "INTERRUPTED", interrupted)
+    files = {"rule.py": b"while True: pass"}
+    with process.SubmissionProcess("python", "rule.py", files, limits=Limits(cpu_s=1000)) as opened:
+        interrupted.set()
+        with pytest.raises(SubmissionError, match="its process was ended by the user"):
+            opened.call("load")
 
 
 def test_a_process_that_signals_all_others_ends_itself_alone(tmp_path: Path) -> None:
