@@ -18,7 +18,7 @@ from pathlib import Path
 from hotline_course.errors import CannotCheck, SubmissionError
 from hotline_course.exercise import Exercise, find_exercise, submission_files
 from hotline_course.limits import DEFAULT, Limits
-from hotline_course.points import CheckResult, Verdict, points_of
+from hotline_course.points import CheckResult, SubmissionResult, points_of
 from hotline_course.process import INTERRUPTED, SubmissionProcess
 from hotline_course.remote import SubmittedModule, SubmittedSwitch
 from hotline_course.text import printable
@@ -92,7 +92,7 @@ def check_submission(
     name: str | None = None,
     hidden: Sequence[Path] = (),
     limits: Limits = DEFAULT,
-) -> Verdict:
+) -> SubmissionResult:
     """Check a folder; what it is `hidden` from are folders of other submissions."""
     found, shown = name or "?", printable(str(folder))
     try:
@@ -102,12 +102,12 @@ def check_submission(
         try:
             submission = Submission(exercise, folder, hidden, limits)
         except SubmissionError as error:
-            return Verdict(shown, found, _all_lost(tests, printable(str(error))))
+            return SubmissionResult(shown, found, _all_lost(tests, printable(str(error))))
         with submission:
             checks = _check(exercise, submission, tests, sorted({PUBLISHED_SEED, seed}))
-            return Verdict(shown, found, checks, not_isolated=submission.not_isolated)
+            return SubmissionResult(shown, found, checks, not_isolated=submission.not_isolated)
     except (CannotCheck, OSError) as error:
-        return Verdict(shown, found, problem=printable(str(error)))
+        return SubmissionResult(shown, found, problem=printable(str(error)))
 
 
 def _check(
@@ -180,10 +180,10 @@ def check_batch(
     name: str | None = None,
     jobs: int | None = None,
     limits: Limits = DEFAULT,
-) -> list[Verdict]:
+) -> list[SubmissionResult]:
     """Check folders in parallel, as many at a time as there are CPUs; no child process sees any of them."""
 
-    def check(folder: Path) -> Verdict:
+    def check(folder: Path) -> SubmissionResult:
         return check_submission(folder, course, seed=seed, name=name, hidden=folders, limits=limits)
 
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as threads:

@@ -14,9 +14,7 @@ from hotline.cli.examples import add_example
 
 
 @click.command()
-@click.argument(
-    "folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False, exists=True)
-)
+@click.argument("folders", nargs=-1, required=True, type=FOLDER)
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, help="Also check with parameters of this seed."
 )
@@ -51,22 +49,22 @@ def check(
     try:
         found = [each for folder in folders for each in submissions_in(folder)]
         limits = Limits(cpu_s=cpu_seconds)
-        verdicts = check_batch(found, course or COURSE, seed=seed, name=exercise, jobs=jobs, limits=limits)
+        results = check_batch(found, course or COURSE, seed=seed, name=exercise, jobs=jobs, limits=limits)
         if junit is not None:
-            write_text(junit, report.as_junit(verdicts))
+            write_text(junit, report.as_junit(results))
     except (HotlineError, OSError) as error:
         click.echo(f"Error: {error}", err=True)
         raise click.exceptions.Exit(2) from None
     if as_json:
-        print_json(report.as_json(verdicts))
-    elif len(verdicts) == 1:
-        click.echo("\n".join(report.as_text(verdicts[0])))
+        print_json(report.as_json(results))
+    elif len(results) == 1:
+        click.echo("\n".join(report.as_text(results[0])))
     else:
-        rows = [[*map(escape, report.as_row(each))] for each in verdicts]
+        rows = [[*map(escape, report.as_row(each))] for each in results]
         print_plain_table(("submission", "exercise", "points", "first reason"), rows)
-    for reason in {each.not_isolated for each in verdicts} - {""}:
+    for reason in {each.not_isolated for each in results} - {""}:
         click.echo(f"warning: submissions had limits, but were not isolated: {reason}", err=True)
-    if status := max(each.status for each in verdicts):
+    if status := max(each.status for each in results):
         raise click.exceptions.Exit(status)
 
 

@@ -112,6 +112,8 @@ def _read_description(folder: Path) -> Mapping[str, Any]:
 
 def submissions_in(folder: Path) -> Iterator[Path]:
     """Yield a folder with a submission, or else its folders, of which one or more are submissions."""
+    if not folder.is_dir():
+        raise CannotCheck(f"{folder}: expected a folder with a submission")
     inner = [
         each for each in sorted(folder.iterdir()) if each.is_dir() and not each.name.startswith((".", "_"))
     ]

@@ -37,7 +37,7 @@ class CheckResult(NamedTuple):
         return 0 if self.reason else self.points
 
 
-class Verdict(NamedTuple):
+class SubmissionResult(NamedTuple):
     """Results of one submission; without any, `problem` says why it could not be checked."""
 
     folder: str

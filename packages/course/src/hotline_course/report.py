@@ -6,20 +6,20 @@ from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
 from foundation.text import pluralize
-from hotline_course.points import Verdict
+from hotline_course.points import SubmissionResult
 
 _INDENT = "      "
 _MAX_REASON_LINES = 30
 
 
-def as_text(verdict: Verdict) -> Iterator[str]:
+def as_text(result: SubmissionResult) -> Iterator[str]:
     """Yield the lines of one submission: points, and reasons for lost ones, the first with its trace."""
-    if verdict.problem:
-        yield f"{verdict.folder}: cannot be checked: {verdict.problem}"
+    if result.problem:
+        yield f"{result.folder}: cannot be checked: {result.problem}"
         return
-    yield f"{verdict.folder}: {verdict.earned} of {pluralize(verdict.points, 'point')} ({verdict.exercise})"
+    yield f"{result.folder}: {result.earned} of {pluralize(result.points, 'point')} ({result.exercise})"
     shown_lines = _MAX_REASON_LINES
-    for check in verdict.checks:
+    for check in result.checks:
         yield f"  {check.earned}/{check.points} {check.name}"
         lines = check.reason.splitlines()
         yield from (f"{_INDENT}{line}" for line in lines[:shown_lines])
@@ -29,14 +29,14 @@ def as_text(verdict: Verdict) -> Iterator[str]:
             shown_lines = 1
 
 
-def as_row(verdict: Verdict) -> tuple[str, str, str, str]:
+def as_row(result: SubmissionResult) -> tuple[str, str, str, str]:
     """Return the folder, the exercise, the points, and the first line of the first reason."""
-    reason = verdict.problem or next((check.reason for check in verdict.checks if check.reason), "")
-    points = "-" if verdict.problem else f"{verdict.earned}/{verdict.points}"
-    return verdict.folder, verdict.exercise, points, reason.partition("\n")[0]
+    reason = result.problem or next((check.reason for check in result.checks if check.reason), "")
+    points = "-" if result.problem else f"{result.earned}/{result.points}"
+    return result.folder, result.exercise, points, reason.partition("\n")[0]
 
 
-def as_json(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
+def as_json(results: Sequence[SubmissionResult]) -> list[dict[str, object]]:
     return [
         {
             "folder": each.folder,
@@ -48,30 +48,28 @@ def as_json(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
             "not_isolated": each.not_isolated,
             "checks": [{**check._asdict(), "earned": check.earned} for check in each.checks],
         }
-        for each in verdicts
+        for each in results
     ]
 
 
-def as_junit(verdicts: Sequence[Verdict]) -> str:
+def as_junit(results: Sequence[SubmissionResult]) -> str:
     """Return JUnit's XML: a suite for each submission, and a case for each check."""
     root = ElementTree.Element("testsuites")
-    for verdict in verdicts:
-        failures = sum(bool(check.reason) for check in verdict.checks)
+    for result in results:
+        failures = sum(bool(check.reason) for check in result.checks)
         counts = {
-            "tests": len(verdict.checks) or 1,
+            "tests": len(result.checks) or 1,
             "failures": failures,
-            "errors": int(bool(verdict.problem)),
+            "errors": int(bool(result.problem)),
         }
         numbers = {name: str(number) for name, number in counts.items()}
-        suite = ElementTree.SubElement(root, "testsuite", {"name": verdict.folder, **numbers})
-        if verdict.problem:
+        suite = ElementTree.SubElement(root, "testsuite", {"name": result.folder, **numbers})
+        if result.problem:
+            case = ElementTree.SubElement(suite, "testcase", classname=result.exercise, name="can be checked")
+            ElementTree.SubElement(case, "error", message=result.problem)
+        for check in result.checks:
             case = ElementTree.SubElement(
-                suite, "testcase", classname=verdict.exercise, name="can be checked"
-            )
-            ElementTree.SubElement(case, "error", message=verdict.problem)
-        for check in verdict.checks:
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=verdict.exercise, name=check.name, time=f"{check.seconds:.3f}"
+                suite, "testcase", classname=result.exercise, name=check.name, time=f"{check.seconds:.3f}"
             )
             if check.reason:
                 lost = ElementTree.SubElement(case, "failure", message=check.reason.partition("\n")[0])

@@ -18,10 +18,10 @@ class ModuleError(Exception):
 
 def make_answer(module: Path) -> Answer:
     """Return the function that answers requests; the module is imported at the first one."""
-    return _Module(module).answer
+    return _SubmittedFunctions(module).answer
 
 
-class _Module:
+class _SubmittedFunctions:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._functions: dict[str, object] | None = None

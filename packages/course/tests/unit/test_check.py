@@ -45,17 +45,17 @@ def test_all_exercises_are_tested() -> None:
 
 def test_all_solutions_have_all_points(tmp_path: Path) -> None:
     folders = [submit(tmp_path / name, name) for name in EXERCISES]
-    verdicts = check_batch(folders, COURSE, seed=SEED)
-    lost = {each.exercise: each.problem or as_row(each)[3] for each in verdicts if each.status}
+    results = check_batch(folders, COURSE, seed=SEED)
+    lost = {each.exercise: each.problem or as_row(each)[3] for each in results if each.status}
     assert lost == {}
-    assert {each.exercise: each.earned for each in verdicts} == POINTS
+    assert {each.exercise: each.earned for each in results} == POINTS
 
 
 def test_all_skeletons_load_and_lose_points_with_a_reason_that_helps() -> None:
-    verdicts = check_batch([COURSE / name for name in EXERCISES], COURSE)
-    assert [each.status for each in verdicts] == [1] * len(EXERCISES)
-    assert {each.exercise: as_row(each)[3] for each in verdicts} == SKELETON_REASONS
-    assert all(each.earned <= 2 for each in verdicts)
+    results = check_batch([COURSE / name for name in EXERCISES], COURSE)
+    assert [each.status for each in results] == [1] * len(EXERCISES)
+    assert {each.exercise: as_row(each)[3] for each in results} == SKELETON_REASONS
+    assert all(each.earned <= 2 for each in results)
 
 
 @pytest.mark.parametrize("name", EXERCISES)
@@ -93,9 +93,9 @@ def test_a_mistake_loses_the_points_of_the_check_that_names_the_mistake(tmp_path
         assert right in text, file
         (folder / file).write_text(text.replace(right, wrong))
         folders.append(folder)
-    for verdict, (*_, title) in zip(check_batch(folders, COURSE), MISTAKES, strict=True):
-        assert title in {each.name for each in verdict.checks if each.reason}, verdict
-        assert verdict.earned > 1
+    for result, (*_, title) in zip(check_batch(folders, COURSE), MISTAKES, strict=True):
+        assert title in {each.name for each in result.checks if each.reason}, result
+        assert result.earned > 1
 
 
 def test_a_batch_of_good_wrong_and_hostile_submissions_has_the_expected_table(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_one_submission_is_printed_with_its_checks_and_a_lecturers_name_of_the_e
     [
         (["{}"], "expected a file exercise.toml"),
         (["{}", "--exercise", "99-none"], "expected an exercise of"),
-        (["{}/none"], "does not exist"),
+        (["{}/none"], "expected a folder with a submission"),
         (["{}", "--seed", "-1"], "-1"),
         (["{}", "--exercise", "07-rule", "--course", "{}/none"], "none"),
     ],
@@ -166,8 +166,8 @@ def test_a_changed_test_of_a_submission_has_no_effect(tmp_path: Path) -> None:
     folder = submit(tmp_path / "mine", "07-rule", is_solved=False)
     for name in ("test_rule.py", "parameters.py", "conftest.py"):
         (folder / name).write_text("def test_nothing(): pass\n")
-    verdict = check_submission(folder, COURSE)
-    assert (verdict.earned, verdict.points) == (1, POINTS["07-rule"])
+    result = check_submission(folder, COURSE)
+    assert (result.earned, result.points) == (1, POINTS["07-rule"])
 
 
 def test_a_file_beside_the_module_can_be_imported(tmp_path: Path) -> None:

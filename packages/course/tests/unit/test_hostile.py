@@ -14,7 +14,7 @@ from hotline_course.checker import check_batch, check_submission
 from hotline_course.errors import SubmissionError
 from hotline_course.exercise import COURSE
 from hotline_course.limits import Limits
-from hotline_course.points import Verdict
+from hotline_course.points import SubmissionResult
 from packages.course.tests.unit.submissions import submit
 
 LIMITS = Limits(cpu_s=1, idle_s=0.5, memory_mb=900, file_kb=1024)
@@ -22,15 +22,15 @@ P4_LIMITS = Limits(cpu_s=1, idle_s=2.0, memory_mb=900)
 ANSWER = "def start(capacity): pass\ndef choose(counts, in_switch): return in_switch\n"
 
 
-def verdict_of(folder: Path, limits: Limits = LIMITS) -> Verdict:
+def result_of(folder: Path, limits: Limits = LIMITS) -> SubmissionResult:
     return check_submission(folder, COURSE, limits=limits)
 
 
 def reason_of_rule(folder: Path, code: str) -> str:
     """Return why a rule's module loses its first point; a rule that loads loses others."""
-    verdict = verdict_of(submit(folder / "mine", "07-rule", rule_py=code))
-    assert verdict.status == 1 and verdict.earned == 0, verdict
-    return verdict.checks[0].reason
+    result = result_of(submit(folder / "mine", "07-rule", rule_py=code))
+    assert result.status == 1 and result.earned == 0, result
+    return result.checks[0].reason
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ for fd in range(3, 100):
     except OSError:
         pass
 """
-    verdict = verdict_of(submit(tmp_path / "mine", "07-rule", rule_py=forged + ANSWER))
-    assert verdict.status == 1 and verdict.earned == 0
+    result = result_of(submit(tmp_path / "mine", "07-rule", rule_py=forged + ANSWER))
+    assert result.status == 1 and result.earned == 0
 
 
 def test_a_value_that_is_not_of_the_expected_kind_loses_the_check(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_a_value_that_is_not_of_the_expected_kind_loses_the_check(tmp_path: Path
         ("None", "[True] * 3", "'x' * 10**7", "object()", "[[]] * 10", "float('nan')")
     ):
         code = ANSWER.replace("return in_switch", f"return {value}")
-        verdict = verdict_of(submit(tmp_path / str(number), "07-rule", rule_py=code))
-        assert verdict.earned == 1 and all(check.reason for check in verdict.checks[1:]), value
+        result = result_of(submit(tmp_path / str(number), "07-rule", rule_py=code))
+        assert result.earned == 1 and all(check.reason for check in result.checks[1:]), value
 
 
 PROBE = """
@@ -116,9 +116,9 @@ def test_a_module_has_no_network_no_files_to_write_and_sees_no_process(tmp_path:
         }  # fmt: skip
         code = "".join(f"{name} = {value!r}\n" for name, value in names.items()) + PROBE
         mine = submit(tmp_path / "mine", "07-rule", rule_py=code)
-        verdict, _ = check_batch([mine, other], COURSE, limits=LIMITS)
-    assert verdict.not_isolated == ""
-    assert "succeeded: ['own']" in verdict.checks[1].reason
+        result, _ = check_batch([mine, other], COURSE, limits=LIMITS)
+    assert result.not_isolated == ""
+    assert "succeeded: ['own']" in result.checks[1].reason
     assert target.exists()
 
 
@@ -132,13 +132,13 @@ def test_a_process_is_ended_when_the_user_interrupts(tmp_path: Path, monkeypatch
             opened.call("load")
 
 
-def test_a_process_that_signals_all_others_ends_itself_alone(tmp_path: Path) -> None:
+def test_a_process_that_signals_all_processes_ends_itself_alone(tmp_path: Path) -> None:
     code = (
         "import os\nfor number in range(1, 64):\n try: os.kill(-1, number)\n except OSError: pass\n" + ANSWER
     )
-    verdict = verdict_of(submit(tmp_path / "mine", "07-rule", rule_py=code))
-    assert verdict.status == 1
-    assert verdict_of(submit(tmp_path / "good", "07-rule")).status == 0
+    result = result_of(submit(tmp_path / "mine", "07-rule", rule_py=code))
+    assert result.status == 1
+    assert result_of(submit(tmp_path / "good", "07-rule")).status == 0
 
 
 HEADERS = "#include <core.p4>\n#include <v1model.p4>\n"
@@ -158,9 +158,9 @@ HEADERS = "#include <core.p4>\n#include <v1model.p4>\n"
     ],
 )
 def test_a_hostile_program_loses_all_points_with_a_reason(tmp_path: Path, program: str, reason: str) -> None:
-    verdict = verdict_of(submit(tmp_path / "mine", "01-forward", forward_p4=program), P4_LIMITS)
-    assert verdict.status == 1 and verdict.earned == 0
-    assert reason in verdict.checks[0].reason and "\0" not in verdict.checks[0].reason
+    result = result_of(submit(tmp_path / "mine", "01-forward", forward_p4=program), P4_LIMITS)
+    assert result.status == 1 and result.earned == 0
+    assert reason in result.checks[0].reason and "\0" not in result.checks[0].reason
 
 
 def test_a_program_that_sends_frames_around_for_ever_is_ended(tmp_path: Path) -> None:
@@ -170,9 +170,9 @@ def test_a_program_that_sends_frames_around_for_ever_is_ended(tmp_path: Path) ->
     text = program.read_text()
     assert egress in text
     program.write_text(text.replace(egress, f"{egress} recirculate_preserving_field_list(0); "))
-    verdict = verdict_of(folder, P4_LIMITS)
-    assert verdict.status == 1 and verdict.earned <= 2
-    assert "1 s of CPU time" in verdict.checks[-1].reason
+    result = result_of(folder, P4_LIMITS)
+    assert result.status == 1 and result.earned <= 2
+    assert "1 s of CPU time" in result.checks[-1].reason
 
 
 def test_files_that_are_no_regular_files_are_refused(tmp_path: Path) -> None:
@@ -181,5 +181,5 @@ def test_files_that_are_no_regular_files_are_refused(tmp_path: Path) -> None:
     for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir):
         program.rmdir() if program.is_dir() else program.unlink()
         make(program)
-        verdict = verdict_of(folder)
-        assert verdict.status == 1 and "forward.p4: expected a regular file" in verdict.checks[0].reason
+        result = result_of(folder)
+        assert result.status == 1 and "forward.p4: expected a regular file" in result.checks[0].reason
