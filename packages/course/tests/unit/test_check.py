@@ -162,6 +162,20 @@ def test_a_folder_that_cannot_be_checked_has_status_2_and_a_message(
     assert done.exit_code == 2 and message in done.output and "Traceback" not in done.output
 
 
+def test_a_program_for_the_published_parameters_alone_loses_points_with_a_lecturers_seed(
+    tmp_path: Path,
+) -> None:
+    exercise = open_exercise(COURSE / "01-forward")
+    hosts = [len(exercise.parameters(seed).hosts) for seed in range(99)]
+    larger = next(seed for seed, number in enumerate(hosts) if number > hosts[0])
+    folder = submit(tmp_path / "mine", exercise.name)
+    program = folder / exercise.program if exercise.program else folder
+    program.write_text(program.read_text().replace("size = 1024", f"size = {hosts[0]}"))
+    assert check_submission(folder, COURSE).status == 0
+    reasons = [check.reason for check in check_submission(folder, COURSE, seed=larger).checks if check.reason]
+    assert len(reasons) == 2 and all(reason.startswith(f"with seed {larger}: ") for reason in reasons)
+
+
 def test_a_changed_test_of_a_submission_has_no_effect(tmp_path: Path) -> None:
     folder = submit(tmp_path / "mine", "07-rule", is_solved=False)
     for name in ("test_rule.py", "parameters.py", "conftest.py"):

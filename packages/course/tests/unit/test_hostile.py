@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from hotline_course.errors import SubmissionError
 from hotline_course.exercise import COURSE
 from hotline_course.limits import Limits
 from hotline_course.points import SubmissionResult
-from packages.course.tests.unit.submissions import submit
+from packages.course.tests.unit.submissions import SOLUTIONS, submit
 
 LIMITS = Limits(cpu_s=1, idle_s=0.5, memory_mb=900, file_kb=1024)
 P4_LIMITS = Limits(cpu_s=1, idle_s=2.0, memory_mb=900)
@@ -104,11 +106,22 @@ ATTEMPTS = {
 """
 
 
-def test_a_module_has_no_network_no_files_to_write_and_sees_no_process(tmp_path: Path) -> None:
-    target = tmp_path / "target"
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Return a folder that all users may read and write: those of pytest are closed to other users."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        yield folder
+
+
+def test_a_module_has_no_network_no_files_to_write_and_sees_no_process(
+    open_folder: Path, tmp_path: Path
+) -> None:
+    target = open_folder / "target"
     target.touch()
     target.chmod(0o666)
-    other = submit(tmp_path / "other", "07-rule")
+    other = submit(open_folder / "other", "07-rule")
     with socket.create_server(("127.0.0.1", 0)) as server:
         names = {
             "PORT": server.getsockname()[1], "OTHER": str(other / "rule.py"), "TARGET": str(target),
@@ -178,7 +191,11 @@ def test_a_program_that_sends_frames_around_for_ever_is_ended(tmp_path: Path) ->
 def test_files_that_are_no_regular_files_are_refused(tmp_path: Path) -> None:
     folder = submit(tmp_path / "mine", "01-forward")
     program = folder / "forward.p4"
-    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir):
+    for make in (
+        os.mkfifo,
+        lambda path: path.symlink_to(SOLUTIONS / "01-forward" / "forward.p4"),
+        Path.mkdir,
+    ):
         program.rmdir() if program.is_dir() else program.unlink()
         make(program)
         result = result_of(folder)
