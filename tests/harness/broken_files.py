@@ -86,7 +86,7 @@ BROKEN: Mapping[str, Callable[[Path], None]] = {
 """Kind -> function that makes a broken file at a path."""
 
 
-OUTPUTS = ("hugectr", "into", "output", "svg", "torchrec")
+OUTPUTS = ("hugectr", "into", "junit", "output", "svg", "torchrec")
 """Names of the parameters that are written; a parameter of any other name is read."""
 
 

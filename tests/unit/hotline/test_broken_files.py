@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from controller.hotset import choice
+from foundation.checkout import ROOT
 from foundation.errors import reason_of
 from hotline.cli.commands import hotline
 from tests.harness.broken_files import BROKEN, PathArgument, path_arguments
@@ -30,6 +31,7 @@ COMPANIONS: dict[tuple[str, ...], list[str]] = {
     ("answer", "sweep", "config"): ["--vary", "top_k=1,2"],
 }
 """Further options that these arguments need, which Click cannot require."""
+EXERCISE = ROOT / "examples" / "course" / "07-rule"
 TINY_RUN = """
 workers = 1
 servers = 1
@@ -100,7 +102,8 @@ def valid_value(parameter: click.Parameter, log: Path, run: Path, output: Path) 
     if isinstance(parameter.type, click.IntRange):
         return "1"
     if isinstance(parameter.type, click.Path):
-        return str({"output": output, "run": run}.get(parameter.name or "", log))
+        known = {"output": output, "run": run, "folders": EXERCISE}
+        return str(known.get(parameter.name or "", log))
     raise AssertionError(f"expected a value for the parameter {parameter.name}, of a new command")
 
 
@@ -196,8 +199,10 @@ def test_an_output_that_cannot_be_written_is_one_error_that_names_the_path(
     kind: str, tmp_path: Path, log: Path
 ) -> None:
     files = [argument for argument in ARGUMENTS if argument.is_output and argument.parameter.name != "into"]
-    checked = [each for each in files if each.command[0] == "hotset" or each.command[-1] == "miss-ratio"]
-    assert len(checked) == 5
+    checked = [
+        each for each in files if each.command[0] in ("check", "hotset") or each.command[-1] == "miss-ratio"
+    ]
+    assert len(checked) == 6
     (tmp_path / "file").touch()
     for number, argument in enumerate(checked):
         path = {

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 
-from hotline_course.errors import CannotCheck, SubmissionError
+from hotline_course.errors import CannotCheck, SubmissionError, message_of
 from hotline_course.exercise import Exercise, find_exercise, submission_files
 from hotline_course.limits import DEFAULT, Limits
 from hotline_course.points import CheckResult, SubmissionResult, points_of
@@ -107,7 +107,7 @@ def check_submission(
             checks = _check(exercise, submission, tests, sorted({PUBLISHED_SEED, seed}))
             return SubmissionResult(shown, found, checks, not_isolated=submission.not_isolated)
     except (CannotCheck, OSError) as error:
-        return SubmissionResult(shown, found, problem=printable(str(error)))
+        return SubmissionResult(shown, found, problem=printable(message_of(error)))
 
 
 def _check(

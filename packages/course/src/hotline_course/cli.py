@@ -43,6 +43,7 @@ def check(
     """
     from hotline_course import report
     from hotline_course.checker import check_batch
+    from hotline_course.errors import message_of
     from hotline_course.exercise import COURSE, submissions_in
     from hotline_course.limits import Limits
 
@@ -50,22 +51,32 @@ def check(
         found = [each for folder in folders for each in submissions_in(folder)]
         limits = Limits(cpu_s=cpu_seconds)
         results = check_batch(found, course or COURSE, seed=seed, name=exercise, jobs=jobs, limits=limits)
-        if junit is not None:
-            write_text(junit, report.as_junit(results))
     except (HotlineError, OSError) as error:
-        click.echo(f"Error: {error}", err=True)
-        raise click.exceptions.Exit(2) from None
+        raise _cannot_check(message_of(error)) from None
     if as_json:
         print_json(report.as_json(results))
     elif len(results) == 1:
-        click.echo("\n".join(report.as_text(results[0])))
+        click.echo("\n".join(report.as_text(results[0])), nl=not results[0].problem)
     else:
         rows = [[*map(escape, report.as_row(each))] for each in results]
         print_plain_table(("submission", "exercise", "points", "first reason"), rows)
     for reason in {each.not_isolated for each in results} - {""}:
         click.echo(f"warning: submissions had limits, but were not isolated: {reason}", err=True)
-    if status := max(each.status for each in results):
-        raise click.exceptions.Exit(status)
+    if junit is not None:
+        try:
+            write_text(junit, report.as_junit(results))
+        except (HotlineError, OSError) as error:  # the results are printed by then
+            raise _cannot_check(message_of(error)) from None
+    if problems := [each.problem for each in results if each.problem]:
+        raise _cannot_check(*problems)
+    if any(each.status for each in results):
+        raise click.exceptions.Exit(1)
+
+
+def _cannot_check(*problems: str) -> click.exceptions.Exit:
+    for problem in problems:
+        click.echo(f"Error: {problem}", err=True)
+    return click.exceptions.Exit(2)
 
 
 add_example(check, "examples/course/01-forward")

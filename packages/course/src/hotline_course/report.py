@@ -13,9 +13,11 @@ _MAX_REASON_LINES = 30
 
 
 def as_text(result: SubmissionResult) -> Iterator[str]:
-    """Yield the lines of one submission: points, and reasons for lost ones, the first with its trace."""
+    """Yield the lines of one submission: points, and reasons for lost ones, the first with its trace.
+
+    A submission that could not be checked has none.
+    """
     if result.problem:
-        yield f"{result.folder}: cannot be checked: {result.problem}"
         return
     yield f"{result.folder}: {result.earned} of {pluralize(result.points, 'point')} ({result.exercise})"
     shown_lines = _MAX_REASON_LINES
