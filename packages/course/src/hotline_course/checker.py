@@ -21,10 +21,9 @@ from hotline_course.limits import DEFAULT, Limits
 from hotline_course.points import CheckResult, SubmissionResult, points_of
 from hotline_course.process import INTERRUPTED, SubmissionProcess
 from hotline_course.remote import SubmittedModule, SubmittedSwitch
+from hotline_course.settings import DEFAULT_SETTINGS, PUBLISHED_SEED, CheckSettings
 from hotline_course.text import printable
 
-PUBLISHED_SEED = 0
-"""Seed of the parameters that students see."""
 _Call = Callable[..., None]
 
 
@@ -175,18 +174,17 @@ def _title(name: str) -> str:
 def check_batch(
     folders: Sequence[Path],
     course: Path,
-    *,
-    seed: int = PUBLISHED_SEED,
-    name: str | None = None,
-    jobs: int | None = None,
-    limits: Limits = DEFAULT,
+    settings: CheckSettings = DEFAULT_SETTINGS,
 ) -> list[SubmissionResult]:
-    """Check folders in parallel, as many at a time as there are CPUs; no child process sees any of them."""
+    """Check folders in parallel; no child process sees any of them."""
+    limits = Limits(cpu_s=settings.cpu_seconds)
 
     def check(folder: Path) -> SubmissionResult:
-        return check_submission(folder, course, seed=seed, name=name, hidden=folders, limits=limits)
+        return check_submission(
+            folder, course, seed=settings.seed, name=settings.exercise, hidden=folders, limits=limits
+        )
 
-    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as threads:
+    with ThreadPoolExecutor(settings.jobs or os.cpu_count() or 1) as threads:
         try:
             return list(threads.map(check, folders))
         except BaseException:  # Ctrl-C: the threads would go on until the submissions' limits

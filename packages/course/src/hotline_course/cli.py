@@ -11,28 +11,20 @@ from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
 from hotline.cli.common import FILE, FOLDER, json_option, print_json, print_plain_table
 from hotline.cli.examples import add_example
+from hotline.cli.fields import fills
+from hotline_course.settings import CheckSettings
 
 
 @click.command()
 @click.argument("folders", nargs=-1, required=True, type=FOLDER)
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, help="Also check with parameters of this seed."
-)
-@click.option("--exercise", metavar="NAME", help="The exercise; by default exercise.toml names it.")
+@fills(CheckSettings, "settings")
 @click.option("--course", type=FOLDER, help="The lecturer's exercises; by default examples/course.")
-@click.option(
-    "--jobs", type=click.IntRange(min=1), help="Submissions at a time; by default one for each CPU."
-)
-@click.option("--cpu-seconds", type=click.IntRange(min=1), default=30, help="CPU time of each child process.")
 @click.option("--junit", type=FILE, help="Write JUnit's XML into this file.")
 @json_option
 def check(
     folders: tuple[Path, ...],
-    seed: int,
-    exercise: str | None,
+    settings: CheckSettings,
     course: Path | None,
-    jobs: int | None,
-    cpu_seconds: int,
     junit: Path | None,
     as_json: bool,
 ) -> None:
@@ -45,12 +37,10 @@ def check(
     from hotline_course.checker import check_batch
     from hotline_course.errors import message_of
     from hotline_course.exercise import COURSE, submissions_in
-    from hotline_course.limits import Limits
 
     try:
         found = [each for folder in folders for each in submissions_in(folder)]
-        limits = Limits(cpu_s=cpu_seconds)
-        results = check_batch(found, course or COURSE, seed=seed, name=exercise, jobs=jobs, limits=limits)
+        results = check_batch(found, course or COURSE, settings)
     except (HotlineError, OSError) as error:
         raise _cannot_check(message_of(error)) from None
     if as_json:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from hotline_course.checker import PUBLISHED_SEED, Submission
+from hotline_course.checker import Submission
 from hotline_course.exercise import Exercise, open_exercise
 from hotline_course.remote import SubmittedModule, SubmittedSwitch
+from hotline_course.settings import PUBLISHED_SEED
 
 __all__ = ["exercise", "make_switch", "module", "parameters", "submission", "switch"]
 

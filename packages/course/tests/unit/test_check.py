@@ -15,6 +15,7 @@ from hotline_course.cli import check
 from hotline_course.exercise import COURSE, open_exercise, submission_files
 from hotline_course.limits import Limits
 from hotline_course.report import as_row, as_text
+from hotline_course.settings import CheckSettings
 from packages.course.tests.unit.submissions import EXERCISES, SOLUTIONS, submit
 
 POINTS = {
@@ -45,7 +46,7 @@ def test_all_exercises_are_tested() -> None:
 
 def test_all_solutions_have_all_points(tmp_path: Path) -> None:
     folders = [submit(tmp_path / name, name) for name in EXERCISES]
-    results = check_batch(folders, COURSE, seed=SEED)
+    results = check_batch(folders, COURSE, CheckSettings(seed=SEED))
     lost = {each.exercise: each.problem or as_row(each)[3] for each in results if each.status}
     assert lost == {}
     assert {each.exercise: each.earned for each in results} == POINTS

@@ -17,6 +17,7 @@ from hotline_course.errors import SubmissionError
 from hotline_course.exercise import COURSE
 from hotline_course.limits import Limits
 from hotline_course.points import SubmissionResult
+from hotline_course.settings import CheckSettings
 from packages.course.tests.unit.submissions import SOLUTIONS, submit
 
 LIMITS = Limits(cpu_s=1, idle_s=0.5, memory_mb=900, file_kb=1024)
@@ -101,7 +102,7 @@ ATTEMPTS = {
     "proc": lambda: open("/proc/self/cmdline"),
     "signal": lambda: os.kill(CHECKER, 0),
     "own": lambda: open("mine.txt", "w").write("x"),
-    "large": lambda: open("large.txt", "w").write("x" * 2_000_000),
+    "large": lambda: open("large.txt", "w").write("x" * 5_000_000),
 }
 """
 
@@ -129,7 +130,7 @@ def test_a_module_has_no_network_no_files_to_write_and_sees_no_process(
         }  # fmt: skip
         code = "".join(f"{name} = {value!r}\n" for name, value in names.items()) + PROBE
         mine = submit(tmp_path / "mine", "07-rule", rule_py=code)
-        result, _ = check_batch([mine, other], COURSE, limits=LIMITS)
+        result, _ = check_batch([mine, other], COURSE, CheckSettings(cpu_seconds=1))
     assert result.not_isolated == ""
     assert "succeeded: ['own']" in result.checks[1].reason
     assert target.exists()
