@@ -207,6 +207,14 @@ class Controller:
         async with InBand(self._switch, timeout_s=self._timeout_s, limits=self._limits) as inband:
             await self._renew_epochs(inband, servers)
 
+    async def renew_callers(self, rows: Sequence[WorkerRow]) -> None:
+        """Install callers whose epochs have changed, in place of those of the same jobs and numbers."""
+        renewed = {(row.job, row.worker) for row in rows}
+        if renewed:
+            present = await self._switch.read(WorkerRow)
+            await self.remove(*(row for row in present if (row.job, row.worker) in renewed))
+            await self.install(*rows)
+
     async def command_servers(self, job: int, command: Command, epoch: int | None = None) -> None:
         """Have each server of a job execute a command without keys; `epoch` is its argument, if any."""
         servers = await self._read_servers(job)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from analysis.record import RunRecord
 from controller.controller import Controller
 from controller.controller_ops import control_of
-from controller.tables import JobRow
+from controller.tables import JobRow, WorkerRow
 from experiment.design_parts import initial_rows
 from experiment.liveness import Liveness
 from experiment.phases.workload import table_optimisers
@@ -73,6 +73,15 @@ async def set_ranges(
     if has_jobs and space.ranges != ONE_VALUE:
         async with own_controller(address, config, processes) as controller:
             await controller.set_ranges(arm.job, space.key_ranges)
+
+
+async def renew_worker(
+    address: str, config: Config, processes: RunProcesses, arm: Arm, number: int, epoch: int
+) -> None:
+    """Have the switch take RPCs of a worker's new epoch, and no more of its earlier ones."""
+    rows = [row for row in initial_rows(config, [arm], epoch) if isinstance(row, WorkerRow)]
+    async with own_controller(address, config, processes) as controller:
+        await controller.renew_callers([row for row in rows if row.worker == number])
 
 
 async def publish(address: str, config: Config, processes: RunProcesses, arm: Arm) -> None:

@@ -65,6 +65,8 @@ else:
 
 log = logging.getLogger(__name__)
 
+AfterDeath = Literal["end", "wait", "continue"]
+"""What workers of `hotline up` do when one of them dies."""
 RUN_TOML = ROOT / "run.toml"
 EPOCH = 1
 """Epoch of every caller: a run starts with a fresh switch."""
@@ -161,6 +163,7 @@ class Config(RunSettings):
     format: str | None = None
     separator: str | None = None
     script: str | None = None
+    after_death: AfterDeath = "end"
     datapath: Literal["auto", "kernel", "sockets"] = "auto"
     pcap: bool = False
     cli: bool = False

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from experiment.run_config import AfterDeath
 from foundation.designs.registry import design
 from foundation.limits import WaitLimit, WallClockLimit
 from foundation.protocol import addressing
@@ -78,6 +79,9 @@ class LoopbackCluster:
 
     def __init__(self, size: int) -> None:
         self.size, self.sessions = size, 0
+        self.after_death: AfterDeath = "end"
+        self.admitted: list[tuple[int, int]] = []
+        """Rank and epoch of each worker that has taken another's rank."""
         self.servers: list[_Server] = []
         self._last_servers: list[_Server] = []
         self._tables = EmbeddingTables()
@@ -93,6 +97,10 @@ class LoopbackCluster:
         workers = [(f"{NET}.{rank + 1}", port) for rank in range(self.size)]
         peers = [server.address for server in self.servers]
         return Terms(JOB, self.sessions, DESIGN, 32, peers, workers, "here", 1, self.parts)
+
+    async def admit(self, rank: int, epoch: int) -> None:
+        """Note the epoch; there is no switch."""
+        self.admitted.append((rank, epoch))
 
     def limit_silence(self, servers: Sequence[int]) -> WaitLimit:
         return WallClockLimit(self.silence_s)
@@ -156,7 +164,11 @@ class RunningRendezvous:
     def waiting_ranks(self) -> list[int]:
         """Ranks of the requests that wait at the barrier."""
         session = self.rendezvous._session
-        return [] if session is None or session.barrier is None else list(session.barrier.waiting)
+        return (
+            []
+            if session is None or session.barrier is None
+            else [each.rank for each in session.barrier.waiting]
+        )
 
     def break_session(self, reason: str) -> None:
         self._loop.call_soon_threadsafe(self.rendezvous.mark_broken, reason)

@@ -229,6 +229,78 @@ def test_a_session_outlasts_a_server_that_is_stopped_for_longer_than_the_limit(
         assert (script.returncode, output, errors) == (0, "", "")
 
 
+UNTIL_THE_END = f"""
+import sys
+from pathlib import Path
+import numpy as np
+import hotline
+
+rank, log, ends = int(sys.argv[1]), open(sys.argv[2], "wb", buffering=0), Path(sys.argv[3])
+with hotline.Worker({{"rows": ({ROWS}, {DIM})}}, scale=1.0, rank=rank) as kv:
+    print(kv.life, flush=True)
+    while not ends.exists():
+        log.write(b"(")
+        kv.wait(kv.push(np.arange({ROWS}), np.ones(({ROWS}, {DIM}), np.float32)))
+        log.write(b")")
+    kv.barrier()
+    np.save(sys.argv[2], kv.read())
+    kv.barrier()
+"""
+
+
+def test_a_killed_workers_pushes_count_once_or_not_at_all_while_others_and_a_successor_train(
+    settings: Path, tmp_path: Path
+) -> None:
+    """Half of the rows are in the switch. Rank 1 is killed twice; rank 0 trains all the time."""
+    settings.write_text(f'after_death = "wait"\n{settings.read_text()}')
+    up, ends = bring_up(settings), tmp_path / "ends"
+    updates = write_hot_set(tmp_path, dict.fromkeys(range(ROWS // 2), 1), (RowRange(0, DIM),))
+
+    def start(rank: int, life: int) -> subprocess.Popen[str]:
+        arguments = [str(rank), str(log_of(rank, life)), str(ends)]
+        script = subprocess.Popen(
+            [sys.executable, "-c", UNTIL_THE_END, *arguments], stdout=subprocess.PIPE, text=True
+        )
+        assert script.stdout is not None and script.stdout.readline() == f"{life}\n"
+        return script
+
+    def log_of(rank: int, life: int) -> Path:
+        return tmp_path / f"{rank}-{life}"
+
+    def pushes(rank: int, life: int, mark: bytes = b")") -> int:
+        return log_of(rank, life).read_bytes().count(mark)
+
+    def more_pushes(rank: int, life: int) -> None:
+        enough = pushes(rank, life) + 20
+        wait_for(lambda: pushes(rank, life) >= enough)
+
+    first, second = start(0, 0), start(1, 0)
+    try:
+        loaded = hotline("load", "--switch", up["switch"], "--job", str(up["job"]), updates)
+        assert loaded.returncode == 0, loaded.stderr
+        for life in range(2):
+            more_pushes(1, life)
+            second.kill()
+            second.communicate()
+            more_pushes(0, 0)
+            second = start(1, life + 1)
+        more_pushes(1, 2)
+        ends.touch()
+        assert (first.wait(PATIENCE_S), second.wait(PATIENCE_S)) == (0, 0)
+    finally:
+        for each in (first, second):
+            each.kill()
+            each.communicate()
+    lives = [(0, 0), (1, 0), (1, 1), (1, 2)]
+    acknowledged = sum(pushes(*life) for life in lives)
+    sent = sum(pushes(*life, mark=b"(") for life in lives)
+    assert acknowledged + 2 >= sent
+    for life in ((0, 0), (1, 2)):
+        found = np.load(f"{log_of(*life)}.npy")
+        assert (found == found[:, :1]).all(), "a row has all of a push or nothing"
+        assert found.min() >= acknowledged and found.max() <= sent
+
+
 def reported(file: Path) -> list[float]:
     return [json.loads(line)["metrics"]["loss"] for line in file.read_text().splitlines()]
 

@@ -340,6 +340,16 @@ def test_a_failed_read_leaves_no_caller(switch: type[Switch], monkeypatch: pytes
     assert not [row for row in switch.rows if isinstance(row, WorkerRow)]
 
 
+def test_a_renewed_caller_replaces_its_earlier_epochs_and_no_other_caller(switch: type[Switch]) -> None:
+    """The earlier rows are deleted first: at no time are two lives of a worker callers."""
+    renewed, others = replace(worker(4, 1, 0), epoch=3), [worker(4, 2, 1), worker(5, 1, 2)]
+    switch.rows += [worker(4, 1, 0), *others]
+    on(lambda c: c.renew_callers([renewed]))
+    assert switch.written == [Update(Change.DELETE, worker(4, 1, 0)), Update(Change.INSERT, renewed)]
+    on(lambda c: c.renew_callers([]))
+    assert len(switch.written) == 2
+
+
 def test_status_has_all_tables_and_counters(switch: type[Switch]) -> None:
     switch.rows += [worker(4, 1, 0), hot(4, 7), hot(5, 8, KeyState.PARKED), Route(MAC, 3)]
     found = on(lambda c: c.status())

@@ -290,7 +290,7 @@ async def test_a_server_of_up_that_is_stopped_ends_no_session(
     writer: Any = Writer()
     worker = JoinedWorker(0, writer)
     terms = Terms(1, 1, "none", 32, [], [], "none", 1)
-    session = rendezvous._session = WorkersSession(EmbeddingTables(), terms, {0: worker})
+    session = rendezvous._session = WorkersSession(EmbeddingTables(), terms, 1, "end", {0: worker})
     async with agent(tmp_path, "ps-0") as server:
         await server.ready()
         backend._servers = [server]

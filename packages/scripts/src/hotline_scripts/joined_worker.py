@@ -14,6 +14,8 @@ class JoinedWorker:
 
     rank: int
     writer: LineWriter
+    life: int = 0
+    """Number of workers that have had the rank before it in the session."""
     reports: int = 0  # number of reports received
     steps: int = 0  # number of steps done, as last reported
     final_report: Message = field(default_factory=dict)

@@ -8,7 +8,8 @@ also if it had no `id`, and `gone` if it can never succeed in this session. A li
 
 The first worker that joins declares the tables, and servers are started for them. When the last worker has
 left, the session ends, and its model is lost with the servers. The next worker that joins begins another
-session.
+session. `WorkersSession` says what a worker's death does to the others. A worker that takes a rank which
+another has had is in a later epoch, so that neither switch nor servers take the RPCs of one for the other's.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 from foundation.errors import HotlineError
 from foundation.limits import wait_within
@@ -41,6 +43,7 @@ from topologies.script_command import SOCKET_VARIABLE
 from topologies.testbed import LineWriter
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 DEFAULT_SOCKET = Path("/run/hotline/up.sock")
 REPORTS = "reports.jsonl"
@@ -107,6 +110,8 @@ class Rendezvous:
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+        if self._session is not None:  # which waits for successors
+            self._begin_end()
         if self._end_task is not None:
             await self._end_task
 
@@ -152,13 +157,15 @@ class Rendezvous:
             session = self._session
             if session is None:
                 check_rank(rank, set(), self._backend.size, machine_ranks)
-                session = WorkersSession(tables, await self._backend.begin(tables))
+                session = WorkersSession(
+                    tables, await self._backend.begin(tables), self._backend.size, self._backend.after_death
+                )
                 self._session = session
                 sizes = (f"{name}: {table}" for name, table in tables.items())
                 log.info("a session begins: %s", "; ".join(sizes))
             elif difference := tables.describe_difference(session.tables):
                 raise RequestRefused(difference)
-            elif reason := session.failure or session.departure:
+            elif reason := session.failure or (not session.vacant_ranks and session.departure):
                 raise RequestRefused(
                     f"a session is under way that cannot go on ({reason}): end all of its workers first"
                 )
@@ -166,19 +173,28 @@ class Rendezvous:
                 check_rank(rank, session.taken_ranks, self._backend.size, machine_ranks)
             if rank is None:
                 ranks = range(self._backend.size) if machine_ranks is None else machine_ranks
-                rank = min(set(ranks) - session.taken_ranks)
-            session.taken_ranks.add(rank)
-            worker = session.joined_workers[rank] = JoinedWorker(rank, writer)
+                rank = min(session.vacant_ranks & set(ranks) or set(ranks) - session.taken_ranks)
+            worker = JoinedWorker(rank, writer, session.begin_life(rank))
+            await self._admit(session, worker)
+            session.add(worker)
             log.info("worker %d has joined", rank)
             self._on_join(worker)
             return worker
+
+    async def _admit(self, session: WorkersSession, worker: JoinedWorker) -> None:
+        """Tell the switch of a worker whose rank another has had."""
+        if worker.life == 0:
+            return
+        await self._backend.admit(worker.rank, session.epoch_of(worker))
+        if self._session is not session or session.failure:
+            raise RequestRefused(f"the session has ended while worker {worker.rank} joined it; join again")
 
     def leave(self, worker: JoinedWorker | None, abnormal_end: str | None = None) -> None:
         """Remove a worker; `abnormal_end` says how it ended if it did not leave in order."""
         session = self._session
         if worker is None or session is None or session.joined_workers.get(worker.rank) is not worker:
             return
-        del session.joined_workers[worker.rank]
+        session.remove(worker, abnormal_end)
         worker.mark_left(is_in_order=abnormal_end is None)
         if abnormal_end is None:
             log.info("worker %d has left", worker.rank)
@@ -186,17 +202,18 @@ class Rendezvous:
             self.vanished_workers += 1
             # A run reports the lost worker itself.
             level = logging.WARNING if session.terms.parts is None else logging.INFO
-            log.log(level, "worker %d %s: its last pushes may be lost", worker.rank, abnormal_end)
-        session.departure = session.departure or f"worker {worker.rank} {abnormal_end or 'has left'}"
-        if abnormal_end is None:
-            session.fail_waiters(
-                f"{session.departure}, and is not waited for; let all workers call barrier equally often"
+            consequence = session.describe_end(worker)
+            log.log(
+                level, "worker %d %s: its last pushes may be lost%s", worker.rank, abnormal_end, consequence
             )
+        if session.is_over:
+            self._begin_end()
         else:
-            session.fail_waiters(f"{session.departure}; close this worker, and start all of them again")
-        if not session.joined_workers:
-            self._session = None
-            self._end_task = asyncio.ensure_future(self._end_session())
+            self._release_complete_barrier(session)
+
+    def _begin_end(self) -> None:
+        self._session = None
+        self._end_task = asyncio.ensure_future(self._end_session())
 
     async def _end_session(self) -> None:
         log.info("the session is over")
@@ -213,15 +230,17 @@ class Rendezvous:
         if session.barrier is None:
             session.barrier = BarrierRound(asyncio.get_running_loop().create_future())
         barrier = session.barrier
-        barrier.waiting.append(worker.rank)
+        barrier.waiting.append(worker)
         try:
-            if barrier.release_task is None and len(set(barrier.waiting)) == self._backend.size:
-                barrier.release_task = asyncio.ensure_future(self._release_barrier(session, barrier))
-            await self._wait_with_note(
-                worker, barrier.release, lambda session: session.describe_barrier(self._backend.size)
-            )
+            self._release_complete_barrier(session)
+            await self._wait_with_note(worker, barrier.release, WorkersSession.describe_barrier)
         finally:
-            barrier.waiting.remove(worker.rank)
+            barrier.waiting.remove(worker)
+
+    def _release_complete_barrier(self, session: WorkersSession) -> None:
+        barrier = session.barrier
+        if barrier is not None and barrier.release_task is None and session.is_barrier_complete:
+            barrier.release_task = asyncio.ensure_future(self._release_barrier(session, barrier))
 
     async def _release_barrier(self, session: WorkersSession, barrier: BarrierRound) -> None:
         try:
@@ -233,37 +252,38 @@ class Rendezvous:
             session.barrier = None
 
     async def _wait_with_note(
-        self, worker: JoinedWorker, event: asyncio.Future[None], describe: Callable[[WorkersSession], str]
-    ) -> None:
+        self, worker: JoinedWorker, event: asyncio.Future[T], describe: Callable[[WorkersSession], str]
+    ) -> T:
         """Wait for an event; after `NOTE_S`, except in a run, send the worker a note that names the event."""
         session = self._require_session(worker)
         done, _ = await asyncio.wait([event], timeout=NOTE_S)
         if not done and session.terms.parts is None:
             send_line(worker.writer, {"note": describe(session)})
-        await asyncio.shield(event)
+        return await asyncio.shield(event)
 
     async def init(self, worker: JoinedWorker, name: str) -> bool:
         """Return True if this worker is to set the table; otherwise wait until it is set and return False.
 
         The worker that is to set it may ask again until it has.
         """
-        session = self._require_session(worker)
-        session.tables.find_table(name)
-        event: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        setting = session.settings_by_table.setdefault(name, TableSetting(worker.rank, event))
-        is_set = setting.event.done()
-        if setting.setter == worker.rank and not is_set:
-            return True
-        if setting.setter not in session.joined_workers and not is_set:
+        self._require_session(worker).tables.find_table(name)
+        while True:
+            setting = self._require_session(worker).find_setting(name, worker.rank)
+            if setting.setter == worker.rank and not setting.is_set.done():
+                return True
+            if await self._wait_until_set(worker, name, setting):
+                return False
+
+    async def _wait_until_set(self, worker: JoinedWorker, name: str, setting: TableSetting) -> bool:
+        """Return True when a table is set, or False if another worker than `setting` says is to set it."""
+        setter = setting.setter
+        if setter not in self._require_session(worker).joined_workers and not setting.is_set.done():
             raise SessionOver(
-                f"worker {setting.setter}, which was to set table {name}, is gone; start all workers again"
+                f"worker {setter}, which was to set table {name}, is gone; start all workers again"
             )
-        await self._wait_with_note(
-            worker,
-            setting.event,
-            lambda session: f"init: waits until worker {setting.setter} has set table {name}",
+        return await self._wait_with_note(
+            worker, setting.is_set, lambda _: f"init: waits until worker {setter} has set table {name}"
         )
-        return False
 
     def mark_table_set(self, worker: JoinedWorker, name: str) -> None:
         session = self._require_session(worker)
@@ -274,8 +294,8 @@ class Rendezvous:
             raise RequestRefused(
                 f"expected table {name} to be set by worker {setting.setter}, got it from {worker.rank}"
             )
-        if not setting.event.done():
-            setting.event.set_result(None)
+        if not setting.is_set.done():
+            setting.is_set.set_result(True)
 
     async def wait_for_servers(self, worker: JoinedWorker, servers: Sequence[int]) -> None:
         """Wait until servers answer a worker again, which it reports with no `servers`; send it a note.
@@ -300,14 +320,17 @@ class Rendezvous:
         worker.reports += 1
 
     def terms_for(self, worker: JoinedWorker) -> Message:
-        terms = asdict(self._require_session(worker).terms)
+        session = self._require_session(worker)
+        terms = asdict(session.terms)
         worker_addresses, server_addresses = terms.pop("workers"), terms.pop("servers")
         return {
             "rank": worker.rank,
+            "life": worker.life,
             "size": self._backend.size,
             "address": worker_addresses[worker.rank],
             "peers": server_addresses,
             **terms,
+            "epoch": session.epoch_of(worker),
         }
 
     @property

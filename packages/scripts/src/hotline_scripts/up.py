@@ -24,7 +24,7 @@ from experiment.errors import PreflightError
 from experiment.folder import chown_to_sudo_user
 from experiment.liveness import Liveness
 from experiment.processes import ProcessLimit
-from experiment.run_config import Config, load_config
+from experiment.run_config import AfterDeath, Config, load_config
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.arms import lead_arm, measured_arms
 from foundation.designs.interface import Arm
@@ -48,7 +48,7 @@ from hotline_scripts.terms import session_terms, tables_of_design
 from softswitch.progress import Activity
 from topologies.agents import Agent, supervise
 from topologies.cpu_placement import Placement
-from topologies.fleet import provision, publish, server_config, set_ranges
+from topologies.fleet import provision, publish, renew_worker, server_config, set_ranges
 from topologies.testbed import ControlledSwitch, TestbedKind, TestbedNetwork, UpTestbed
 from topologies.testbed_kinds import testbed_kind
 
@@ -99,6 +99,10 @@ class UpBackend:
     def size(self) -> int:
         return self._config.workers
 
+    @property
+    def after_death(self) -> AfterDeath:
+        return self._config.after_death
+
     def report(self, report: Message) -> None:
         if not self._has_reports:
             rename_earlier_file(self._folder / REPORTS)
@@ -138,6 +142,9 @@ class UpBackend:
         await self._network.remove_fetched_files()
         if not (self.rendezvous and self.rendezvous.end_requested.is_set()):
             await self._restart_switch()
+
+    async def admit(self, rank: int, epoch: int) -> None:
+        await renew_worker(self._network.address, self._config, self._processes, self._arm, rank + 1, epoch)
 
     def limit_silence(self, servers: Sequence[int]) -> WaitLimit:
         """Begin a wait for servers that do not answer a worker, each by way of the switch."""

@@ -97,6 +97,8 @@ class Worker:
             terms = self._connection.ask("join", tables=self.tables.to_declaration(), rank=requested_rank)
             self.rank: int = terms["rank"]
             """Number of this worker, 0..size-1."""
+            self.life: int = terms["life"]
+            """Number of workers that have had this rank before; 0 unless it takes a dead worker's place."""
             self.size: int = terms["size"]
             self.arm: str = terms["arm"]
             """Name of the arm, as in reports."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from experiment.errors import RunFailed
-from experiment.run_config import Config
+from experiment.run_config import AfterDeath, Config
 from foundation.designs.interface import Arm
 from hotline_scripts.embedding_tables import EmbeddingTables
 from hotline_scripts.joined_worker import JoinedWorker
@@ -51,6 +51,13 @@ class ScriptArm:
     @property
     def size(self) -> int:
         return len(self.scripts)
+
+    @property
+    def after_death(self) -> AfterDeath:
+        return "end"
+
+    async def admit(self, rank: int, epoch: int) -> None:
+        raise RunFailed(f"worker {rank}: expected no successor of a worker in a run")
 
     async def begin(self, tables: EmbeddingTables) -> Terms:
         if self._has_begun:

@@ -1,9 +1,10 @@
-"""A rendezvous, with workers of several threads that are interrupted and leave, and a plain model of it."""
+"""A rendezvous, with workers of several threads that are interrupted, leave, die and join, and a plain model."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +13,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from experiment.run_config import AfterDeath
 from hotline_scripts.embedding_tables import EmbeddingTables
 from hotline_scripts.rendezvous import Rendezvous
 from hotline_scripts.script_session import Terms
 from switch_harness.effort import examples
 
-SIZE = 3
+SIZE, FIRST_EPOCH = 3, 1
 TABLES = {"a": [3, 1, 1.0], "b": [2, 1, 1.0]}
 RANKS, NAMES = st.integers(0, SIZE - 1), st.sampled_from(sorted(TABLES))
 
@@ -25,8 +27,16 @@ RANKS, NAMES = st.integers(0, SIZE - 1), st.sampled_from(sorted(TABLES))
 class Backend:
     size = SIZE
 
+    def __init__(self, after_death: AfterDeath) -> None:
+        self.after_death: AfterDeath = after_death
+        self.admitted: list[tuple[int, int]] = []
+
+    async def admit(self, rank: int, epoch: int) -> None:
+        await asyncio.sleep(0)
+        self.admitted.append((rank, epoch))
+
     async def begin(self, tables: EmbeddingTables) -> Terms:
-        return Terms(1, 1, "none", 1, [], [("", 0)] * SIZE, "here", 1)
+        return Terms(1, FIRST_EPOCH, "none", 1, [], [("", 0)] * SIZE, "here", 1)
 
     async def end(self) -> None: ...
 
@@ -67,25 +77,46 @@ class Client:
 class Model:
     """What a rendezvous does: a barrier is a set of ranks, and a table has one setter."""
 
+    after_death: AfterDeath
     joined: set[int] = field(default_factory=set)
+    left: set[int] = field(default_factory=set)
+    """Ranks that nobody can take again."""
+    vacant: set[int] = field(default_factory=set)
+    uncounted: set[int] = field(default_factory=set)
     has_departed: bool = False
+    lives: Counter[int] = field(default_factory=Counter)
     waiting: dict[int, tuple[int, str]] = field(default_factory=dict)
     """Request -> its rank, and what it waits for: "barrier" or a table."""
+    orphans: set[int] = field(default_factory=set)
+    """Requests of workers that have left in order."""
     setters: dict[str, int] = field(default_factory=dict)
     set_tables: set[str] = field(default_factory=set)
     failed_tables: set[str] = field(default_factory=set)
     answers: dict[int, object] = field(default_factory=dict)
     """Request -> its answer, or "gone"."""
 
-    def join(self, rank: int) -> None:
+    def may_join(self, rank: int) -> bool:
+        is_refused = self.has_departed and not self.vacant
+        return rank not in self.joined | self.left and not is_refused
+
+    def join(self, rank: int) -> int:
         self.joined.add(rank)
+        self.vacant.discard(rank)
+        self.uncounted.discard(rank)
+        self.lives[rank] += 1
+        return self.lives[rank] - 1
 
     def barrier(self, request: int, rank: int) -> None:
         if self.has_departed:
             self.answers[request] = "gone"
             return
         self.waiting[request] = rank, "barrier"
-        if {rank for rank, event in self.waiting.values() if event == "barrier"} == set(range(SIZE)):
+        self._release_barrier()
+
+    def _release_barrier(self) -> None:
+        requests = [request for request, (_, event) in self.waiting.items() if event == "barrier"]
+        present = {self.waiting[request][0] for request in requests if request not in self.orphans}
+        if requests and present >= set(range(SIZE)) - self.uncounted:
             self._answer_waiting("barrier", None)
 
     def init(self, request: int, rank: int, table: str) -> None:
@@ -109,12 +140,35 @@ class Model:
 
     def leave(self, rank: int, is_in_order: bool) -> None:
         self.joined.discard(rank)
-        self.has_departed = True
-        self.failed_tables |= set(self.setters) - self.set_tables
-        for request, (waiting_rank, _) in self.waiting.items():
-            if waiting_rank != rank or is_in_order:
+        own = {request for request, (owner, _) in self.waiting.items() if owner == rank}
+        if self.after_death == "end" or (self.after_death == "wait" and is_in_order):
+            self.left.add(rank)
+            self.has_departed = True
+            self.failed_tables |= set(self.setters) - self.set_tables
+            for request in self.waiting.keys() - (set() if is_in_order else own):
                 self.answers[request] = "gone"
-        self.waiting.clear()
+            self.waiting.clear()
+            return
+        (self.vacant if self.after_death == "wait" else self.uncounted).add(rank)
+        if is_in_order:
+            self.orphans |= own
+        else:
+            for request in own:
+                del self.waiting[request]
+        for table in [name for name, setter in self.setters.items() if setter == rank]:
+            if table not in self.set_tables | self.failed_tables:
+                self._find_new_setter(table)
+        self._release_barrier()
+
+    def _find_new_setter(self, table: str) -> None:
+        del self.setters[table]
+        for request, (rank, awaited) in [*self.waiting.items()]:
+            if awaited == table and request in self.orphans:
+                del self.waiting[request]
+                self.answers[request] = "gone"
+            elif awaited == table and self.setters.setdefault(table, rank) == rank:
+                del self.waiting[request]
+                self.answers[request] = True
 
     def _answer_waiting(self, event: str, answer: object) -> None:
         for request, (_, awaited) in [*self.waiting.items()]:
@@ -124,13 +178,16 @@ class Model:
 
 
 class RendezvousMachine(RuleBasedStateMachine):
+    after_death: AfterDeath = "end"
+
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.rendezvous = Rendezvous(Backend())
+        self.backend = Backend(self.after_death)
+        self.rendezvous = Rendezvous(self.backend)
         self.clients: dict[int, Client] = {}
         self.requests: dict[int, Client] = {}
-        self.model = Model()
+        self.model = Model(self.after_death)
         self.last_request = 0
 
     def teardown(self) -> None:
@@ -152,18 +209,17 @@ class RendezvousMachine(RuleBasedStateMachine):
 
     @initialize()
     def join_two(self) -> None:
-        self.join()
-        self.join()
+        self.join(0)
+        self.join(1)
 
-    @precondition(lambda self: not self.model.has_departed and len(self.clients) < SIZE)
-    @rule()
-    def join(self) -> None:
-        rank = len(self.clients)
+    @rule(rank=RANKS)
+    def join(self, rank: int) -> None:
+        if not self.model.may_join(rank):
+            return
         client = self.clients[rank] = Client(self.loop)
         self.loop.run_until_complete(self._connect(client))
         request = self._ask(rank, "join", tables=TABLES, rank=rank)
-        self.model.join(rank)
-        self.model.answers[request] = "joined"
+        self.model.answers[request] = f"joined in epoch {FIRST_EPOCH + self.model.join(rank)}"
 
     async def _connect(self, client: Client) -> None:
         self.task = asyncio.ensure_future(self.rendezvous.serve_connection(client.reader, client))
@@ -193,8 +249,10 @@ class RendezvousMachine(RuleBasedStateMachine):
 
     @rule(rank=RANKS, is_in_order=st.booleans())
     def leave(self, rank: int, is_in_order: bool) -> None:
-        # The last worker's leave ends the session, and the machine has one session.
-        if rank not in self.model.joined or len(self.model.joined) == 1 or self.last_request < 12:
+        # The last worker's leave ends the session unless a successor is waited for; the machine has one session.
+        is_last = len(self.model.joined) == 1
+        has_successor = self.after_death == "wait" and (self.model.vacant or not is_in_order)
+        if rank not in self.model.joined or (is_last and not has_successor) or self.last_request < 12:
             return
         self.model.leave(rank, is_in_order)
         if is_in_order:
@@ -209,7 +267,8 @@ class RendezvousMachine(RuleBasedStateMachine):
         for request, client in self.requests.items():
             if (answer := client.answers.get(request)) is not None:
                 found[request] = "gone" if answer.get("gone") else answer.get("is_first")
-                found[request] = "joined" if "rank" in answer else found[request]
+                if "rank" in answer:
+                    found[request] = f"joined in epoch {answer['epoch']}"
                 assert "error" not in answer or answer.get("gone"), answer
         left = {request for request in found if request not in self.model.answers}
         assert not left, "requests of a worker that has left"
@@ -217,8 +276,26 @@ class RendezvousMachine(RuleBasedStateMachine):
         session = self.rendezvous._session
         waiting = sorted(rank for rank, event in self.model.waiting.values() if event == "barrier")
         if session is not None:
-            assert sorted(session.barrier.waiting if session.barrier else []) == waiting
+            at_barrier = session.barrier.waiting if session.barrier else []
+            assert sorted(each.rank for each in at_barrier) == waiting
+        assert self.backend.admitted == [*dict.fromkeys(self.backend.admitted)], "an epoch is issued once"
+        assert set(self.backend.admitted) == {
+            (rank, FIRST_EPOCH + life) for rank, lives in self.model.lives.items() for life in range(1, lives)
+        }
 
 
+class WaitingMachine(RendezvousMachine):
+    after_death: AfterDeath = "wait"
+
+
+class ContinuingMachine(RendezvousMachine):
+    after_death: AfterDeath = "continue"
+
+
+EFFORT = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 TestRendezvous = RendezvousMachine.TestCase
-TestRendezvous.settings = settings(max_examples=examples(160), stateful_step_count=40, deadline=None)
+TestRendezvous.settings = EFFORT
+TestWaiting = WaitingMachine.TestCase
+TestWaiting.settings = EFFORT
+TestContinuing = ContinuingMachine.TestCase
+TestContinuing.settings = EFFORT
