@@ -60,8 +60,8 @@ def check(config: Config, kind: RunKind | None = None) -> None:
 def _check_after_death(config: Config, kind: RunKind) -> None:
     if config.after_death != "end" and kind is not RunKind.UP:
         raise PreflightError(
-            f'after_death = "{config.after_death}": expected "end" in a run, whose arms have the same workers; '
-            "`hotline up` takes all three"
+            f'after_death = "{config.after_death}": expected "end" in a run, whose arms have the '
+            "same workers; `hotline up` takes all three"
         )
 
 

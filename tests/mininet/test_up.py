@@ -248,7 +248,7 @@ with hotline.Worker({{"rows": ({ROWS}, {DIM})}}, scale=1.0, rank=rank) as kv:
 """
 
 
-def test_a_killed_workers_pushes_count_once_or_not_at_all_while_others_and_a_successor_train(
+def test_a_push_of_a_killed_worker_counts_at_most_once_while_a_successor_trains(
     settings: Path, tmp_path: Path
 ) -> None:
     """Half of the rows are in the switch. Rank 1 is killed twice; rank 0 trains all the time."""

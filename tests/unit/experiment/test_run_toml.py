@@ -21,7 +21,7 @@ OTHERS = {
     "design": '"none"', "target": '"bmv2"', "codec": '"scapy"', "datapath": '"sockets"',
     "tables": '"criteo"',
     "runs": '"elsewhere"', "rule": '"window"', "arms": '["baseline", "offload"]', "discard_ms": "120",
-    "underlay": '"direct"',
+    "underlay": '"direct"', "after_death": '"wait"',
 }  # fmt: skip
 """Other values of settings that are not numbers, or that have neighbours."""
 

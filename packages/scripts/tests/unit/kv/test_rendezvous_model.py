@@ -1,4 +1,4 @@
-"""A rendezvous, with workers of several threads that are interrupted, leave, die and join, and a plain model."""
+"""A rendezvous, with workers of several threads that are interrupted, leave, die and join, and a model."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ class RendezvousMachine(RuleBasedStateMachine):
 
     @rule(rank=RANKS, is_in_order=st.booleans())
     def leave(self, rank: int, is_in_order: bool) -> None:
-        # The last worker's leave ends the session unless a successor is waited for; the machine has one session.
+        # The machine has one session, which ends with its last worker unless a successor is waited for.
         is_last = len(self.model.joined) == 1
         has_successor = self.after_death == "wait" and (self.model.vacant or not is_in_order)
         if rank not in self.model.joined or (is_last and not has_successor) or self.last_request < 12:

@@ -26,10 +26,18 @@ KEYS, ONES = np.arange(ROWS), np.ones(ROWS, np.float32)
 def running(tmp_path: Path) -> Iterator[RunningRendezvous]:
     with running_rendezvous(tmp_path, size=2) as running:
         yield running
+        for kv in JOINED:
+            kv._leave(is_orderly=False)
+        JOINED.clear()
+
+
+JOINED: list[hotline.Worker] = []
 
 
 def join(running: RunningRendezvous, rank: int | None = None) -> hotline.Worker:
-    return hotline.Worker({"rows": (ROWS, 1)}, scale=1.0, connect=running.place, rank=rank)
+    """Return a worker, which ends with the test if the test does not close it."""
+    JOINED.append(hotline.Worker({"rows": (ROWS, 1)}, scale=1.0, connect=running.place, rank=rank))
+    return JOINED[-1]
 
 
 def die(kv: hotline.Worker) -> None:
@@ -41,7 +49,7 @@ def set_mode(running: RunningRendezvous, mode: AfterDeath) -> None:
     running.cluster.after_death = mode
 
 
-def test_a_successor_trains_on_with_what_the_dead_worker_has_pushed(running: RunningRendezvous) -> None:
+def test_a_successor_trains_on_with_the_pushes_of_the_dead_worker(running: RunningRendezvous) -> None:
     set_mode(running, "wait")
     first, second = join(running, 0), join(running, 1)
     first.wait(first.push(KEYS, ONES))
@@ -65,7 +73,7 @@ def test_a_successor_trains_on_with_what_the_dead_worker_has_pushed(running: Run
     assert running.cluster.values().tolist() == [111] * ROWS
 
 
-def test_barriers_go_on_without_the_dead_and_wait_for_those_that_have_joined_since(
+def test_barriers_go_on_without_the_dead_and_wait_for_new_workers(
     running: RunningRendezvous,
 ) -> None:
     set_mode(running, "continue")
