@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
@@ -183,20 +185,143 @@ def test_updates_that_were_not_committed_are_absent_after_a_restart(file: PsFile
     assert not again.core.stores[JOBS[0]].contents().values.any()
 
 
-def test_a_full_disk_is_waited_for_and_nothing_is_kept_by_halves(file: PsFile) -> None:
+def test_a_full_disk_is_waited_for_and_no_commit_is_kept_by_halves(
+    file: PsFile, full_at: Callable[[int | None], None]
+) -> None:
     durable = file.open("never")
+    durable.append(b"x" * 100)
+    full_at(5_000)
+    with pytest.raises(DurabilityPaused, match=mentions("ps.db", "No space")):
+        durable.append(b"y" * 100_000)
+    assert list(file.open("never").notes()) == [b"x" * 100], "of a process that is killed now"
     pages = durable._connection.execute("PRAGMA page_count").fetchone()[0]
     durable._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
-    durable.append(b"x" * 100)
     with pytest.raises(DurabilityPaused, match=mentions("ps.db", "database")):
-        durable.append(b"y" * 100_000)
-    with pytest.raises(DurabilityPaused):
         durable.checkpoint([("cells 0 0", b"z" * 100_000)])
     assert (list(durable.notes()), durable.parts()) == ([b"x" * 100], {})
+    full_at(None)
     durable._connection.execute("PRAGMA max_page_count = 1000000")
     durable.append(b"y" * 100_000)
+    assert [len(notes) for notes in file.open("never").notes()] == [100, 100_000]
     durable.checkpoint([("cells 0 0", b"z")])
     assert (list(durable.notes()), durable.parts()) == ([], {"cells 0 0": b"z"})
+
+
+@pytest.fixture
+def full_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int | None], None]:
+    """Return a function that sets the size of a file at which the disk is full; None: there is room."""
+    limits: list[int | None] = [None]
+    write_parts, write_one = os.pwritev, os.pwrite
+
+    def room(offset: int, data: bytes) -> bytes:
+        if limits[0] is None:
+            return data
+        if offset >= limits[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return data[: limits[0] - offset]
+
+    def pwritev(descriptor: int, parts: Sequence[bytes], offset: int) -> int:
+        return write_parts(descriptor, [room(offset, b"".join(parts))], offset)
+
+    def pwrite(descriptor: int, data: bytes, offset: int) -> int:
+        return write_one(descriptor, room(offset, data), offset)
+
+    monkeypatch.setattr(os, "pwritev", pwritev)
+    monkeypatch.setattr(os, "pwrite", pwrite)
+
+    def set_limit(limit: int | None) -> None:
+        limits[0] = limit
+
+    return set_limit
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    actions=st.lists(
+        st.one_of(
+            st.binary(min_size=1, max_size=40), st.just("checkpoint"), st.just("failed checkpoint"),
+            st.just("restart"), st.tuples(st.binary(min_size=1, max_size=40), st.integers(0, 47)),
+        ),
+        max_size=25,
+    )
+)  # fmt: skip
+def test_a_file_holds_the_last_checkpoint_and_the_commits_since(
+    tmp_path_factory: pytest.TempPathFactory, actions: list[bytes | str | tuple[bytes, int]]
+) -> None:
+    """Journals of earlier generations are longer and shorter; a tuple is a commit cut off at some byte."""
+    with PsFile(tmp_path_factory.mktemp("ps") / "ps.db") as file:
+        durable = file.open("never")
+        parts, notes = dict[str, bytes](), list[bytes]()
+        for number, action in enumerate(actions):
+            if isinstance(action, bytes):
+                durable.append(action)
+                notes.append(action)
+            elif action == "checkpoint":
+                durable.checkpoint([("part", str(number).encode())])
+                parts, notes = {"part": str(number).encode()}, []
+            elif action == "failed checkpoint":
+                with pytest.raises(DurabilityError):
+                    durable.checkpoint([("part", b"1"), ("part", b"2")])
+            elif isinstance(action, tuple):
+                data, cut = action
+                end = durable._journal._end
+                durable.append(data)
+                kept = os.pread(durable._journal._descriptor, 48, end)[: min(cut, len(data) + 7)]
+                os.pwrite(durable._journal._descriptor, kept + bytes(48 - len(kept)), end)
+                durable = file.open("never")
+                assert list(durable.notes()) == notes
+            else:
+                durable = file.open("never")
+                assert (durable.parts(), list(durable.notes())) == (parts, notes)
+        again = file.open("never")
+        assert (again.parts(), list(again.notes())) == (parts, notes)
+
+
+class FailingConnection:
+    """A connection of SQLite whose commits fail, after or before they are made."""
+
+    in_transaction = False
+
+    def __init__(self, connection: sqlite3.Connection, is_made: bool) -> None:
+        self._connection, self._is_made = connection, is_made
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        if statement != "COMMIT":
+            return self._connection.execute(statement, *values)
+        self._connection.execute("COMMIT" if self._is_made else "ROLLBACK")
+        raise sqlite3.OperationalError("disk I/O error")
+
+
+@pytest.mark.parametrize("is_made", [False, True])
+def test_commits_go_on_from_what_a_failed_checkpoint_has_left(
+    file: PsFile, monkeypatch: pytest.MonkeyPatch, is_made: bool
+) -> None:
+    durable = file.open("never")
+    durable.checkpoint([("part", b"old")])
+    durable.append(b"note")
+    connection = durable._connection
+    monkeypatch.setattr(durable, "_connection", FailingConnection(connection, is_made))
+    with pytest.raises(DurabilityPaused):
+        durable.checkpoint([("part", b"new")])
+    if not is_made:
+        # Before a commit to the journal, a transaction replaces what may be left of the failed one.
+        with pytest.raises(DurabilityPaused):
+            durable.append(b"another")
+    monkeypatch.setattr(durable, "_connection", connection)
+    durable.append(b"another")
+    again = file.open("never")
+    expected = ({"part": b"new"}, []) if is_made else ({"part": b"old"}, [b"note"])
+    assert (again.parts(), list(again.notes())) == (expected[0], [*expected[1], b"another"])
+
+
+def test_a_server_file_without_its_journal_is_refused(file: PsFile, tmp_path: Path) -> None:
+    file.open("never").append(b"note")
+    (tmp_path / "ps.db.notes").unlink()
+    with pytest.raises(DurabilityError, match=mentions("ps.db", "ps.db.notes")):
+        file.open("never")
 
 
 def test_a_checkpoint_that_fails_changes_nothing(file: PsFile) -> None:
@@ -223,10 +348,17 @@ def test_a_journal_ends_in_a_checkpoint(file: PsFile) -> None:
 
 
 @pytest.mark.parametrize(("fsync", "number"), [("always", 2), ("checkpoint", 1), ("never", 0)])
-def test_the_sync_policy_is_sqlites_synchronous_setting(file: PsFile, fsync: Fsync, number: int) -> None:
+def test_the_sync_policy_is_that_of_sqlite_and_of_each_commit(
+    file: PsFile, fsync: Fsync, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", synced.append)
     durable = file.open(fsync)
     assert durable._connection.execute("PRAGMA synchronous").fetchone() == (number,)
     assert durable._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    durable.append(b"one")
+    durable.append(b"two")
+    assert synced == [durable._journal._descriptor] * (2 if fsync == "always" else 0)
 
 
 def test_files_of_another_server_are_refused(tmp_path: Path) -> None:
@@ -241,7 +373,7 @@ def test_files_of_another_server_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DurabilityError, match=mentions("nowhere/ps.db", "database")):
         DurableFile(tmp_path / "nowhere" / "ps.db", IDENTITY, "never", 1000)
     with closing(sqlite3.connect(tmp_path / "ps.db")) as connection:
-        assert json.loads(connection.execute("SELECT what FROM identity").fetchone()[0])
+        assert json.loads(connection.execute("SELECT identity FROM owner").fetchone()[0])
 
 
 @given(
