@@ -26,6 +26,7 @@ class Context(NamedTuple):
 class Value(NamedTuple):
     name: str
     value: str
+    width: int  # in bits
 
 
 class KeyPart(NamedTuple):
@@ -33,6 +34,7 @@ class KeyPart(NamedTuple):
     value: str
     match: str  # the kind of match
     entry: str | None
+    width: int  # in bits
 
 
 @dataclass(frozen=True)

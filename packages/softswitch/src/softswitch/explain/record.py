@@ -164,7 +164,7 @@ class Recorder(Observer[Packet]):
         trace, declared = self._trace(packet), self._program.headers[header]
         refs = [ir.FieldRef(header, index) for index in range(len(declared.fields))]
         values = tuple(
-            ev.Value(source_name(field_type.name), hex(packet.bits(ref)))
+            ev.Value(source_name(field_type.name), hex(packet.bits(ref)), field_type.width)
             for field_type, ref in zip(declared.fields, refs, strict=True)
         )
         context, length = trace.context(), packet.position - start
@@ -216,7 +216,10 @@ class Recorder(Observer[Packet]):
         if invocation is not None:
             trace.action = self._program.actions[invocation.action]
             names = trace.action.parameter_names or tuple(map(str, range(len(invocation.args))))
-            data = tuple(ev.Value(name, hex(arg)) for name, arg in zip(names, invocation.args, strict=True))
+            data = tuple(
+                ev.Value(name, hex(arg), width)
+                for name, arg, width in zip(names, invocation.args, trace.action.parameters, strict=True)
+            )
         event = ev.TableEvent(
             trace.context(),
             key=_key_parts(table, values, entry),
@@ -309,7 +312,7 @@ def _key_parts(table: ir.Table, values: tuple[int, ...], entry: EntryKey | None)
         else [format_match(part.kind, match) for match, part in zip(entry.key, table.key, strict=True)]
     )
     return tuple(
-        ev.KeyPart(part.name, hex(value), part.kind.value, match)
+        ev.KeyPart(part.name, hex(value), part.kind.value, match, part.width)
         for part, value, match in zip(table.key, values, entry_matches, strict=True)
     )
 
