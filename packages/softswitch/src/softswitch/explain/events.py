@@ -35,6 +35,7 @@ class KeyPart(NamedTuple):
     match: str  # the kind of match
     entry: str | None
     width: int  # in bits
+    field: str  # whose value it is; empty for the validity of a header
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,7 @@ class AssignEvent(Event):
     width: int
     before: str
     after: str
+    valid: bool  # whether its header is, without which the deparser leaves it out; true for metadata
 
 
 @dataclass(frozen=True)

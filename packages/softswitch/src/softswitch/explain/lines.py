@@ -104,9 +104,12 @@ def _control_line(event: ev.Event) -> Text | None:
             return Text(f"if {text or '…'}: {'true' if holds else 'false'}", dim=True)
         case ev.TableEvent(context):
             return Text(_table_text(context, event), bold=True, colour="yellow" if event.hit else None)
-        case ev.AssignEvent(_, name, width, before, after):
+        case ev.AssignEvent(_, name, width, before, after, is_valid):
             value, old_value = written(name, width, after), written(name, width, before)
-            return Text(f"{name.removeprefix('scalars.')} = {value}  (was {old_value})")
+            text = f"{name.removeprefix('scalars.')} = {value}  (was {old_value})"
+            if is_valid:
+                return Text(text)
+            return Text(f"{text}, but {name.rpartition('.')[0]} is invalid", colour="red")
         case ev.ValidityEvent(_, header, valid):
             return Text(f"{header} {'valid' if valid else 'invalid'}")
         case ev.CursorEvent(_, stack, before, after):
@@ -116,9 +119,9 @@ def _control_line(event: ev.Event) -> Text | None:
 
 def _table_text(context: ev.Context, table: ev.TableEvent) -> str:
     key = ", ".join(
-        f"{name} {written(name, width, value)}"
-        + ("" if entry in (None, value) else f" ({kind} {written(name, width, entry or '')})")
-        for name, value, kind, entry, width in table.key
+        f"{part.name} {_key_text(part, part.value)}"
+        + ("" if part.entry in (None, part.value) else f" ({part.match} {_key_text(part, part.entry or '')})")
+        for part in table.key
     )
     details = [f"member {table.member}"] if table.member is not None else []
     details += [f"group {table.group}"] if table.group is not None else []
@@ -127,6 +130,11 @@ def _table_text(context: ev.Context, table: ev.TableEvent) -> str:
     effect = f"{context.action}({_value_list(table.data)})" if context.action else "nothing"
     words = [f"table {context.table}", f"[{key}]" if key else "", outcome, *details, "→", effect]
     return " ".join(word for word in words if word)
+
+
+def _key_text(part: ev.KeyPart, text: str) -> str:
+    # The field's name says more than the key's, which the control plane sees.
+    return written(part.field or part.name, part.width, text)
 
 
 def _value_list(values: Sequence[ev.Value]) -> str:

@@ -222,7 +222,7 @@ class Recorder(Observer[Packet]):
             )
         event = ev.TableEvent(
             trace.context(),
-            key=_key_parts(table, values, entry),
+            key=self._key_parts(table, values, entry),
             hit=entry is not None,
             priority=entry.priority if entry is not None and table.has_priority else None,
             member=self._chosen_use.member if isinstance(self._chosen_use, UseMember) else None,
@@ -232,6 +232,23 @@ class Recorder(Observer[Packet]):
         if source_name(table.name):
             self._emit(event)
         self._emit_step(packet)
+
+    def _key_parts(
+        self, table: ir.Table, values: tuple[int, ...], entry: EntryKey | None
+    ) -> tuple[ev.KeyPart, ...]:
+        entry_matches = (
+            [None] * len(values)
+            if entry is None
+            else [format_match(part.kind, match) for match, part in zip(entry.key, table.key, strict=True)]
+        )
+        fields = [
+            self._field_name(part.source) if isinstance(part.source, ir.FieldRef) else ""
+            for part in table.key
+        ]
+        return tuple(
+            ev.KeyPart(part.name, hex(value), part.kind.value, match, part.width, field)
+            for part, value, match, field in zip(table.key, values, entry_matches, fields, strict=True)
+        )
 
     # -- statements
 
@@ -303,18 +320,6 @@ class Recorder(Observer[Packet]):
 
 def _optional_hex(value: int | None) -> str | None:
     return None if value is None else hex(value)
-
-
-def _key_parts(table: ir.Table, values: tuple[int, ...], entry: EntryKey | None) -> tuple[ev.KeyPart, ...]:
-    entry_matches = (
-        [None] * len(values)
-        if entry is None
-        else [format_match(part.kind, match) for match, part in zip(entry.key, table.key, strict=True)]
-    )
-    return tuple(
-        ev.KeyPart(part.name, hex(value), part.kind.value, match, part.width)
-        for part, value, match in zip(table.key, values, entry_matches, strict=True)
-    )
 
 
 def _request_fields(packet: Packet, statement: ir.Statement) -> tuple[str, int | None] | None:

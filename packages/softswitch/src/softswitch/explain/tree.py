@@ -184,9 +184,18 @@ def _add_switch_events(parent: TraceNode, kind: type[ev.Event], events: list[ev.
         node = parent.add(event_line(event), event.context.source)
         if isinstance(event, ev.SendEvent):
             node.is_dump = True
-            for start in range(0, len(event.data), _DIGITS_PER_LINE):
-                offset, digits = start // HEX_DIGITS_PER_BYTE, event.data[start : start + _DIGITS_PER_LINE]
-                node.add(Text(f"{offset:4}  {digits}", dim=True))
+            for line in _dump(event.data):
+                node.add(Text(line, dim=True))
+
+
+def _dump(data: str) -> Iterator[str]:
+    """Yield the lines of a frame's bytes; equal lines after the first one are summarized."""
+    starts = range(0, len(data), _DIGITS_PER_LINE)
+    for digits, group in groupby(starts, lambda start: data[start : start + _DIGITS_PER_LINE]):
+        first, *others = (start // HEX_DIGITS_PER_BYTE for start in group)
+        yield f"{first:4}  {digits}"
+        if others:
+            yield f"{others[0]:4}  … the same up to byte {others[-1] + BYTES_PER_LINE - 1}"
 
 
 def _split_into_steps(events: Iterable[ev.Event]) -> Iterator[list[ev.Event]]:

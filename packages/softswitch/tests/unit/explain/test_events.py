@@ -96,7 +96,8 @@ EXACTLY: list[Line] = [
     {"kind": "enter", **INGRESS},
     {
         "kind": "table", **FORWARD, "source": "tests/programs/control.p4:83",
-        "key": [{"name": "dst_addr", "value": "0xb", "match": "exact", "entry": "0xb", "width": 48}],
+        "key": [{"name": "dst_addr", "value": "0xb", "match": "exact", "entry": "0xb", "width": 48,
+                 "field": "ethernet.dst_addr"}],
         "hit": True, "priority": None, "member": None, "group": None,
         "data": [{"name": "port", "value": "0x2", "width": 9}],
     },
@@ -106,7 +107,7 @@ EXACTLY: list[Line] = [
     },
     {
         "kind": "assign", **FORWARD, "source": "tests/programs/control.p4:68",
-        "field": "standard_metadata.egress_spec", "width": 9, "before": "0x0", "after": "0x2",
+        "field": "standard_metadata.egress_spec", "width": 9, "before": "0x0", "after": "0x2", "valid": True,
     },
     {
         "kind": "register", **INGRESS, "table": "tbl_control122", "action": "control122",

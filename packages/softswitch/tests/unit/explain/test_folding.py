@@ -65,7 +65,7 @@ def lines_of(event_of: Callable[[int, ev.Context], ev.Event]) -> Sequence[str]:
 
 
 def test_equal_lanes_are_one_line() -> None:
-    lines = lines_of(lambda lane, at: ev.AssignEvent(at, f"sum_{lane:02}", 32, "0x0", hex(lane)))
+    lines = lines_of(lambda lane, at: ev.AssignEvent(at, f"sum_{lane:02}", 32, "0x0", hex(lane), True))
     assert [line.split() for line in lines[2:]] == [
         ["└─", "sum_00-31", "=", "0x0-0x1f", "(was", "0x0)", "(32", "times)", "programs/lanes.p4:12"]
     ]
