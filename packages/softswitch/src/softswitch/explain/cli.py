@@ -1,19 +1,19 @@
-"""The subcommand `softswitch explain`: trace packets through the interpreter."""
+"""The command line of `softswitch explain`: trace packets through the interpreter."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
 from softswitch.errors import ProgramError, SwitchError
 from softswitch.explain.commands import run_commands
-from softswitch.explain.filters import PROPERTIES, parse_filter
+from softswitch.explain.filters import PROPERTIES, Filter, parse_filter
 from softswitch.explain.frames import TimedFrame, parse_packet, read_pcap
 from softswitch.explain.record import Recorder
 from softswitch.explain.state import from_switch
@@ -44,6 +44,29 @@ class ExplainOptions:
     filters: tuple[str, ...]
     as_json: bool
     show_all: bool
+    destination: str | None
+    sources: Path | None
+    live: str | None
+
+
+@dataclass(frozen=True)
+class NetworkRequest:
+    """What to explain in a network: the frames of a host, and how to show what switches do to them."""
+
+    file: Path
+    sources: Path | None
+    host: str
+    destination: str | None
+    """Host that gets a datagram, if no frames are given."""
+    frames: list[bytes]
+    live: str | None
+    """P4Runtime address of the first running switch; None simulates the switches."""
+    filters: list[Filter]
+    as_json: bool
+    show_all: bool
+
+
+ExplainNetwork: TypeAlias = Callable[[NetworkRequest], None]
 
 
 @click.command()
@@ -69,8 +92,27 @@ class ExplainOptions:
 @click.option(
     "--from",
     "address",
+    metavar="HOST:PORT|NAME",
+    help="Use the program and state of the switch that serves P4Runtime at this address. If PROGRAM is the "
+    "file of a network, the name of the host that sends the frames.",
+)
+@click.option(
+    "--to",
+    "destination",
+    metavar="NAME",
+    help="In a network: send a UDP datagram to this host, in place of --packet.",
+)
+@click.option(
+    "--sources",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="In a network: folder that is searched for P4 source first.",
+)
+@click.option(
+    "--live",
     metavar="HOST:PORT",
-    help="Use the program and state of the switch that serves P4Runtime at this address.",
+    help="In a network: read programs and state of running switches. The first one serves P4Runtime at this "
+    "address, and the next ones at the next ports, as those of `softswitch net` from 127.0.0.1:50051 on.",
 )
 @click.option(
     "--device-id",
@@ -90,13 +132,22 @@ class ExplainOptions:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
 @click.option("--all", "show_all", is_flag=True, help="Also show steps without effect.")
-def command(**values: Any) -> None:  # of click, by the fields of `ExplainOptions`
+@click.pass_obj
+def command(explain_network: ExplainNetwork, **values: Any) -> None:  # of click, as `ExplainOptions`
     """Explain what PROGRAM (P4 source, or BMv2 JSON) does to packets.
 
     Packets go through the program one after another, and read what earlier ones have written to registers.
-    No switch needs to run, and a running switch is not affected.
+    No switch needs to run, and a running switch is not affected. PROGRAM may also be the file of a network
+    (topology.json, p4app.json) with --from NAME: the packets of this host are followed through all switches.
     """
     options = ExplainOptions(**values)
+    if options.program is not None and options.address is not None and ":" not in options.address:
+        explain_network(_network_request(options, options.program, options.address))
+        return
+    of_networks = {"--to": options.destination, "--sources": options.sources, "--live": options.live}
+    for flag, value in of_networks.items():
+        if value is not None:
+            raise click.UsageError(f"{flag} goes with the file of a network and --from NAME")
     program, commands, address, pcap = options.program, options.commands, options.address, options.pcap
     if program is None and address is None:
         raise click.UsageError("give PROGRAM, or --from for a switch that runs a program")
@@ -139,10 +190,30 @@ def command(**values: Any) -> None:  # of click, by the fields of `ExplainOption
         sys.exit(INTERRUPTED)
 
 
-def main(arguments: list[str]) -> None:
+def _network_request(options: ExplainOptions, file: Path, host: str) -> NetworkRequest:
+    for flag, value in (("--commands", options.commands), ("--pcap", options.pcap)):
+        if value is not None:
+            raise click.UsageError(f"{flag} goes with a program, not with a network")
+    if bool(options.packets) == (options.destination is not None):
+        raise click.UsageError("give either --packet or --to")
+    return NetworkRequest(
+        file=file,
+        sources=options.sources,
+        host=host,
+        destination=options.destination,
+        frames=[parse_packet(text) for text in options.packets],
+        live=options.live,
+        filters=[parse_filter(text) for text in options.filters],
+        as_json=options.as_json,
+        show_all=options.show_all,
+    )
+
+
+def main(arguments: list[str], explain_network: ExplainNetwork) -> None:
+    """Run the command; `explain_network` explains what a network does."""
     logging.basicConfig(level="WARNING", format="softswitch: %(levelname)s: %(message)s")
     try:
-        command.main(arguments, prog_name="softswitch explain")
+        command.main(arguments, prog_name="softswitch explain", obj=explain_network)
     except SwitchError as error:
         sys.exit(f"softswitch: error: {error}")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from softswitch import explaining
 from softswitch.explain import cli
 from softswitch.explain.frames import TimedFrame, read_pcap
 from switch_harness import PROGRAMS
@@ -23,7 +24,7 @@ Captured = pytest.CaptureFixture[str]
 def run(*arguments: str) -> str | int | None:
     """What the process would exit with."""
     with pytest.raises(SystemExit) as ended:
-        cli.main(list(arguments))
+        explaining.main(list(arguments))
     return ended.value.code
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from softswitch import explaining
 from softswitch.conformance import cli as conformance
 from softswitch.errors import SwitchError
 from softswitch.explain import cli as explain
@@ -120,7 +121,7 @@ def test_folders_and_macros_with_json_are_refused(included: Path) -> None:
 
 
 def test_a_macro_without_a_name_is_one_line(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for main, options in ((explain.main, ["--packet", "00"]), (compiler.main, [])):
+    for main, options in ((explaining.main, ["--packet", "00"]), (compiler.main, [])):
         with pytest.raises(SystemExit) as ended:
             main([str(source), "-D", "=3", *options])
         assert says(str(ended.value.code), "-D =3", "NAME") and "\n" not in str(ended.value.code)
