@@ -65,7 +65,9 @@ def section() -> str:
 
 
 def entry() -> str:
-    return re.findall(r"^    (table_add .*)$", section().partition("###")[0], re.MULTILINE)[0]
+    found = re.search(r"^    (table_add .*)$", section().partition("###")[0], re.MULTILINE)
+    assert found is not None
+    return found[1]
 
 
 def mistakes() -> Iterator[Mistake]:

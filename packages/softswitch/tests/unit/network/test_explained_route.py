@@ -139,7 +139,8 @@ def running(topology: Path) -> Iterator[str]:
     """Run the switches of the exercise without interfaces; yield the first one's address."""
     first = two_free_ports()
     with ExitStack() as opened:
-        plan = opened.enter_context(read_plan(topology))
+        plan = read_plan(topology)
+        opened.callback(plan.close)
         processes = []
         for switch in plan.planned_switches:
             address = f"{LOOPBACK}:{first + switch.number}"
