@@ -1,4 +1,4 @@
-"""What the program of step 1 does to one push."""
+"""Trace of one push through the program of step 1."""
 
 from pathlib import Path
 

@@ -51,7 +51,7 @@ class ExplainOptions:
 
 @dataclass(frozen=True)
 class NetworkRequest:
-    """What to explain in a network: the frames of a host, and how to show what switches do to them."""
+    """Frames of a host in a network, and how to show what switches do to them."""
 
     file: Path
     sources: Path | None
@@ -133,7 +133,7 @@ ExplainNetwork: TypeAlias = Callable[[NetworkRequest], None]
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
 @click.option("--all", "show_all", is_flag=True, help="Also show steps without effect.")
 @click.pass_obj
-def command(explain_network: ExplainNetwork, **values: Any) -> None:  # of click, as `ExplainOptions`
+def command(explain_network: ExplainNetwork, /, **values: Any) -> None:  # of click, as `ExplainOptions`
     """Explain what PROGRAM (P4 source, or BMv2 JSON) does to packets.
 
     Packets go through the program one after another, and read what earlier ones have written to registers.

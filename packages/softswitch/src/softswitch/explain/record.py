@@ -258,8 +258,11 @@ class Recorder(Observer[Packet]):
         self._emit_step(packet, self._source_location(packet, position))
 
     def branched(self, packet: Packet, position: int, value: int) -> None:
-        context = self._trace(packet).context(self._source_location(packet, position))
-        self._emit(ev.ConditionEvent(context, "", bool(value)))
+        trace = self._trace(packet)
+        statement = None if trace.action is None else trace.action.body[position]
+        text = statement.text if isinstance(statement, ir.JumpIfZero) else ""
+        context = trace.context(self._source_location(packet, position))
+        self._emit(ev.ConditionEvent(context, text, bool(value)))
 
     def _source_location(self, packet: Packet, position: int) -> str:
         action = self._trace(packet).action

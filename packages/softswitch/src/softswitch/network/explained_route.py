@@ -1,4 +1,4 @@
-"""What `softswitch explain` prints about the frames of a host in a network."""
+"""Output of `softswitch explain` for the frames of a host in a network."""
 
 from __future__ import annotations
 

@@ -11,6 +11,8 @@ from softswitch.explain import events as ev
 from softswitch.explain.folding import fold_names, merge, repetitions, shape_of
 from softswitch.explain.notation import written
 from softswitch.explain.tree import LINE_WIDTH, draw, make_tree
+from softswitch.testing import Switch
+from switch_harness.exercises import SOURCES
 
 LANES = 32
 
@@ -78,3 +80,14 @@ def test_a_condition_is_shown_in_full_whether_or_not_it_holds(holds: bool) -> No
     shown = " ".join(line.replace("programs/lanes.p4:12", "").strip("│└─ ") for line in lines[2:])
     assert " ".join(shown.split()) == f"if {text}: {str(holds).lower()} (32 times)"
     assert max(map(len, lines)) <= LINE_WIDTH
+
+
+@pytest.mark.parametrize(
+    ("left", "shown"), [(1, "if !(hdr.probe.left == 1): false"), (2, "if hdr.probe.left == 2: true")]
+)
+def test_a_condition_in_an_action_is_shown_in_full(left: int, shown: str) -> None:
+    """One of a lone `return` is negated by the compiler."""
+    with Switch(SOURCES / "jumps.p4") as switch:
+        switch.run("table_add chosen leave_early 1 =>")
+        switch.process(1, bytes([1, left, 4, *bytes(10)]))
+        assert shown in switch.explain()
