@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
 from softswitch.errors import SwitchError
-from softswitch.explain.cli import NetworkRequest
 from softswitch.explain.events import to_dict
-from softswitch.explain.filters import select
+from softswitch.explain.filters import Filter, select
 from softswitch.explain.tree import LINE_WIDTH, draw, make_tree
 from softswitch.messages import pluralize
 from softswitch.network.files import read_network
@@ -22,6 +23,23 @@ _UDP_PORT = 5001
 _PAYLOAD_BYTES = 22  # a frame of 64 bytes
 _INDENT = "    "
 _MAX_PORT = 65535
+
+
+@dataclass(frozen=True)
+class NetworkRequest:
+    """Frames of a host in a network, and how to show what switches do to them."""
+
+    file: Path
+    sources: Path | None
+    host: str
+    destination: str | None
+    """Host that gets a datagram, if no frames are given."""
+    frames: list[bytes]
+    live: str | None
+    """P4Runtime address of the first running switch; None simulates the switches."""
+    filters: list[Filter]
+    as_json: bool
+    show_all: bool
 
 
 def print_route(request: NetworkRequest) -> None:

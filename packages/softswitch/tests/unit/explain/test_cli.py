@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from softswitch import explaining
-from softswitch.explain import cli
 from softswitch.explain.frames import TimedFrame, read_pcap
 from switch_harness import PROGRAMS
 
@@ -199,8 +198,8 @@ def test_ctrl_c_ends_explain_with_the_number_of_explained_packets(
         if len(shown) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "show", show)
-    assert run(PROGRAM, "--pcap", str(file)) == cli.INTERRUPTED
+    monkeypatch.setattr(explaining, "show", show)
+    assert run(PROGRAM, "--pcap", str(file)) == explaining.INTERRUPTED
     assert "1 packet" in capsys.readouterr().err
 
 

@@ -38,13 +38,13 @@ def test_addresses_are_written_as_people_do_and_other_fields_as_numbers(
     assert written(name, width, text) == expected
 
 
-def test_numbers_that_count_up_are_a_range_and_others_a_list() -> None:
+def test_numbers_that_count_up_are_a_range_and_further_numbers_a_list() -> None:
     lanes = [f"lane_{lane:02} = {hex(7 * lane)} (was 0x0)" for lane in range(LANES)]
     assert merge(lanes) == "lane_00-31 = {0x0, 0x7, … 0xd9} (was 0x0)"
     assert merge(lanes[:3]) == "lane_00-02 = {0x0, 0x7, 0xe} (was 0x0)"
 
 
-def test_blocks_of_one_shape_are_one_run_and_two_of_them_are_not() -> None:
+def test_three_blocks_of_one_shape_are_one_run_and_two_blocks_are_not() -> None:
     items = ["begin", *(f"{word} {lane}" for lane in range(3) for word in "ab"), "c 1", "c 2"]
     assert [len(run) for run in repetitions(items, shape_of)] == [1, 3, 1, 1]
 
@@ -74,7 +74,7 @@ def test_equal_lanes_are_one_line() -> None:
 
 
 @pytest.mark.parametrize("holds", [True, False])
-def test_a_condition_is_shown_in_full_whether_or_not_it_holds(holds: bool) -> None:
+def test_true_and_false_conditions_are_shown_in_full(holds: bool) -> None:
     text = "hdr.ipv4.isValid() && hdr.ipv4.ttl > 1 && meta.is_known == 1 && hdr.udp.dst_port == 5001"
     lines = lines_of(lambda _, at: ev.ConditionEvent(at, text, holds))
     shown = " ".join(line.replace("programs/lanes.p4:12", "").strip("│└─ ") for line in lines[2:])

@@ -112,7 +112,7 @@ def test_the_page_has_ten_mistakes() -> None:
 
 
 @pytest.mark.parametrize("mistake", list(mistakes()), ids=lambda mistake: mistake.title)
-def test_the_page_shows_what_is_printed_about_a_mistake(mistake: Mistake, tmp_path: Path) -> None:
+def test_the_page_shows_the_printed_lines_about_a_mistake(mistake: Mistake, tmp_path: Path) -> None:
     printed = iter(explain(mistake, tmp_path))
     missing = [line for line in mistake.output if line != ELISION and line not in printed]
     assert not missing, "not printed in this order"

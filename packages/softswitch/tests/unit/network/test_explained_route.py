@@ -157,7 +157,7 @@ def running(topology: Path) -> Iterator[str]:
         yield f"{LOOPBACK}:{first}"
 
 
-def test_running_switches_explain_what_their_tables_say_and_the_file_does_not(
+def test_running_switches_are_explained_by_their_tables_and_not_by_the_file(
     topology: Path, running: str, capsys: Captured
 ) -> None:
     assert hops(explain(capsys, topology, "--from", "h1", "--to", "h2", "--live", running)) == WAY
