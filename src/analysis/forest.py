@@ -27,7 +27,7 @@ TITLES: Mapping[str, str] = {
     PS_PACKETS.name: "packets to servers",
     "ps_bytes_per_step": "bytes to servers",
     PS_CPU.name: "servers' CPU",
-    PS_CPU_WITHOUT_SWITCH.name: "  without the switch",
+    PS_CPU_WITHOUT_SWITCH.name: "servers' CPU w/o switch",
     WORKER_CPU.name: "workers' CPU",
     AGENTS_CPU.name: "CPU of all agents",
     "pull_mean": "time of a pull",
@@ -73,6 +73,11 @@ class ForestRow:
     @property
     def effects(self) -> list[Effect]:
         return [effect for effect in (self.dedicated, self.measured) if effect is not None]
+
+    @property
+    def marks(self) -> int:
+        """Number of effects that the plot marks."""
+        return sum(effect.bounds is not None for effect in self.effects)
 
     def signed_toward_worse(self, ratio: float) -> float:
         """Return a change with its sign set so that positive is worse."""

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.metrics import Tone
 from analysis.statistics import Comparison
+from foundation.text import signed
 
 
 class Span(BaseModel):
@@ -89,7 +90,7 @@ def signed_percent(ratio: float) -> str:
     share = 100 * ratio
     if share >= 1000:
         return f"×{1 + ratio:,.0f}"
-    return f"{share:+.1f}" if abs(round(share, 1)) < 10 else f"{share:+.0f}"
+    return signed(share, 1 if abs(round(share, 1)) < 10 else 0)
 
 
 def percent(ratio: float) -> str:

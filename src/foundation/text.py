@@ -7,6 +7,11 @@ def pluralize(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def signed(value: float, digits: int = 0) -> str:
+    """Format a change with its sign; one that rounds to zero has a plus, also if it is negative."""
+    return f"{round(value, digits) + 0.0:+,.{digits}f}"
+
+
 def one_line(text: str) -> str:
     """Escape what cannot be printed, such as a line break, in a name or message from outside."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

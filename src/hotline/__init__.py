@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from controller.controller import Controller
     from controller.hotset.choice import build as choose_hot_set
     from foundation.errors import HotlineError
+    from foundation.protocol.requests import request_frame
     from hotline.results.curve import curve
     from hotline.runs import Run, read, report, report_of_cluster, run
 
@@ -36,6 +37,7 @@ _SOURCES = {
     "choose_hot_set": ("controller.hotset.choice", "build"),
     "compare_runs": ("analysis.compare", "compare_runs"),
     "curve": ("hotline.results.curve", "curve"),
+    "request_frame": ("foundation.protocol.requests", "request_frame"),
 }
 __all__ = [
     "Controller",
@@ -47,6 +49,7 @@ __all__ = [
     "read",
     "report",
     "report_of_cluster",
+    "request_frame",
     "run",
 ]
 __all__ += sorted(_PACKAGES)

@@ -10,6 +10,7 @@ import numpy as np
 from analysis.figures.latency import CDF
 from analysis.figures.model import DASHES, MAP_LIMIT_PERCENT, Axis, Figure, Kind, Series, Values
 from analysis.wording import ReportTable, Row, Sentence, plain
+from foundation.text import signed
 
 T = TypeVar("T")
 Spec: TypeAlias = dict[str, Any]  # JSON that script.js turns into a plotly figure
@@ -246,12 +247,12 @@ def _map_table(figure: Figure) -> ReportTable:
     surfaces = [
         (panel.title, surface) for panel in figure.panels for surface in panel.series if surface.z is not None
     ]
-    sign = "+" if figure.kind == "map" else ""
+    format_share = _signed_share if figure.kind == "map" else "{:.0%}".format
     stride = math.ceil(len(surfaces[0][1].y) / _MAX_MAP_ROWS)
     rows: list[Row] = [
         (
             f"{title}, {_format_value(y, figure.y)} {figure.y.title}",
-            *(plain(f"{z:{sign}.0%}") for z in line[::stride]),
+            *(plain(format_share(z)) for z in line[::stride]),
         )
         for title, surface in surfaces
         if surface.z is not None
@@ -259,6 +260,10 @@ def _map_table(figure: Figure) -> ReportTable:
     ]
     columns = ["", *(_format_value(x, figure.x) for x in list(surfaces[0][1].x)[::stride])]
     return ReportTable(f"{figure.title}; columns: {figure.x.title}", columns, rows)
+
+
+def _signed_share(share: float) -> str:
+    return f"{signed(100 * share)}%"
 
 
 def _spans_table(figure: Figure) -> ReportTable:

@@ -170,7 +170,7 @@ def result_title(record: RunRecord) -> str:
 def busy(disturbed: DisturbedBlocks) -> str:
     """Return that the machine was busy, which the first screen says first."""
     what = "The machine was busy" if disturbed.is_of_machine else "Blocks were disturbed"
-    return f"{what}: {disturbances(disturbed)}. What this distorts is not compared."
+    return f"{what}: {disturbances(disturbed)}. Metrics that this can distort are not compared."
 
 
 def warnings(misses: Iterable[SimulationCheck], summary: Summary, facts: ReportFacts) -> list[str]:

@@ -33,7 +33,7 @@ _REASONS: Mapping[Verdict, str] = {
     Verdict.UNREPEATED: "nothing repeats the training",
     Verdict.FEW_CAPACITIES: "it was measured too few times for an interval",
     Verdict.UNCHECKED: "no measurement checks the simulation of it",
-    Verdict.NOT_MEASURED: "nothing was measured",
+    Verdict.NOT_MEASURED: "there is no value of it",
 }
 
 

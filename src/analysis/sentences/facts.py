@@ -17,7 +17,7 @@ from analysis.verdict import Claim
 from analysis.wording import change_with_interval, interval
 from foundation.designs.arms import arms_by_reference
 from foundation.logs.columns import at_load, load_title
-from foundation.text import capital, pluralize
+from foundation.text import capital, pluralize, signed
 
 _MIN_SHOWN_SHARE = 0.0005  # smaller ones would be shown as 0.0 %
 
@@ -196,7 +196,7 @@ def _capacity(summary: Summary, facts: ReportFacts) -> Iterator[str]:
     yield text
     first = facts.drift.first_capacity
     later = ", ".join(
-        f"{rate:,.0f} {TIMES_OF_CHECKS[when]} ({rate / first - 1:+.0%})"
+        f"{rate:,.0f} {TIMES_OF_CHECKS[when]} ({signed(100 * (rate / first - 1))}%)"
         for when, rate in facts.drift.later_capacities
     )
     warning = f"{_warning(drifted(facts.drift, summary))} " if facts.drift.is_large else ""

@@ -19,7 +19,7 @@ from experiment.session import BlockResult, PlannedBlock, Session
 from foundation.designs.arms import lead_arm
 from foundation.designs.interface import Arm
 from foundation.logs.columns import load_name
-from foundation.text import pluralize
+from foundation.text import pluralize, signed
 
 _Use = TypeVar("_Use", ServerUse, ProgramUse)
 _MAX_ATTEMPTS = 3  # of a disturbed block; the last attempt counts, even if it is disturbed, too
@@ -90,7 +90,7 @@ def interim_summary(blocks: Sequence[Block], load: float, lead: Arm) -> str | No
         return None
     values, baseline = (block_metrics(blocks_of_arm, metrics) for blocks_of_arm in blocks_of_arms)
     changes = [
-        f"{noun} {100 * ratio:+.0f} %"
+        f"{noun} {signed(100 * ratio)} %"
         for name, noun in _NOUNS.items()
         if (ratio := relative_change(values[name], baseline[name])) is not None
     ]

@@ -43,6 +43,12 @@ def test_a_change_for_the_better_is_drawn_to_the_left_for_every_metric() -> None
     assert marks(RATE) == [place]
 
 
+def test_two_marks_stand_above_each_other_and_one_in_the_middle_of_its_row() -> None:
+    assert (CPU.marks, RATE.marks) == (2, 1)
+    assert 'class="track pair"' in forest_plot([CPU], COLUMNS)
+    assert 'class="track"' in forest_plot([RATE], COLUMNS)
+
+
 def test_an_interval_reaches_from_bound_to_bound() -> None:
     html = forest_plot([RATE], COLUMNS)
     [(left, right)] = re.findall(r'class="interval [^"]*" style="left: ([\d.]+)%; right: ([\d.]+)%"', html)

@@ -22,3 +22,13 @@ def test_foreign_text_stays_one_line() -> None:
 
 def test_large_numbers_can_be_read() -> None:
     assert foundation.text.pluralize(12345, "key") == "12,345 keys"
+
+
+def test_a_negative_change_that_rounds_to_zero_has_no_minus() -> None:
+    assert [foundation.text.signed(value, 1) for value in (-0.04, 0.04, -0.06, 12)] == [
+        "+0.0",
+        "+0.0",
+        "-0.1",
+        "+12.0",
+    ]
+    assert foundation.text.signed(-0.4) == "+0"

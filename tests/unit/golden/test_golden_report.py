@@ -78,9 +78,9 @@ def test_the_first_screen_has_the_servers_cpu_without_the_switch_and_the_cpu_of_
     golden: GoldenRun,
 ) -> None:
     changes = {row.title: row.measured.change for row in forest(in_the_kernel(golden).summary, None)}
-    titles = ["servers' CPU", "  without the switch", "workers' CPU", "CPU of all agents"]
+    titles = ["servers' CPU", "servers' CPU w/o switch", "workers' CPU", "CPU of all agents"]
     assert [title for title in changes if title in titles] == titles
-    without, of_all = changes["  without the switch"], changes["CPU of all agents"]
+    without, of_all = changes["servers' CPU w/o switch"], changes["CPU of all agents"]
     assert without is not None and of_all is not None
     # 350 µs, and 240 or, in one of ten rounds, 300; 900 µs, and 900 or, in that round, 1,050.
     assert without.ratio == pytest.approx((240 / 350) ** 0.9 * (300 / 350) ** 0.1 - 1)

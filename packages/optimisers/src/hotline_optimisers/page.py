@@ -6,6 +6,7 @@ from pathlib import Path
 from analysis.page.build import Page
 from analysis.page.study import text_table, write_report
 from analysis.wording import ReportTable
+from foundation.text import signed
 from hotline_optimisers.figures import figures_of
 from hotline_optimisers.numbers import OptimiserNumbers
 from hotline_optimisers.plan import TITLES
@@ -75,8 +76,12 @@ def changes_table(numbers: OptimiserNumbers) -> ReportTable:
         changes, budget = point.worth, point.budget
         rows.append((
             f"{point.hit_share:.0%}", f"{budget.staleness_ms:,g} ms, {budget.share_of_server:g}",
-            f"{changes.servers:+.0%}", f"{changes.packets:+.0%}", f"{changes.pull:+.0%}",
-            f"{changes.push:+.0%}", f"{changes.capacity:+.0%}",
+            *(
+                f"{signed(100 * change)}%"
+                for change in (
+                    changes.servers, changes.packets, changes.pull, changes.push, changes.capacity
+                )
+            ),
             f"{changes.p50_ms:,.0f}, {changes.p99_ms:,.0f} ms", f"{changes.late:.0%}",
         ))  # fmt: skip
     head = (

@@ -15,7 +15,7 @@ import click
 from foundation.concurrency import run_interruptibly
 from foundation.errors import HotlineError
 from foundation.logs.access.access_settings import LogSettings
-from foundation.text import pluralize
+from foundation.text import pluralize, signed
 from hotline.cli.common import json_option, print_json
 from hotline.cli.fields import fills
 from hotline.cli.options import LOG
@@ -93,7 +93,7 @@ def run_map(quick: bool, into: Path | None, data: Path | None, settings: LogSett
         share, keys = f"{marker.skew:.1%}", f"{marker.keys:,.0f}"
         click.echo(f"{marker.name}: the top 2 % take {share} of the updates, {keys} keys a step")
         for quantity, change in marker.changes(offload_map.costs).items():
-            click.echo(f"  {TITLES[quantity]}: {change:+.0%}")
+            click.echo(f"  {TITLES[quantity]}: {signed(100 * change)}%")
     click.echo(f"map: {page}")
 
 

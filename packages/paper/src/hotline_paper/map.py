@@ -11,6 +11,7 @@ import numpy as np
 
 from analysis.figures.model import Axis, Fact, Figure, Panel, Series
 from foundation.logs.access.block import ReadOptions
+from foundation.text import signed
 from hosts.workload import data_files
 from hotline_paper.costs import (
     METRICS,
@@ -156,7 +157,7 @@ def _measured_series(
         return []
     return [
         Series(
-            f"{point.ratio(quantity) - 1:+.0%}",
+            f"{signed(100 * (point.ratio(quantity) - 1))}%",
             np.array([run.config.workload.hot_share]),
             np.array([run.config.workload.keys_per_step], dtype=np.float64),
             _RUN_COLOUR,

@@ -22,6 +22,7 @@ from analysis.sentences.page import caveats, glossary, how_to_read
 from analysis.wording import ReportTable
 from foundation.designs.hotset import BASELINE, OFFLOAD
 from foundation.logs.parts import write_text
+from foundation.text import signed
 from hotline_paper.connections.figure import ACTIVITIES, PANELS, delay_against_connections
 from hotline_paper.connections.waiting import WAYS
 from hotline_paper.costs import MeasuredRun, read_measured
@@ -120,8 +121,10 @@ def _difference(run: MeasuredRun, metric: str) -> str:
     change = run.difference(metric)
     assert change.ratio is not None
     if change.ratio_low is None or change.ratio_high is None:
-        return f"{100 * change.ratio:+.0f}"
-    return f"{100 * change.ratio:+.0f} [{100 * change.ratio_low:+.0f}, {100 * change.ratio_high:+.0f}]"
+        return f"{signed(100 * change.ratio)}"
+    return (
+        f"{signed(100 * change.ratio)} [{signed(100 * change.ratio_low)}, {signed(100 * change.ratio_high)}]"
+    )
 
 
 def write_map(

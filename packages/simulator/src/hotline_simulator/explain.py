@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-import numpy as np
-
 from controller.hotset.initial_rows import CONTROL
 from controller.tables import HotParam, KeyState
 from foundation.designs.hotset import DESIGN, OFFLOAD_PROXY
 from foundation.designs.interface import SwitchHosts
-from foundation.protocol import addressing, codec, frames
-from foundation.protocol.codec import Message
 from foundation.protocol.hashing import lane_of
-from foundation.protocol.header import HOTLINE_PORT, KEYS, VALUES, WINDOW_BITS, Header, Op
+from foundation.protocol.header import WINDOW_BITS, Op
+from foundation.protocol.requests import request_frame
 from hotline_simulator.simulated_switch import RowWriter, loaded_config
 from softswitch.explain.events import Event
 from softswitch.explain.record import Recorder
@@ -22,7 +19,7 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.p4runtime.control import ControlledPipeline
 
-WORKER, PS, EPOCH = 1, 0, 1
+WORKER, EPOCH = 1, 1
 HOSTS = SwitchHosts(workers=2, servers=1)
 FIRST_VALUE = 100  # of a push's first lane; each further lane has one more
 SLOT = 5  # of every hot key in its lane; any number does
@@ -69,20 +66,12 @@ def _make_switch(hot_keys: Sequence[int]) -> tuple[InterpretedPipeline, Recorder
 
 def _make_frame(op: Op, keys: Sequence[int], rpc_number: int) -> bytes:
     is_push = op is Op.PUSH
-    header = Header(
-        op=op,
-        flags=KEYS | VALUES if is_push else KEYS,
+    return request_frame(
+        "push" if is_push else "pull",
+        keys,
+        range(FIRST_VALUE, FIRST_VALUE + len(keys)) if is_push else None,
         job=OFFLOAD_PROXY.job,
         worker=WORKER,
         epoch=EPOCH,
-        ps=PS,
-        count=len(keys),
         seq=rpc_number << WINDOW_BITS,  # slot 0, in its turn `rpc_number`
-        live=(1 << len(keys)) - 1,
     )
-    values = np.arange(FIRST_VALUE, FIRST_VALUE + len(keys), dtype=np.uint32) if is_push else None
-    worker, service = addressing.worker(WORKER), addressing.service(PS + 1)  # numbered from 1
-    source = frames.UdpEndpoint(worker.mac, worker.address, addressing.worker_udp_port(OFFLOAD_PROXY.job))
-    destination = frames.UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
-    datagram = codec.build(Message(header, np.array(keys, np.uint64), values))
-    return frames.build(frames.UdpFrame(source, destination, datagram))

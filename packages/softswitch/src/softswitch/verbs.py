@@ -18,7 +18,7 @@ SUBCOMMANDS: dict[str, str] = {
     "compile": "softswitch.p4.command",
     "compile-as": "softswitch.p4.command",
     "conformance": "softswitch.conformance.cli",
-    "explain": "softswitch.explain.cli",
+    "explain": "softswitch.explaining",
     "install-as": "softswitch.bmv2.install",
     "net": "softswitch.emulation.command",
     "run-as": "softswitch.bmv2.command",

@@ -6,7 +6,7 @@ from pathlib import Path
 from analysis.page.build import Page
 from analysis.page.study import text_table, write_report
 from analysis.wording import ReportTable
-from foundation.text import pluralize
+from foundation.text import pluralize, signed
 from hotline_allreduce.study.breakdown import PARTS
 from hotline_allreduce.study.figures import figures_of
 from hotline_allreduce.study.numbers import AllReduceNumbers, Line
@@ -138,7 +138,8 @@ def limits_table(numbers: AllReduceNumbers) -> ReportTable:
         (
             f"{each.scheme}, {each.gbit:g} Gbit/s", f"{each.servers}",
             f"{each.payload_ms:,.4g}", f"{each.limit_ms:,.4g}", f"{each.ms:,.4g}",
-            f"{each.ms / each.payload_ms - 1:+.0%}", f"{each.ms / each.limit_ms - 1:+.1%}",
+            f"{signed(100 * (each.ms / each.payload_ms - 1))}%",
+            f"{signed(100 * (each.ms / each.limit_ms - 1), 1)}%",
         )
         for each in numbers.limits
     ]  # fmt: skip

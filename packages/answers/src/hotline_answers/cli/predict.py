@@ -10,6 +10,7 @@ from rich.console import Console
 from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.settings import Strict
+from foundation.text import signed
 from hotline.cli.common import FILE, FOLDER, json_option, one_line_errors, print_json, print_table
 from hotline.cli.fields import fills
 
@@ -153,7 +154,7 @@ def _print_fit(fit_result: Fit) -> None:
 
 
 def _format_percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:+.0f} %"
+    return "–" if value is None else f"{signed(100 * value)} %"
 
 
 def _print(prediction: RunPrediction) -> None:

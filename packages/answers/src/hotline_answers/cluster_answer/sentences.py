@@ -8,7 +8,7 @@ from analysis.sentences.answers import device_speed
 from analysis.sentences.differences import cluster_changes
 from foundation.protocol.header import LANES
 from foundation.protocol.memory import MemoryOfRows
-from foundation.text import pluralize
+from foundation.text import pluralize, signed
 from hotline_answers.cluster_answer.arm_results import ArmResult, Limit, OffloadComparison
 from hotline_answers.cluster_answer.cluster import MAX_ERROR, Cluster, PartCheck
 from hotline_answers.cluster_answer.dims import DimEffect
@@ -285,7 +285,7 @@ def _part(cluster: Cluster, config: SimulationConfig, check: PartCheck) -> str:
     check_text = (
         f"{check.workers:,} workers give {check.offload:,.0f} steps/s and {check.baseline:,.0f} without"
     )
-    error_text = f"({100 * check.error:+.0f} %)"
+    error_text = f"({signed(100 * check.error)} %)"
     if abs(check.error) > MAX_ERROR:
         return f"{part_text}; they are estimates, because {check_text} {error_text}. Latencies are not given."
     return f"{part_text}; checked: {check_text} {error_text}. Latencies are not given."

@@ -8,6 +8,7 @@ from analysis.page.study import write_report
 from analysis.wording import ReportTable, Row, plain
 from foundation.designs.arms import arms_in_answer, measured_arms, reference_of
 from foundation.designs.interface import Arm
+from foundation.text import signed
 from hotline_answers.sweeps.figures import figures_of
 from hotline_answers.sweeps.plan import Sweep
 from hotline_answers.sweeps.point import SweptArm, SweptRun
@@ -66,4 +67,4 @@ def _row_of_point(name: str, run: SweptRun, base_name: str, other_arms: Sequence
 
 def change(arm: SweptArm | None, base: SweptArm, metric: str) -> str:
     base_value, value = getattr(base, metric), getattr(arm, metric, None)
-    return f"{100 * (value / base_value - 1):+.0f} %" if base_value and value is not None else "–"
+    return f"{signed(100 * (value / base_value - 1))} %" if base_value and value is not None else "–"

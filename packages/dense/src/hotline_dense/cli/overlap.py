@@ -10,6 +10,7 @@ import click
 
 from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
+from foundation.text import signed
 from hotline.cli.common import (
     T,
     into_option,
@@ -155,7 +156,9 @@ def _print_comparison(model: DenseModel, comparisons: list[ModelComparison]) -> 
         [
             each.schedule.scheduler,
             each.schedule.at_once,
-            *number_cells(f"{each.model_ms:,.1f}", f"{each.packets_ms:,.1f}", f"{each.deviation:+.1%}"),
+            *number_cells(
+                f"{each.model_ms:,.1f}", f"{each.packets_ms:,.1f}", f"{signed(100 * each.deviation, 1)}%"
+            ),
         ]
         for each in comparisons
     ]

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from experiment.progress import progress_bar
 from foundation.concurrency import run_interruptibly
+from foundation.text import signed
 from hotline.cli.common import (
     into_option,
     json_option,
@@ -200,7 +201,7 @@ def _print_comparisons(comparisons: list[FormulaComparison]) -> None:
                 f"{each.formula_ms:,.1f}",
                 f"{each.with_headers_ms:,.1f}",
                 f"{each.packets_ms:,.1f}",
-                f"{each.deviation:+.2%}",
+                f"{signed(100 * each.deviation, 2)}%",
                 f"{each.frames:,}",
             ),
         ]

@@ -26,6 +26,7 @@ class Context(NamedTuple):
 class Value(NamedTuple):
     name: str
     value: str
+    width: int  # in bits
 
 
 class KeyPart(NamedTuple):
@@ -33,6 +34,8 @@ class KeyPart(NamedTuple):
     value: str
     match: str  # the kind of match
     entry: str | None
+    width: int  # in bits
+    field: str  # whose value it is; empty for the validity of a header
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,7 @@ class AssignEvent(Event):
     width: int
     before: str
     after: str
+    valid: bool  # whether its header is, without which the deparser leaves it out; true for metadata
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 import click
 
 from softswitch.explain import events as ev
+from softswitch.explain.folding import fold_names
+from softswitch.explain.notation import written
 from softswitch.messages import pluralize
 
 MAX_NAMED_TABLES = 3
 """Maximum number of tables without a match whose names are shown; if there are more, only their number is."""
 HEX_DIGITS_PER_BYTE = 2
+_MAX_DATA_DIGITS = 24  # of hashed data; longer data is shown by its ends
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,12 @@ def byte_count(hex_data: str) -> str:
 def idle_line(events: Sequence[ev.Event]) -> Text:
     # Without a key, a table counts as a statement, for which p4c generates such tables.
     tables = [e.context.table for e in events if isinstance(e, ev.TableEvent) and e.key]
-    condition_count = sum(isinstance(e, ev.ConditionEvent) for e in events)
     parts = []
     if tables:
-        names = f": {', '.join(tables)}" if len(tables) <= MAX_NAMED_TABLES else ""
+        folded = fold_names(tables)
+        names = f": {', '.join(folded)}" if len(folded) <= MAX_NAMED_TABLES else ""
         parts.append(f"{pluralize(len(tables), 'table')} without a match{names}")
-    if condition_count:
-        parts.append(f"{pluralize(condition_count, 'condition')} that did not hold")
-    if statement_count := len(events) - len(tables) - condition_count:
+    if statement_count := len(events) - len(tables):
         parts.append(f"{pluralize(statement_count, 'statement')} without effect")
     return Text("… " + ", ".join(parts), dim=True)
 
@@ -81,7 +82,7 @@ def _parser_line(event: ev.Event) -> Text | None:
         case ev.StateEvent(context):
             return Text(f"state {context.state}", bold=True)
         case ev.ExtractEvent(_, header, start, length, fields):
-            values = ", ".join(f"{name} {value}" for name, value in fields)
+            values = _value_list(fields)
             return Text(f"{header}  bytes {start} to {start + length - 1}: {values}")
         case ev.AdvanceEvent(_, start, length):
             return Text(f"skips {pluralize(length, 'byte')} from {start} on")
@@ -103,8 +104,12 @@ def _control_line(event: ev.Event) -> Text | None:
             return Text(f"if {text or '…'}: {'true' if holds else 'false'}", dim=True)
         case ev.TableEvent(context):
             return Text(_table_text(context, event), bold=True, colour="yellow" if event.hit else None)
-        case ev.AssignEvent(_, name, _, before, after):
-            return Text(f"{name.removeprefix('scalars.')} = {after}  (was {before})")
+        case ev.AssignEvent(_, name, width, before, after, is_valid):
+            value, old_value = written(name, width, after), written(name, width, before)
+            text = f"{name.removeprefix('scalars.')} = {value}  (was {old_value})"
+            if is_valid:
+                return Text(text)
+            return Text(f"{text}, but {name.rpartition('.')[0]} is invalid", colour="red")
         case ev.ValidityEvent(_, header, valid):
             return Text(f"{header} {'valid' if valid else 'invalid'}")
         case ev.CursorEvent(_, stack, before, after):
@@ -114,17 +119,33 @@ def _control_line(event: ev.Event) -> Text | None:
 
 def _table_text(context: ev.Context, table: ev.TableEvent) -> str:
     key = ", ".join(
-        f"{name} {value}" + ("" if entry_value in (None, value) else f" ({kind} {entry_value})")
-        for name, value, kind, entry_value in table.key
+        f"{part.name} {_key_text(part, part.value)}"
+        + ("" if part.entry in (None, part.value) else f" ({part.match} {_key_text(part, part.entry or '')})")
+        for part in table.key
     )
     details = [f"member {table.member}"] if table.member is not None else []
     details += [f"group {table.group}"] if table.group is not None else []
     details += [f"priority {table.priority}"] if table.priority is not None else []
     outcome = ("hit" if table.hit else "miss") if table.key else ""
-    data = ", ".join(f"{name} {value}" for name, value in table.data)
-    effect = f"{context.action}({data})" if context.action else "nothing"
+    effect = f"{context.action}({_value_list(table.data)})" if context.action else "nothing"
     words = [f"table {context.table}", f"[{key}]" if key else "", outcome, *details, "→", effect]
     return " ".join(word for word in words if word)
+
+
+def _key_text(part: ev.KeyPart, text: str) -> str:
+    # The field's name says more than the key's, which the control plane sees.
+    return written(part.field or part.name, part.width, text)
+
+
+def _value_list(values: Sequence[ev.Value]) -> str:
+    return ", ".join(f"{name} {written(name, width, value)}" for name, value, width in values)
+
+
+def _shortened(digits: str) -> str:
+    if len(digits) <= _MAX_DATA_DIGITS:
+        return digits
+    half = _MAX_DATA_DIGITS // 2
+    return f"{digits[:half]}…{digits[-half:]}, {byte_count(digits)}"
 
 
 def _extern_line(event: ev.Event) -> Text | None:
@@ -147,7 +168,9 @@ def _extern_line(event: ev.Event) -> Text | None:
             cell = name if index is None else f"{name}[{index}]"
             return Text(f"meter {cell}: {colour or 'there is no such cell'}", colour="blue")
         case ev.HashEvent(_, name, algorithm, data, value):
-            return Text(f"hash {name or 'of a call'}: {algorithm}({data}) = {value}", colour="blue")
+            return Text(
+                f"hash {name or 'of a call'}: {algorithm}({_shortened(data)}) = {value}", colour="blue"
+            )
         case ev.ChecksumEvent(_, op, name, value, expected, is_right):
             if is_right:
                 return Text(f"checksum {name} {value}: {'right' if op == 'verify' else 'stored'}")

@@ -164,7 +164,7 @@ class Recorder(Observer[Packet]):
         trace, declared = self._trace(packet), self._program.headers[header]
         refs = [ir.FieldRef(header, index) for index in range(len(declared.fields))]
         values = tuple(
-            ev.Value(source_name(field_type.name), hex(packet.bits(ref)))
+            ev.Value(source_name(field_type.name), hex(packet.bits(ref)), field_type.width)
             for field_type, ref in zip(declared.fields, refs, strict=True)
         )
         context, length = trace.context(), packet.position - start
@@ -216,10 +216,13 @@ class Recorder(Observer[Packet]):
         if invocation is not None:
             trace.action = self._program.actions[invocation.action]
             names = trace.action.parameter_names or tuple(map(str, range(len(invocation.args))))
-            data = tuple(ev.Value(name, hex(arg)) for name, arg in zip(names, invocation.args, strict=True))
+            data = tuple(
+                ev.Value(name, hex(arg), width)
+                for name, arg, width in zip(names, invocation.args, trace.action.parameters, strict=True)
+            )
         event = ev.TableEvent(
             trace.context(),
-            key=_key_parts(table, values, entry),
+            key=self._key_parts(table, values, entry),
             hit=entry is not None,
             priority=entry.priority if entry is not None and table.has_priority else None,
             member=self._chosen_use.member if isinstance(self._chosen_use, UseMember) else None,
@@ -230,6 +233,23 @@ class Recorder(Observer[Packet]):
             self._emit(event)
         self._emit_step(packet)
 
+    def _key_parts(
+        self, table: ir.Table, values: tuple[int, ...], entry: EntryKey | None
+    ) -> tuple[ev.KeyPart, ...]:
+        entry_matches = (
+            [None] * len(values)
+            if entry is None
+            else [format_match(part.kind, match) for match, part in zip(entry.key, table.key, strict=True)]
+        )
+        fields = [
+            self._field_name(part.source) if isinstance(part.source, ir.FieldRef) else ""
+            for part in table.key
+        ]
+        return tuple(
+            ev.KeyPart(part.name, hex(value), part.kind.value, match, part.width, field)
+            for part, value, match, field in zip(table.key, values, entry_matches, fields, strict=True)
+        )
+
     # -- statements
 
     def executed(self, packet: Packet, statement: ir.Statement, position: int = 0) -> None:
@@ -238,8 +258,11 @@ class Recorder(Observer[Packet]):
         self._emit_step(packet, self._source_location(packet, position))
 
     def branched(self, packet: Packet, position: int, value: int) -> None:
-        context = self._trace(packet).context(self._source_location(packet, position))
-        self._emit(ev.ConditionEvent(context, "", bool(value)))
+        trace = self._trace(packet)
+        statement = None if trace.action is None else trace.action.body[position]
+        text = statement.text if isinstance(statement, ir.JumpIfZero) else ""
+        context = trace.context(self._source_location(packet, position))
+        self._emit(ev.ConditionEvent(context, text, bool(value)))
 
     def _source_location(self, packet: Packet, position: int) -> str:
         action = self._trace(packet).action
@@ -300,18 +323,6 @@ class Recorder(Observer[Packet]):
 
 def _optional_hex(value: int | None) -> str | None:
     return None if value is None else hex(value)
-
-
-def _key_parts(table: ir.Table, values: tuple[int, ...], entry: EntryKey | None) -> tuple[ev.KeyPart, ...]:
-    entry_matches = (
-        [None] * len(values)
-        if entry is None
-        else [format_match(part.kind, match) for match, part in zip(entry.key, table.key, strict=True)]
-    )
-    return tuple(
-        ev.KeyPart(part.name, hex(value), part.kind.value, match)
-        for part, value, match in zip(table.key, values, entry_matches, strict=True)
-    )
 
 
 def _request_fields(packet: Packet, statement: ir.Statement) -> tuple[str, int | None] | None:

@@ -81,4 +81,5 @@ class Shadow:
             old_bits, new_bits = before & ((1 << old_width) - 1), after & ((1 << new_width) - 1)
             name = source_field_name(declared.name, field.name)
             if name and (old_bits != new_bits or old_width != new_width):
-                yield AssignEvent(context, name, new_width, hex(old_bits), hex(new_bits))
+                is_valid = declared.metadata or packet.valid[header]
+                yield AssignEvent(context, name, new_width, hex(old_bits), hex(new_bits), is_valid)

@@ -1,4 +1,4 @@
-"""Traces as trees, one for each packet; events without effect are summarized in one line."""
+"""Traces as trees, one for each packet; what has no effect is summarized, and what is alike is folded."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import click
 
 from softswitch.explain import events as ev
 from softswitch.explain.filters import Filter, select
+from softswitch.explain.folding import merge, repetitions, shape_of
 from softswitch.explain.lines import HEX_DIGITS_PER_BYTE, Text, byte_count, event_line, idle_line, part_line
 from softswitch.explain.record import SWITCH
 
 BYTES_PER_LINE = 32
 _DIGITS_PER_LINE = HEX_DIGITS_PER_BYTE * BYTES_PER_LINE
+LINE_WIDTH = 80
+"""Width in columns of what is printed, except to a terminal, which has its own."""
 _MIN_WIDTH = 60  # of the terminal, in columns
+_MAX_SOURCE_WIDTH = 20  # in columns; of a longer path the file's name is shown
 MIN_TEXT_WIDTH = 20  # of an event's text, in columns
 _MIN_GAP = 2  # between an event's text and its source, in columns
 # A variable that p4c generates.
@@ -31,6 +35,8 @@ class TraceNode:
     text: Text
     children: list[TraceNode] = field(default_factory=list)
     source: str = ""
+    is_dump: bool = False
+    """Whether the children are the bytes of a frame."""
 
     def add(self, text: Text, source: str = "") -> TraceNode:
         self.children.append(TraceNode(text, [], source))
@@ -43,21 +49,25 @@ def show(events: Sequence[ev.Event], filters: Sequence[Filter], as_json: bool, s
         for event in selected:
             click.echo(ev.to_json(event))
         return
-    width = max(_MIN_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 0
+    width = max(_MIN_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else LINE_WIDTH
     for line in draw(make_tree(selected, show_all or bool(filters)), width):
         click.echo(line)
 
 
 def make_tree(events: Sequence[ev.Event], show_all: bool = False) -> list[TraceNode]:
-    """Return a tree for each packet; with `show_all` nothing is summarized or omitted."""
-    return [
+    """Return a tree for each packet; with `show_all` nothing is summarized, folded or omitted."""
+    roots = [
         _packet_tree(list(packet_events), show_all)
         for _, packet_events in groupby(events, lambda e: e.context.packet)
     ]
+    if not show_all:
+        for root in roots:
+            root.children = _fold(root.children)
+    return roots
 
 
-def draw(roots: Iterable[TraceNode], width: int = 0) -> Iterator[str]:
-    """Yield the lines of trees; sources end at column `width`, or follow the text if it is 0."""
+def draw(roots: Iterable[TraceNode], width: int = LINE_WIDTH) -> Iterator[str]:
+    """Yield the lines of trees; sources end at column `width`."""
     for root in roots:
         yield root.text.render()
         yield from _draw_nodes(root.children, "", width)
@@ -69,14 +79,13 @@ def _draw_nodes(nodes: Sequence[TraceNode], indent: str, width: int) -> Iterator
         branch = indent + ("└─ " if is_last else "├─ ")
         child_indent = indent + ("   " if is_last else "│  ")
         hanging_indent = child_indent + ("│  " if node.children else "   ") + "  "
-        first_line, *other_lines = [str(node.text)]
-        if width:
-            source_width = len(node.source) + _MIN_GAP if node.source else 0
-            first_line, *other_lines = _wrap(
-                str(node.text), width - len(branch) - source_width, width - len(hanging_indent)
-            )
-        gap = max(_MIN_GAP, width - len(branch) - len(first_line) - len(node.source))
-        source = " " * gap + click.style(node.source, dim=True) if node.source else ""
+        place = node.source if len(node.source) <= _MAX_SOURCE_WIDTH else node.source.rpartition("/")[2]
+        source_width = len(place) + _MIN_GAP if place else 0
+        first_line, *other_lines = _wrap(
+            str(node.text), width - len(branch) - source_width, width - len(hanging_indent)
+        )
+        gap = max(_MIN_GAP, width - len(branch) - len(first_line) - len(place))
+        source = " " * gap + click.style(place, dim=True) if place else ""
         yield click.style(branch, dim=True) + node.text.render(first_line) + source
         yield from (click.style(hanging_indent, dim=True) + node.text.render(line) for line in other_lines)
         yield from _draw_nodes(node.children, child_indent, width)
@@ -93,6 +102,35 @@ def _wrap(text: str, width: int, other_width: int) -> list[str]:
             remaining_text, max(other_width, MIN_TEXT_WIDTH), break_long_words=False, break_on_hyphens=False
         ),
     ]
+
+
+def _fold(nodes: list[TraceNode]) -> list[TraceNode]:
+    """Return nodes with those in a row, or blocks of them, that differ only in numbers as one."""
+    for node in nodes:
+        if not node.is_dump:
+            node.children = _fold(node.children)
+    folded: list[TraceNode] = []
+    for blocks in repetitions(nodes, _shape):
+        if len(blocks) == 1:
+            folded += blocks[0]
+            continue
+        merged, times = [_merge(column) for column in zip(*blocks, strict=True)], f"{len(blocks)} times"
+        if len(merged) == 1:
+            merged[0].text = replace(merged[0].text, text=f"{merged[0].text}  ({times})")
+            folded += merged
+        else:
+            folded.append(TraceNode(Text(f"{times}:", dim=True), merged))
+    return folded
+
+
+def _shape(node: TraceNode) -> object:
+    return shape_of(node.text.text), shape_of(node.source), tuple(map(_shape, node.children))
+
+
+def _merge(nodes: Sequence[TraceNode]) -> TraceNode:
+    text = replace(nodes[0].text, text=merge([node.text.text for node in nodes]))
+    children = [_merge(column) for column in zip(*(node.children for node in nodes), strict=True)]
+    return TraceNode(text, children, nodes[0].source)
 
 
 def _packet_tree(events: list[ev.Event], show_all: bool) -> TraceNode:
@@ -145,9 +183,19 @@ def _add_switch_events(parent: TraceNode, kind: type[ev.Event], events: list[ev.
     for event in events:
         node = parent.add(event_line(event), event.context.source)
         if isinstance(event, ev.SendEvent):
-            for start in range(0, len(event.data), _DIGITS_PER_LINE):
-                offset, digits = start // HEX_DIGITS_PER_BYTE, event.data[start : start + _DIGITS_PER_LINE]
-                node.add(Text(f"{offset:4}  {digits}", dim=True))
+            node.is_dump = True
+            for line in _dump(event.data):
+                node.add(Text(line, dim=True))
+
+
+def _dump(data: str) -> Iterator[str]:
+    """Yield the lines of a frame's bytes; equal lines after the first one are summarized."""
+    starts = range(0, len(data), _DIGITS_PER_LINE)
+    for digits, group in groupby(starts, lambda start: data[start : start + _DIGITS_PER_LINE]):
+        first, *others = (start // HEX_DIGITS_PER_BYTE for start in group)
+        yield f"{first:4}  {digits}"
+        if others:
+            yield f"{others[0]:4}  … the same up to byte {others[-1] + BYTES_PER_LINE - 1}"
 
 
 def _split_into_steps(events: Iterable[ev.Event]) -> Iterator[list[ev.Event]]:
@@ -170,10 +218,8 @@ def _step_key(event: ev.Event) -> object:
 
 
 def _is_idle(step: list[ev.Event]) -> bool:
-    """Return whether a step is a table with neither a match nor an effect, or an `if` that is false."""
+    """Return whether a step is a table with neither a match nor an effect."""
     first = step[0]
-    if isinstance(first, ev.ConditionEvent) and not first.context.table:
-        return not first.holds
     return len(step) == 1 and isinstance(first, ev.TableEvent) and not first.hit
 
 

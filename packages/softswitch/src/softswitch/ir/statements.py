@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from softswitch.ir.expressions import Expression, FieldRef, HeaderRef, LValue
 
@@ -205,6 +205,8 @@ class Jump:
 class JumpIfZero:
     condition: Expression
     target_position: int
+    text: str = field(default="", compare=False, repr=False)
+    """The condition in the source; empty if the compiler has made it."""
 
 
 @dataclass(frozen=True, slots=True)

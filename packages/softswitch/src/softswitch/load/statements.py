@@ -10,9 +10,10 @@ from functools import cache
 from softswitch import ir
 from softswitch.errors import ProgramError, UnsupportedConstruct, add_location
 from softswitch.load.expressions import Expressions
-from softswitch.load.scope import Json, Scope, source_line
+from softswitch.load.scope import Json, Scope, source_line, source_text
 from softswitch.v1model import STANDARD_METADATA, Standard
 
+_P4C_FRAGMENT = "if"  # what p4c quotes of the statement; softswitch's compiler quotes the condition
 _JUMPS = {"_jump": 0, "_jump_if_zero": 1}  # number of conditions of each primitive that jumps
 
 
@@ -49,7 +50,9 @@ def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> 
         raise ProgramError(
             f"{location}: `{item['op']}`: {expected}, got {len(conditions)} and {target.value}"
         )
-    jump = ir.JumpIfZero(conditions[0], target.value) if conditions else ir.Jump(target.value)
+    fragment = source_text(item)
+    text = "" if fragment == _P4C_FRAGMENT else fragment
+    jump = ir.JumpIfZero(conditions[0], target.value, text) if conditions else ir.Jump(target.value)
     if target.value > number:
         return [jump]
     # A jump backwards may be repeated without end: `CountLoop` drops the packet after too many.

@@ -7,7 +7,6 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
@@ -22,15 +21,11 @@ from softswitch.network.flow import FlowHandle
 from softswitch.network.network import Network
 from softswitch.network.picture import draw
 from softswitch.network.report import SentTraffic, as_json, describe
-from softswitch.network.trace import explain
 
 INTERRUPTED = 130  # exit status: 128 + SIGINT
 _FLOW = re.compile(r"(?P<source>[^:]+):(?P<destination>[^:]+):(?P<pps>[\d.]+)pps(:(?P<bytes>\d+))?")
 _DEFAULT_BYTES, _HEADERS_BYTES = 1000, 42
 _UDP_PORT = 5001
-_TRACED_BYTES = 22  # of payload: a frame of 64 bytes
-_TRACE_SECONDS = 10  # of virtual time, in which a traced frame has left the network
-_NS_PER_US = 1000
 _STEPS = 20  # of a run, after each of which progress is shown
 _PROGRESS_INTERVAL_S = 1.0
 
@@ -40,7 +35,6 @@ class SimulateOptions:
     file: Path
     sources: Path | None
     flows: tuple[str, ...]
-    traced: str | None
     seconds: float
     seed: int
     pcap: Path | None
@@ -62,12 +56,6 @@ class SimulateOptions:
     metavar="A:B:NNNpps[:BYTES]",
     help=f"Frames of UDP from host A to host B, of {_DEFAULT_BYTES} bytes by default; repeat the option. "
     "Without one, all hosts ping each other.",
-)
-@click.option(
-    "--trace",
-    "traced",
-    metavar="A:B",
-    help="Send one UDP frame from host A to host B, and explain what each switch on its way does.",
 )
 @click.option(
     "--seconds",
@@ -103,9 +91,6 @@ def _simulate(options: SimulateOptions) -> None:
         read_network(options.file, net, options.sources)
         if options.pcap is not None:
             _capture(net, options.pcap)
-        if options.traced is not None:
-            print("\n".join(_explain_trace(net, options.traced)))
-            return
         traffic = _begin_traffic(net, options.flows, options.seconds)
         _run(net, options.seconds)
         if options.picture is not None:
@@ -142,23 +127,6 @@ def _begin_flow(net: Network, text: str, seconds: float) -> FlowHandle:
     source, destination = net.host(found["source"]), net.host(found["destination"])
     frame = source.udp_frame(str(destination.ip), _UDP_PORT, bytes(size - _HEADERS_BYTES))
     return source.send(frame, every_us=1e6 / pps, count=max(1, round(seconds * pps)))
-
-
-def _explain_trace(net: Network, text: str) -> Iterator[str]:
-    """Yield each hop of a frame, and what the switch that it arrives at does."""
-    source, _, destination = text.partition(":")
-    if not destination:
-        raise SwitchError(f"--trace {text}: expected two hosts, as h1:h2")
-    host = net.host(source)
-    frame = host.udp_frame(str(net.host(destination).ip), _UDP_PORT, bytes(_TRACED_BYTES))
-    trace = net.trace(host.send(frame))
-    net.run(for_s=_TRACE_SECONDS)
-    for line, hop in zip(trace.lines(), trace.hops, strict=True):
-        yield line
-        if hop.receiver.port is not None:
-            time_us = hop.time_ns // _NS_PER_US
-            for explained in explain(net.switch(hop.receiver.node), hop.receiver.port, hop.frame, time_us):
-                yield f"    {explained}"
 
 
 def _run(net: Network, seconds: float) -> None:

@@ -32,7 +32,8 @@ class StatementWriter:
                 position_of.append(len(primitives))
                 continue
             count, op, arguments = self._primitive(action.body, len(position_of), control)
-            primitive = {"op": op, "parameters": arguments, **self._names.source_info(location)}
+            text = statement.text if isinstance(statement, ir.JumpIfZero) else None
+            primitive = {"op": op, "parameters": arguments, **self._names.source_info(location, text)}
             if isinstance(statement, ir.Jump | ir.JumpIfZero):
                 jumps.append((primitive, statement.target_position))
             position_of += [len(primitives)] * count

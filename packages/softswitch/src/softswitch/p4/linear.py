@@ -89,16 +89,17 @@ class _Body:
         )
 
     def _branch(self, item: Branch) -> None:
-        for items, others, condition in (
-            (item.otherwise, item.then, item.condition),
-            (item.then, item.otherwise, negation(item.condition)),
+        negated_text = f"!({item.text})" if item.text else ""
+        for items, others, condition, text in (
+            (item.otherwise, item.then, item.condition, item.text),
+            (item.then, item.otherwise, negation(item.condition), negated_text),
         ):
             if len(items) == 1 and isinstance(leave := items[0], Leave) and leave.label is not EXIT:
-                test = self._emit(ir.JumpIfZero(condition, -1), item.position)
+                test = self._emit(ir.JumpIfZero(condition, -1, text), item.position)
                 self._pending.setdefault(leave.label, []).append(test)
                 self.add(others)
                 return
-        test = self._emit(ir.JumpIfZero(item.condition, -1), item.position)
+        test = self._emit(ir.JumpIfZero(item.condition, -1, item.text), item.position)
         self.add(item.then)
         if not item.otherwise:
             self._set_target(test, len(self.statements))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from softswitch import ir
+from softswitch.explain.folding import fold_names
 from softswitch.explain.record import Recorder
 from softswitch.interpreter.packet import Packet
 from softswitch.ir.names import source_name
@@ -35,7 +36,7 @@ class Coverage:
             names = [name for place_kind, name in self.places if place_kind == kind]
             missed = [name for place_kind, name in self.missed if place_kind == kind]
             lines.append(f"{kind}s: {len(names) - len(missed)} of {len(names)}")
-            lines += [f"  missed: {name}" for name in missed]
+            lines += [f"  missed: {name}" for name in fold_names(missed)]
         return lines
 
 

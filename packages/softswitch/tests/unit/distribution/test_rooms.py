@@ -34,7 +34,7 @@ FLOORS = (
     {"datapath", "set_up", "testing"},
     {"network"},
     {"emulation", "machine"},
-    {"running"},
+    {"explaining", "running"},
     {"bmv2", "cli"},
     {"shared_server"},
     {"__main__"},

@@ -86,9 +86,9 @@ EXACTLY: list[Line] = [
     {
         "kind": "extract", **PARSER, "header": "ethernet", "start": 0, "length": 14,
         "fields": [
-            {"name": "dst_addr", "value": "0xb"},
-            {"name": "src_addr", "value": "0xa"},
-            {"name": "ether_type", "value": "0x800"},
+            {"name": "dst_addr", "value": "0xb", "width": 48},
+            {"name": "src_addr", "value": "0xa", "width": 48},
+            {"name": "ether_type", "value": "0x800", "width": 16},
         ],
     },
     {"kind": "select", **PARSER, "key": None, "next": None},
@@ -96,9 +96,10 @@ EXACTLY: list[Line] = [
     {"kind": "enter", **INGRESS},
     {
         "kind": "table", **FORWARD, "source": "tests/programs/control.p4:83",
-        "key": [{"name": "dst_addr", "value": "0xb", "match": "exact", "entry": "0xb"}],
+        "key": [{"name": "dst_addr", "value": "0xb", "match": "exact", "entry": "0xb", "width": 48,
+                 "field": "ethernet.dst_addr"}],
         "hit": True, "priority": None, "member": None, "group": None,
-        "data": [{"name": "port", "value": "0x2"}],
+        "data": [{"name": "port", "value": "0x2", "width": 9}],
     },
     {
         "kind": "counter", **FORWARD, "source": "tests/programs/control.p4:83",
@@ -106,7 +107,7 @@ EXACTLY: list[Line] = [
     },
     {
         "kind": "assign", **FORWARD, "source": "tests/programs/control.p4:68",
-        "field": "standard_metadata.egress_spec", "width": 9, "before": "0x0", "after": "0x2",
+        "field": "standard_metadata.egress_spec", "width": 9, "before": "0x0", "after": "0x2", "valid": True,
     },
     {
         "kind": "register", **INGRESS, "table": "tbl_control122", "action": "control122",

@@ -8,7 +8,7 @@ import json
 import pytest
 from finsy.proto import p4r
 
-from softswitch.explain import cli
+from softswitch import explaining
 from softswitch.explain.state import SwitchReader
 from switch_harness import PROGRAMS
 from switch_harness.entity_model import EntityModel, entity
@@ -35,7 +35,7 @@ async def explain(*arguments: str) -> str | int | None:
 
     def run() -> str | int | None:
         with pytest.raises(SystemExit) as ended:
-            cli.main([*arguments, "--packet", FRAME.hex(), "--json"])
+            explaining.main([*arguments, "--packet", FRAME.hex(), "--json"])
         return ended.value.code
 
     return await asyncio.to_thread(run)

@@ -230,23 +230,6 @@ def test_the_command_refuses_malformed_flows_in_one_line(exercise: Path, flow: s
     assert len(str(refusal.value.code).splitlines()) == 1
 
 
-def test_a_trace_explains_each_switch_on_the_way_of_a_frame(
-    exercise: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    topology = str(exercise / "topo" / "topology.json")
-    main([topology, "--trace", "h1:h2"])
-    lines = capsys.readouterr().out.splitlines()
-    hops = [" ".join(line.split()) for line in lines if "64 bytes" in line and " -> " in line]
-    assert hops == [
-        "0.000 µs h1 -> s1-p1 64 bytes",
-        "0.000 µs s1-p2 -> s2-p2 64 bytes",
-        "1070.400 µs s2-p3 -> h2 64 bytes",
-    ]
-    assert sum("table L2Ingress.hosts" in line and "hit" in line for line in lines) == 2
-    with pytest.raises(SystemExit, match=mentions("h1")):
-        main([topology, "--trace", "h1"])
-
-
 def test_simulate_is_a_subcommand_of_softswitch() -> None:
     command = [sys.executable, "-m", "softswitch", "simulate", "--help"]
     assert "topology.json" in subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from softswitch import explaining
 from softswitch.conformance import cli as conformance
 from softswitch.errors import SwitchError
-from softswitch.explain import cli as explain
 from softswitch.p4 import command as compiler
 from softswitch.testing import Switch
 from switch_harness.wording import says
@@ -80,7 +80,7 @@ def test_an_error_of_source_names_file_line_and_column(source: Path) -> None:
 
 def test_explain_takes_source_with_folders_and_macros(source: Path, included: Path) -> None:
     options = ["-I", str(included), "-D", "STEP=2", "--packet", FRAME.hex(), "--json"]
-    ended = CliRunner().invoke(explain.command, [str(source), *options], catch_exceptions=False)
+    ended = CliRunner().invoke(explaining.command, [str(source), *options], catch_exceptions=False)
     assert ended.exit_code == 0
     sent = json.loads(ended.output.splitlines()[-1])
     assert (sent["kind"], sent["port"]) == ("send", 5)
@@ -90,7 +90,7 @@ def test_explain_shows_names_and_lines_of_the_source() -> None:
     """The names of temporary tables, which p4c makes for statements, are not the program's."""
     packet = ["--packet", FRAME.hex()]
     ended = CliRunner().invoke(
-        explain.command, [str(SOURCES / "control.p4"), *packet], catch_exceptions=False
+        explaining.command, [str(SOURCES / "control.p4"), *packet], catch_exceptions=False
     )
     assert ended.exit_code == 0
     assert "control.p4:" in ended.output and "tbl_" not in ended.output
@@ -120,7 +120,7 @@ def test_folders_and_macros_with_json_are_refused(included: Path) -> None:
 
 
 def test_a_macro_without_a_name_is_one_line(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for main, options in ((explain.main, ["--packet", "00"]), (compiler.main, [])):
+    for main, options in ((explaining.main, ["--packet", "00"]), (compiler.main, [])):
         with pytest.raises(SystemExit) as ended:
             main([str(source), "-D", "=3", *options])
         assert says(str(ended.value.code), "-D =3", "NAME") and "\n" not in str(ended.value.code)

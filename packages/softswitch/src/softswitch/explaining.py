@@ -1,4 +1,4 @@
-"""The subcommand `softswitch explain`: trace packets through the interpreter."""
+"""The subcommand `softswitch explain`: trace packets through a program, or through a network of switches."""
 
 from __future__ import annotations
 
@@ -44,6 +44,9 @@ class ExplainOptions:
     filters: tuple[str, ...]
     as_json: bool
     show_all: bool
+    destination: str | None
+    sources: Path | None
+    live: str | None
 
 
 @click.command()
@@ -69,8 +72,27 @@ class ExplainOptions:
 @click.option(
     "--from",
     "address",
+    metavar="HOST:PORT|NAME",
+    help="Use the program and state of the switch that serves P4Runtime at this address. If PROGRAM is the "
+    "file of a network, the name of the host that sends the frames.",
+)
+@click.option(
+    "--to",
+    "destination",
+    metavar="NAME",
+    help="In a network: send a UDP datagram to this host, in place of --packet.",
+)
+@click.option(
+    "--sources",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="In a network: folder that is searched for P4 source first.",
+)
+@click.option(
+    "--live",
     metavar="HOST:PORT",
-    help="Use the program and state of the switch that serves P4Runtime at this address.",
+    help="In a network: read programs and state of running switches. The first one serves P4Runtime at this "
+    "address, and the next ones at the next ports, as those of `softswitch net` from 127.0.0.1:50051 on.",
 )
 @click.option(
     "--device-id",
@@ -94,9 +116,17 @@ def command(**values: Any) -> None:  # of click, by the fields of `ExplainOption
     """Explain what PROGRAM (P4 source, or BMv2 JSON) does to packets.
 
     Packets go through the program one after another, and read what earlier ones have written to registers.
-    No switch needs to run, and a running switch is not affected.
+    No switch needs to run, and a running switch is not affected. PROGRAM may also be the file of a network
+    (topology.json, p4app.json) with --from NAME: the packets of this host are followed through all switches.
     """
     options = ExplainOptions(**values)
+    if options.program is not None and options.address is not None and ":" not in options.address:
+        _explain_network(options, options.program, options.address)
+        return
+    of_networks = {"--to": options.destination, "--sources": options.sources, "--live": options.live}
+    for flag, value in of_networks.items():
+        if value is not None:
+            raise click.UsageError(f"{flag} goes with the file of a network and --from NAME")
     program, commands, address, pcap = options.program, options.commands, options.address, options.pcap
     if program is None and address is None:
         raise click.UsageError("give PROGRAM, or --from for a switch that runs a program")
@@ -137,6 +167,29 @@ def command(**values: Any) -> None:  # of click, by the fields of `ExplainOption
     except KeyboardInterrupt:
         print(f"softswitch: interrupted after {pluralize(frame_count, 'packet')}", file=sys.stderr)
         sys.exit(INTERRUPTED)
+
+
+def _explain_network(options: ExplainOptions, file: Path, host: str) -> None:
+    for flag, value in (("--commands", options.commands), ("--pcap", options.pcap)):
+        if value is not None:
+            raise click.UsageError(f"{flag} goes with a program, not with a network")
+    if bool(options.packets) == (options.destination is not None):
+        raise click.UsageError("give either --packet or --to")
+    # Imported on demand, as networks take longer to import than all else.
+    from softswitch.network.explained_route import NetworkRequest, print_route
+
+    request = NetworkRequest(
+        file=file,
+        sources=options.sources,
+        host=host,
+        destination=options.destination,
+        frames=[parse_packet(text) for text in options.packets],
+        live=options.live,
+        filters=[parse_filter(text) for text in options.filters],
+        as_json=options.as_json,
+        show_all=options.show_all,
+    )
+    print_route(request)
 
 
 def main(arguments: list[str]) -> None:
