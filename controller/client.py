@@ -28,6 +28,7 @@ from controller.address import (
 )
 from controller.errors import (
     DeviceError,
+    DigestError,
     NotPrimary,
     OtherPipeline,
     PipelineError,
@@ -65,7 +66,7 @@ CounterCell: TypeAlias = tuple[str, int]
 """Alias of a counter array, and index of a cell."""
 T = TypeVar("T")
 R = TypeVar("R", bound=TableRow)
-E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry, fy.P4RegisterEntry)
+E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry, fy.P4RegisterEntry, fy.P4DigestEntry)
 
 
 class SwitchClient:
@@ -216,6 +217,35 @@ class SwitchClient:
                 )
                 cells.update((entry.index or 0, cast(int, entry.data)) for entry in entries)
         return [cells[index] for index in range(first, stop)]
+
+    async def digests(self, name: str) -> AsyncIterator[dict[str, int]]:
+        """Subscribe to a digest of the design's program, and yield each by the names of its fields.
+
+        `name` is that of the p4info, which is the struct's. The switch sends digests to its primary only.
+        Raises `DigestError` if the program has no such digest, and `DeviceError` if the switch does not answer.
+        """
+        known_digests = schema_of(self._design).digests
+        if (digest := known_digests.get(name)) is None:
+            names = ", ".join(each.name for each in known_digests) or "none"
+            raise DigestError(f"{self._design.program.name}: expected a digest ({names}), got {name!r}")
+        lists = self._switch.read_digests(digest.alias)
+        next_list = asyncio.ensure_future(anext(lists))  # which opens the queue, before the switch sends
+        entry = fy.P4DigestEntry(digest.alias, max_list_size=1)
+        try:
+            if not await self._read_entities([fy.P4DigestEntry(digest.alias)]):
+                await self._write_digests([+entry])
+            while True:
+                digest_list = await next_list
+                next_list = asyncio.ensure_future(anext(lists))
+                await self._write_digests([digest_list.ack()])
+                for values in digest_list:
+                    yield cast("dict[str, int]", values)
+        finally:
+            next_list.cancel()
+
+    async def _write_digests(self, entities: Sequence[fy.P4EntityList]) -> None:
+        with self._translate_errors("digest"):
+            await self._await_rpc(self._switch.write(entities), "digest", _CALL_TIMEOUT_S)
 
     def _find_register(self, name: str) -> P4Register:
         registers = schema_of(self._design).registers

@@ -1,4 +1,4 @@
-// Step 4: the switch has the largest value that was pushed to each parameter. What comes twice does no harm.
+// Step 6: the switch has the largest value that was pushed to each parameter. What comes twice does no harm.
 #include "frame.p4"
 #include "turn_around.p4"
 #include "largest_arms.p4"

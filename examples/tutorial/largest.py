@@ -1,4 +1,4 @@
-"""Step 4: the switch has the largest pushed value of each parameter, and answers."""
+"""Step 6: the switch has the largest pushed value of each parameter, and answers."""
 
 from dataclasses import replace
 from pathlib import Path

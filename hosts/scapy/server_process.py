@@ -22,6 +22,7 @@ import click
 import numpy as np
 from scapy.packet import Packet
 
+from foundation.designs.registry import design
 from foundation.errors import DataError, HotlineError
 from foundation.logs import collector
 from foundation.logs.parts import save_arrays

@@ -58,6 +58,7 @@ from analysis.record import (
     scan_log,
 )
 from analysis.statistics import ALPHA, Comparison
+from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import (
     arms_in_order,
     has_hot_set,
@@ -66,7 +67,6 @@ from foundation.designs.arms import (
     reference_of,
     unknown_arm_message,
 )
-from foundation.designs.arms import arm as arm_of
 from foundation.designs.combination import Combination
 from foundation.designs.interface import Arm
 from foundation.logs.columns import CLASSES, has_load, load_name
@@ -224,7 +224,9 @@ class Summary(_SummaryModel):
     def change(self) -> str:
         """What the lead arm does with the switch, as a noun: the switch may take no work from servers."""
         is_accounted, lead = self.updates.combination is not Combination.NONE, self.lead
-        return "offload" if lead is None or lead.settings.aggregates and is_accounted else f"arm {lead.name}"
+        return (
+            "offload" if lead is None or (lead.settings.aggregates and is_accounted) else f"arm {lead.name}"
+        )
 
     @property
     def is_sound(self) -> bool:

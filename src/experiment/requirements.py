@@ -131,10 +131,12 @@ def _problems(name: str, design: Design, kind: RunKind, hosts: SwitchHosts | Non
         for file in (design.program, design.p4info):
             if not file.is_file():
                 yield f"{file} is missing, which {kind.value} loads into the switch; {HOW_TO_COMPILE}"
+                return
+        yield from _problems_of_registers(design)
     if kind is RunKind.RECOVERY and not design.is_durable:
         yield f"is_durable is False: {kind.value} needs servers that keep a journal"
-    if kind in _WITH_SWITCH:
-        yield from _problems_of_registers(design)
+    if kind is RunKind.FAULTS and design.combination is Combination.NONE:
+        yield f"combination {design.combination.value}: {kind.value} has no values to compare"
     for need in NEEDS:
         if kind in need.kinds and need.applies(design) and not _has(design, need):
             reason = need.reason.format(arms=" and ".join(_aggregating_arms(design)))

@@ -180,7 +180,9 @@ def busy(disturbed: DisturbedBlocks) -> str:
 
 def warnings(misses: Iterable[SimulationCheck], summary: Summary, facts: ReportFacts) -> list[str]:
     """Return what a reader of the verdict has to know."""
-    texts = [] if facts.bmv2 is None else [_on_bmv2(facts.bmv2, summary, has_slow_agents=bool(facts.slow_agents))]
+    texts = (
+        [] if facts.bmv2 is None else [_on_bmv2(facts.bmv2, summary, has_slow_agents=bool(facts.slow_agents))]
+    )
     texts += [
         f"The simulation misses {noun(each.metric, summary)} on this machine: "
         f"{change_with_interval(each.simulated)} simulated, {change_with_interval(each.measured)} measured."

@@ -53,7 +53,9 @@ def count_lanes_served_by_switch(parts: Path) -> int:
 
 def check_accounting(account: Accounting, run: Path, is_script: bool = False) -> None:
     if account.lost:
-        raise AccountingError(f"{losses(account.lost, account.mismatched_keys, account.combination)}; see {run}")
+        raise AccountingError(
+            f"{losses(account.lost, account.mismatched_keys, account.combination)}; see {run}"
+        )
     if account.overflows:
         overflowed = pluralize(
             account.overflows, "addition at the switch overflowed", "additions at the switch overflowed"

@@ -6,11 +6,10 @@ in Python only, and the program cannot have another one.
 
 from __future__ import annotations
 
-from nativekit.files import replace_file
-
 from foundation.designs.interface import Design
 from foundation.designs.programs import P4Error, includes
 from foundation.designs.sources import source_of
+from nativekit.files import replace_file
 
 
 def constant_of(arm: str) -> str:

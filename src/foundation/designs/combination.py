@@ -11,7 +11,7 @@ from foundation.protocol.codec import MAX_U32
 from nativekit.compile import compiled
 
 _SIGN = 1 << 31
-_ADD, _MAX, _COUNT = 0, 1, 3  # `Combination.code`
+_ADD, _MAX, MIN_CODE, _COUNT = range(4)  # `Combination.code`
 
 
 class Combination(str, Enum):

@@ -226,7 +226,9 @@ class Design:
     def __post_init__(self) -> None:
         if self.program.suffix == SUFFIX:
             object.__setattr__(self, "program", output_of(self.program))
-        if self.combination is not Combination.ADD and (self.is_durable or self.optimises or self.is_lockstep):
+        if self.combination is not Combination.ADD and (
+            self.is_durable or self.optimises or self.is_lockstep
+        ):
             raise ValueError(
                 f"combination {self.combination.value}: expected {Combination.ADD.value} of a design that is "
                 "durable, has optimisers or is in lockstep"

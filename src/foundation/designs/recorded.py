@@ -52,7 +52,9 @@ class RecordedDesign(Strict):
     @classmethod
     def of(cls, design: Design) -> RecordedDesign:
         arms = tuple(map(RecordedArm.of, design.arms))
-        return cls(name=arms[0].design, is_lockstep=design.is_lockstep, has_hot_set=design.has_hot_set, arms=arms)
+        return cls(
+            name=arms[0].design, is_lockstep=design.is_lockstep, has_hot_set=design.has_hot_set, arms=arms
+        )
 
 
 _remembered: dict[str, RecordedDesign] = {}

@@ -57,7 +57,5 @@ def state_ops_of(design: Design) -> SwitchStateOps:
     return ops._replace(values=partial(_values_of_register, design.values_register))
 
 
-def _values_of_register(
-    name: str, pipeline: CompiledPipeline, _entries: Entries, space: KeySpace
-) -> Values:
+def _values_of_register(name: str, pipeline: CompiledPipeline, _entries: Entries, space: KeySpace) -> Values:
     return np.array(pipeline.cells.read_register(name, 0, space.size), np.uint32)
