@@ -222,7 +222,7 @@ class SwitchClient:
         """Subscribe to a digest of the design's program, and yield each by the names of its fields.
 
         `name` is that of the p4info, which is the struct's. The switch sends digests to its primary only.
-        Raises `DigestError` if the program has no such digest, and `DeviceError` if the switch does not answer.
+        Raises `DigestError` without such a digest, and `DeviceError` if the switch does not answer.
         """
         known_digests = schema_of(self._design).digests
         if (digest := known_digests.get(name)) is None:

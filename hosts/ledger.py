@@ -35,7 +35,8 @@ from nativekit.reference import as_ref
 
 _MAGIC = 0x484F544C4544474B  # "HOTLEDGK"
 _FIELDS = (
-    "magic", "job", "epoch", "size", "capacity", "widest", "lanes", "open_lanes", "lanes_before", "combination",
+    "magic", "job", "epoch", "size", "capacity", "widest",
+    "lanes", "open_lanes", "lanes_before", "combination",
 )  # fmt: skip
 _HEAD = np.dtype([(name, np.int64) for name in _FIELDS])
 """`size` is the number of values of all rows; a push has at most `capacity` rows of `widest` values each.

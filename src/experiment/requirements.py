@@ -164,7 +164,8 @@ def _problems_of_registers(design: Design) -> Iterator[str]:
     known_names = [register.name for register in schema_of(design).registers]
     for name in filter(None, (design.values_register, *(each.name for each in design.registers))):
         if name not in known_names:
-            yield f"{design.program.name}: expected a register ({', '.join(known_names) or 'none'}), got {name!r}"
+            names = ", ".join(known_names) or "none"
+            yield f"{design.program.name}: expected a register ({names}), got {name!r}"
 
 
 def _rows(design: Design, hosts: SwitchHosts, arms: Sequence[Arm]) -> list[InitialRow]:

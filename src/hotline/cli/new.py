@@ -41,6 +41,7 @@ def new(name: str, into: Path, as_json: bool) -> None:
     with one_line_errors():
         package, design = _names(name)
         folder = into / package
+        _check_is_new(folder)
         texts = _texts(package, design)
         _write(folder, texts)
     if as_json:
@@ -58,9 +59,14 @@ def _names(name: str) -> tuple[str, str]:
             "expected PACKAGE.NAME, each of small letters, digits and _, and no word of Python, such as "
             f"mine.idea, got {name!r}"
         )
-    if find_spec(package) is not None:
-        raise HotlineError(f"{name}: expected a new package, but Python has one of the name {package!r}")
     return package, design
+
+
+def _check_is_new(folder: Path) -> None:
+    if folder.exists():
+        raise HotlineError(f"{folder}: expected no such folder, as nothing is overwritten")
+    if find_spec(folder.name) is not None:
+        raise HotlineError(f"expected a new package, but Python has one of the name {folder.name!r}")
 
 
 def _texts(package: str, design: str) -> dict[str, str]:
@@ -81,8 +87,6 @@ def _texts(package: str, design: str) -> dict[str, str]:
 
 
 def _write(folder: Path, texts: dict[str, str]) -> None:
-    if folder.exists():
-        raise HotlineError(f"{folder}: expected no such folder, as nothing is overwritten")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder.parent) as scratch:

@@ -106,7 +106,8 @@ class Switch(AbstractContextManager["Switch"]):
         size = found[0].size
         stop = size if count is None else first + count
         if not 0 <= first <= stop <= size:
-            raise SwitchError(f"register {found[0].name}: expected cells from 0 to {size - 1}, got {first} to {stop - 1}")
+            expected = f"register {found[0].name}: expected cells from 0 to {size - 1}"
+            raise SwitchError(f"{expected}, got {first} to {stop - 1}")
         return self.pipeline.cells.read_register(found[0].name, first, stop)
 
     def digests(self) -> list[dict[str, int]]:
