@@ -232,7 +232,9 @@ class SwitchClient:
         next_list = asyncio.ensure_future(anext(lists))  # which opens the queue, before the switch sends
         entry = fy.P4DigestEntry(digest.alias, max_list_size=1)
         try:
-            if not await self._read_entities([fy.P4DigestEntry(digest.alias)]):
+            with self._translate_errors("read"):
+                configured = await self._read_entities([fy.P4DigestEntry()])
+            if digest.alias not in [each.digest_id for each in configured]:
                 await self._write_digests([+entry])
             while True:
                 digest_list = await next_list
