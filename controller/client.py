@@ -49,6 +49,7 @@ BATCH = 1024
 ENTRIES_IN_READ = 32_768
 """Maximum number of entries in the tables of a Read, whose answer has about 2 MB; a larger one is alone."""
 _CELLS_IN_READ = 16_384  # of counters: about 500 kB
+_MAX_REGISTER_IN_READ = 65_536  # cells of a register that one Read returns
 _SWITCH_START_TIMEOUT_S = 60.0
 _CALL_TIMEOUT_S = 60.0
 _SEND_TIMEOUT_S = 5.0
@@ -203,10 +204,10 @@ class SwitchClient:
                 f"register {register.name}: expected cells from 0 to {register.size - 1}, "
                 f"got {first} to {stop - 1}"
             )
-        # An entry without an index stands for all cells, in one request.
+        # An entry without an index stands for all cells, in one request, which must end within its limit.
         filters = (
             [fy.P4RegisterEntry(register.alias)]
-            if (first, stop) == (0, register.size)
+            if (first, stop) == (0, register.size) and register.size <= _MAX_REGISTER_IN_READ
             else [fy.P4RegisterEntry(register.alias, index=index) for index in range(first, stop)]
         )
         cells: dict[int, int] = {}
@@ -245,7 +246,7 @@ class SwitchClient:
         finally:
             next_list.cancel()
 
-    async def _write_digests(self, entities: Sequence[fy.P4EntityList]) -> None:
+    async def _write_digests(self, entities: Sequence[fy.P4DigestEntry | fy.P4DigestListAck]) -> None:
         with self._translate_errors("digest"):
             await self._await_rpc(self._switch.write(entities), "digest", _CALL_TIMEOUT_S)
 

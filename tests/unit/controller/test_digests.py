@@ -52,7 +52,6 @@ def test_each_digest_has_its_fields_by_name_also_for_the_next_controller() -> No
                         net.inject(worker_port(1), push(key, turn + 1))
                     deliver_notices(net)
                     found.append(await asyncio.wait_for(waiting, WAIT_S))
-                    await digests.aclose()
         return found
 
     assert asyncio.run(run()) == [{"key": 7, "updates": LIMIT}, {"key": 2**40 + 8, "updates": LIMIT}]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,9 +98,9 @@ def test_a_server_of_scapy_keeps_the_largest_row_value_by_value() -> None:
 
 @pytest.mark.parametrize("field", ["is_durable", "optimises", "is_lockstep"])
 def test_a_design_whose_recovery_or_training_adds_cannot_declare_another_combination(field: str) -> None:
-    plain_fields = dict.fromkeys(("is_durable", "optimises", "is_lockstep"), False)
+    fields: dict[str, Any] = {**dict.fromkeys(("is_durable", "optimises", "is_lockstep"), False), field: True}
     with pytest.raises(ValueError, match="combination max: expected add"):
-        replace(HOTSET, **{**plain_fields, field: True}, combination=Combination.MAX)
+        replace(HOTSET, **fields, combination=Combination.MAX)
 
 
 def test_a_register_is_reduced_to_its_sum_its_largest_cell_or_its_used_cells() -> None:

@@ -73,18 +73,20 @@ def judge(
     torn = _first_values(final_values, operations.dims, final_first_values) + int(operations.header.torn)
     for key, delta in uncertain_pushes:
         unknown_deltas.setdefault(key, []).append(delta)
-    lost, code = [0, 0], int(operations.header.combination)
+    lost = doubled = 0
+    code = int(operations.header.combination)
     for key in range(KEYS):
         value, possible_values = int(final_first_values[key]), {int(sums[key])}
         for delta in unknown_deltas.get(key, [])[:_MAX_UNKNOWN]:
             possible_values |= {_combine(code, each, delta & MAX_U32) for each in possible_values}
         if value not in possible_values:
             is_larger = (value - int(sums[key])) % 2**32 < 2**31  # the difference, as a signed integer
-            lost[is_larger == (code != MIN_CODE)] += 1
+            is_doubled = is_larger == (code != MIN_CODE)
+            lost, doubled = lost + (not is_doubled), doubled + is_doubled
     early = late = 0
     if not operations.header.is_extreme:  # sums of extreme values wrap, so bounds mean nothing
         early, late = _pulls_out_of_bounds(*operations[:-1], blind_spans, servers_publish).tolist()
-    return Judgement(sent, *lost, early, late, torn)
+    return Judgement(sent, lost, doubled, early, late, torn)
 
 
 def _sums_by_key(operations: WorkerOperations) -> tuple[NDArray[np.int64], dict[int, list[int]], int]:
