@@ -219,7 +219,7 @@ class Accounting(_RecordModel):
     unreplayed: dict[str, int] = Field(default_factory=dict)
     """Dead worker -> keys with updates in its replay log that may be unreplayed."""
     combination: Combination = Combination.ADD
-    """By which values were compared; NONE if none were, so that `applied`, `lost` and others are 0."""
+    """The combination that values were compared with. With NONE, none were, and `applied` and `lost` are 0."""
 
 
 class SimulatedArm(_RecordModel):
