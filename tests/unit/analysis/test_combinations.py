@@ -103,7 +103,7 @@ def play(arm: str, fault: str) -> Tally:
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.05])
-def test_every_parameter_of_a_design_with_the_maximum_holds_it(loss: float, tmp_path: Path) -> None:
+def test_every_parameter_of_a_design_with_the_maximum_holds_the_maximum(loss: float, tmp_path: Path) -> None:
     result = simulate(tmp_path, LARGEST, loss)
     assert result.exit_code == 0, result.output
     words = " ".join(result.output.split())

@@ -57,7 +57,7 @@ def test_words_and_arrays_are_combined_as_by_python(combination: Combination) ->
         (Combination.COUNT, [2, 0, 2], [0, 1, 0]),
     ],
 )
-def test_both_kinds_of_ledgers_tell_answered_pushes_from_unanswered_ones(
+def test_both_kinds_of_ledgers_tell_answered_from_unanswered_pushes(
     combination: Combination, sent: list[int], unknown: list[int], tmp_path: Path
 ) -> None:
     """A worker dies in its second push, of which two of three keys were answered."""

@@ -39,7 +39,7 @@ def test_the_package_has_program_module_test_and_settings(package: Path) -> None
     assert {file.name for file in package.iterdir()} >= FILES
 
 
-def test_the_tests_of_a_new_design_pass_in_it(package: Path) -> None:
+def test_the_unit_tests_of_a_new_design_pass(package: Path) -> None:
     assert pytest.main(["-q", "-p", "no:cacheprovider", str(package)]) == 0
 
 

@@ -236,7 +236,7 @@ def reporting(tmp_path: Path) -> Iterator[Switch]:
         yield switch
 
 
-def test_a_register_is_read_by_its_name_or_the_end_of_it(reporting: Switch) -> None:
+def test_a_register_is_read_by_its_name_or_the_end_of_the_name(reporting: Switch) -> None:
     reporting.process(1, bytes(14))
     assert reporting.read_register("I.frames") == [0, 0, 1, 0]
     assert reporting.read_register("frames", 1, 2) == [0, 1]
