@@ -34,7 +34,7 @@ class Combination(str, Enum):
 
     @property
     def result(self) -> str:
-        """What a parameter is after a run; the rest of "it is ..."."""
+        """Noun phrase for the value of a parameter after a run."""
         nouns = {"max": "the maximum", "min": "the minimum"}
         return "the number of pushes" if self is self.COUNT else f"{nouns.get(self, 'the sum')} of its pushes"
 

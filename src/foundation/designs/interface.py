@@ -196,7 +196,7 @@ class Design:
     control: str
     """Table rows of the switch, and how its state is read: its `ControllerOps` (`controller`)."""
     combination: Combination = Combination.ADD
-    """What switch and servers make of the pushes to a parameter, by which the values of a run are checked."""
+    """Result of the pushes to a parameter at switch and servers, which runs check."""
     values_register: str | None = None
     """Register whose cell K is parameter K in arms that aggregate, in place of `read_values` and `values`."""
     registers: tuple[ShownRegister, ...] = ()

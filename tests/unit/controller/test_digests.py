@@ -57,7 +57,7 @@ def test_each_digest_has_its_fields_by_name_also_for_the_next_controller() -> No
     assert asyncio.run(run()) == [{"key": 7, "updates": LIMIT}, {"key": 2**40 + 8, "updates": LIMIT}]
 
 
-def test_an_unknown_digest_is_one_error_with_the_names_of_the_known_ones() -> None:
+def test_an_unknown_digest_is_one_error_with_the_names_of_known_digests() -> None:
     async def run() -> None:
         async with LiveNet(JOB, N_KEYS) as net, Controller(net.address, design=HOT) as controller:
             await controller.commit_pipeline()

@@ -32,7 +32,7 @@ def test_no_other_number_of_an_arm_stands_in_a_program_of_the_tutorial() -> None
     assert not [file for file in programs if re.search(r"rpc\.job == [^A]", file.read_text())]
 
 
-def test_a_file_is_written_where_the_program_includes_it_and_differs(tmp_path: Path) -> None:
+def test_a_file_is_written_if_a_program_includes_the_file_with_other_numbers(tmp_path: Path) -> None:
     source, file = tmp_path / "mine.p4", tmp_path / "mine_arms.p4"
     source.write_text('#include "frame.p4"\n')
     design = replace(HOTSET, program=source)
