@@ -219,7 +219,7 @@ class Accounting(_RecordModel):
     unreplayed: dict[str, int] = Field(default_factory=dict)
     """Dead worker -> keys with updates in its replay log that may be unreplayed."""
     combination: Combination = Combination.ADD
-    """The combination that values were compared with. With NONE, none were, and `applied` and `lost` are 0."""
+    """What values were compared with. With NONE no value was, and `applied` and `lost` are 0."""
 
 
 class SimulatedArm(_RecordModel):

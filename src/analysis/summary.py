@@ -222,7 +222,7 @@ class Summary(_SummaryModel):
 
     @property
     def change(self) -> str:
-        """Noun for the effect of the lead arm: offload, unless its switch takes no accounted work from servers."""
+        """Noun for what the lead arm does: offload, unless its switch takes no accounted work."""
         is_accounted, lead = self.updates.combination is not Combination.NONE, self.lead
         return (
             "offload" if lead is None or (lead.settings.aggregates and is_accounted) else f"arm {lead.name}"
