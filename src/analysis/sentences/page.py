@@ -82,7 +82,7 @@ def _provenance(record: RunRecord, summary: Summary, frame_us: float | None) -> 
     if summary.vector is not None:
         parameters = pluralize(summary.vector, "parameter")
         yield "vector", f"the {parameters} that most mini-batches have, each step"
-    elif "top_k" in config and has_hot_set(record.design):
+    elif "top_k" in config and has_hot_set(summary.reference.design):
         yield "hot set", _hot_set(config["top_k"], config.get("rule", "top-k"), summary)
     yield (
         "load",
