@@ -28,6 +28,7 @@ from controller.address import (
 )
 from controller.errors import (
     DeviceError,
+    DigestError,
     NotPrimary,
     OtherPipeline,
     PipelineError,
@@ -48,6 +49,7 @@ BATCH = 1024
 ENTRIES_IN_READ = 32_768
 """Maximum number of entries in the tables of a Read, whose answer has about 2 MB; a larger one is alone."""
 _CELLS_IN_READ = 16_384  # of counters: about 500 kB
+_MAX_REGISTER_IN_READ = 65_536  # cells of a register that one Read returns
 _SWITCH_START_TIMEOUT_S = 60.0
 _CALL_TIMEOUT_S = 60.0
 _SEND_TIMEOUT_S = 5.0
@@ -65,7 +67,7 @@ CounterCell: TypeAlias = tuple[str, int]
 """Alias of a counter array, and index of a cell."""
 T = TypeVar("T")
 R = TypeVar("R", bound=TableRow)
-E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry, fy.P4RegisterEntry)
+E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry, fy.P4RegisterEntry, fy.P4DigestEntry)
 
 
 class SwitchClient:
@@ -202,10 +204,10 @@ class SwitchClient:
                 f"register {register.name}: expected cells from 0 to {register.size - 1}, "
                 f"got {first} to {stop - 1}"
             )
-        # An entry without an index stands for all cells, in one request.
+        # An entry without an index stands for all cells, in one request, which must end within its limit.
         filters = (
             [fy.P4RegisterEntry(register.alias)]
-            if (first, stop) == (0, register.size)
+            if (first, stop) == (0, register.size) and register.size <= _MAX_REGISTER_IN_READ
             else [fy.P4RegisterEntry(register.alias, index=index) for index in range(first, stop)]
         )
         cells: dict[int, int] = {}
@@ -216,6 +218,37 @@ class SwitchClient:
                 )
                 cells.update((entry.index or 0, cast(int, entry.data)) for entry in entries)
         return [cells[index] for index in range(first, stop)]
+
+    async def digests(self, name: str) -> AsyncIterator[dict[str, int]]:
+        """Subscribe to a digest of the design's program, and yield each by the names of its fields.
+
+        `name` is that of the p4info, which is the struct's. The switch sends digests to its primary only.
+        Raises `DigestError` without such a digest, and `DeviceError` if the switch does not answer.
+        """
+        known_digests = schema_of(self._design).digests
+        if (digest := known_digests.get(name)) is None:
+            names = ", ".join(each.name for each in known_digests) or "none"
+            raise DigestError(f"{self._design.program.name}: expected a digest ({names}), got {name!r}")
+        lists = self._switch.read_digests(digest.alias)
+        next_list = asyncio.ensure_future(anext(lists))  # which opens the queue, before the switch sends
+        entry = fy.P4DigestEntry(digest.alias, max_list_size=1)
+        try:
+            with self._translate_errors("read"):
+                configured = await self._read_entities([fy.P4DigestEntry()])
+            if digest.alias not in [each.digest_id for each in configured]:
+                await self._write_digests([+entry])
+            while True:
+                digest_list = await next_list
+                next_list = asyncio.ensure_future(anext(lists))
+                await self._write_digests([digest_list.ack()])
+                for values in digest_list:
+                    yield cast("dict[str, int]", values)
+        finally:
+            next_list.cancel()
+
+    async def _write_digests(self, entities: Sequence[fy.P4DigestEntry | fy.P4DigestListAck]) -> None:
+        with self._translate_errors("digest"):
+            await self._await_rpc(self._switch.write(entities), "digest", _CALL_TIMEOUT_S)
 
     def _find_register(self, name: str) -> P4Register:
         registers = schema_of(self._design).registers

@@ -259,6 +259,11 @@ class Controller:
         self._switch.check_pipeline()
         return await self._switch.read_register(name, first, count)
 
+    def digests(self, name: str) -> AsyncIterator[dict[str, int]]:
+        """Yield digests of the design's program as values by field; see `SwitchClient.digests`."""
+        self._switch.check_pipeline()
+        return self._switch.digests(name)
+
     async def counters(self) -> Counters:
         self._switch.check_pipeline()
         return await read_counters(self._switch)

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from controller.controller import Controller
 from controller.schemas import schema_of
 from controller.tables import Change, RowEncoder, TableRow, Update, WorkerRow
-from foundation.designs.interface import ControllerOps, Design
+from foundation.designs.interface import Arm, ControllerOps, Design
 from foundation.designs.registry import DesignError, load_part
 
 
 def control_of(design: Design) -> ControllerOps[Controller, TableRow]:
-    return cast(ControllerOps[Controller, TableRow], load_part(design, design.control))
+    ops = cast(ControllerOps[Controller, TableRow], load_part(design, design.control))
+    if design.values_register is None:
+        return ops
+    return ops._replace(read_values=partial(_read_values_register, design.values_register))
+
+
+async def _read_values_register(
+    name: str, controller: Controller, arms: Sequence[Arm], space: Any
+) -> dict[str, NDArray[np.uint32]]:
+    # `space` is a `hosts.keys.KeySpace`, which this room cannot import.
+    values = np.array(await controller.read_register(name, 0, space.size), np.uint32)
+    return {arm.name: values for arm in arms if arm.settings.aggregates}
 
 
 def check_rows(design: Design, rows: Iterable[TableRow]) -> None:

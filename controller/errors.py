@@ -47,6 +47,10 @@ class RegisterError(ControllerError):
     """The program has no such register array, or the array no such cells."""
 
 
+class DigestError(ControllerError):
+    """The program has no such digest."""
+
+
 class UnknownKey(ControllerError):
     """The switch has no entry for a key of a job."""
 

@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
+from foundation.designs.combination import Combination, combination_of, combine
 from foundation.errors import HotlineError, reason_of
 from foundation.logs.parts import partial_path
 from foundation.protocol.codec import Values
@@ -32,10 +34,16 @@ from nativekit.records import Ints
 from nativekit.reference import as_ref
 
 _MAGIC = 0x484F544C4544474B  # "HOTLEDGK"
-_FIELDS = ("magic", "job", "epoch", "size", "capacity", "widest", "lanes", "open_lanes", "lanes_before")
+_FIELDS = (
+    "magic", "job", "epoch", "size", "capacity", "widest",
+    "lanes", "open_lanes", "lanes_before", "combination",
+)  # fmt: skip
 _HEAD = np.dtype([(name, np.int64) for name in _FIELDS])
-"""`size` is the number of values of all rows; a push has at most `capacity` rows of `widest` values each."""
-_LANES, _OPEN_LANES, _LANES_BEFORE = map(_FIELDS.index, ("lanes", "open_lanes", "lanes_before"))
+"""`size` is the number of values of all rows; a push has at most `capacity` rows of `widest` values each.
+
+`combination` is the code of a `Combination`: where it is not ADD, the sums are what it makes of the pushes.
+"""
+_LANES, _OPEN_LANES, _LANES_BEFORE, _COMBINATION = map(_FIELDS.index, _FIELDS[6:])
 
 
 class LedgerError(HotlineError):
@@ -70,10 +78,12 @@ class Ledger:
     """Sums of one job at one worker over a space of rows; a push has at most `capacity` distinct ones."""
 
     def __init__(
-        self, job: int, epoch: int, space: KeySpace, capacity: int, path: Path | None = None
-    ) -> None:
+        self, job: int, epoch: int, space: KeySpace, capacity: int, path: Path | None = None,
+        combination: Combination = Combination.ADD,
+    ) -> None:  # fmt: skip
         widest = max(space.dims)
-        head = np.array([(_MAGIC, job, epoch, space.n_values, capacity, widest, 0, 0, 0)], _HEAD).tobytes()
+        fields = (_MAGIC, job, epoch, space.n_values, capacity, widest, 0, 0, 0, combination.code)
+        head = np.array([fields], _HEAD).tobytes()
         sections = _section_bytes(space.n_values, capacity, widest)
         n_bytes = sum(sections)
         if path is None:
@@ -123,10 +133,10 @@ def _open_log(arrays: _LedgerArrays, n: int) -> None:
 @entry_point
 def _close_log(arrays: _LedgerArrays) -> None:
     arrays = as_ref(arrays)
-    n, k = int64(arrays.head[_OPEN_LANES]), 0
+    n, k, code = int64(arrays.head[_OPEN_LANES]), 0, int64(arrays.head[_COMBINATION])
     for i in range(n):
         for place in range(arrays.first[i], arrays.first[i] + arrays.dims[i]):
-            arrays.sums[place] += arrays.deltas[k]
+            arrays.sums[place] = combine(code, int64(arrays.sums[place]), int64(arrays.deltas[k]))
             k += 1
     arrays.head[_LANES] += n
     store_item_release(arrays.head, _OPEN_LANES, 0)  # until now the log counted
@@ -153,21 +163,21 @@ def check_file(
 
 
 def count_mismatches(
-    sent: Sequence[Values], unknown: Sequence[Values], values: Values, space: KeySpace
-) -> int:
-    """Return the number of rows that are not the sum of all `sent` plus any subset of `unknown`.
+    sent: Sequence[Values], unknown: Sequence[Values], values: Values, space: KeySpace,
+    combination: Combination = Combination.ADD,
+) -> int:  # fmt: skip
+    """Return the number of rows that are not the combination of all `sent` and any subset of `unknown`.
 
     All arrays are by place in the value space. An update of `unknown` is in all values of a row or in none.
     """
-    remainder = values - np.sum(sent, axis=0, dtype=np.uint32)
-    possible_remainders = [np.zeros_like(remainder)]
+    possible_values = [reduce(combination.merge, sent, np.zeros_like(values))]
     for deltas in unknown:
         if deltas.any():
-            possible_remainders += [partial_sum + deltas for partial_sum in possible_remainders]
+            possible_values += [combination.merge(each, deltas) for each in possible_values]
     row_starts = space.first_values(np.arange(space.size))
     is_explained = np.zeros(space.size, np.bool_)
-    for possible in possible_remainders:
-        is_explained |= np.logical_and.reduceat(remainder == possible, row_starts)
+    for possible in possible_values:
+        is_explained |= np.logical_and.reduceat(values == possible, row_starts)
     return int((~is_explained).sum())
 
 
@@ -219,8 +229,9 @@ def _read_sums(arrays: _LedgerArrays) -> Sums:
     dims, answered = arrays.dims[:n], arrays.answered[:n]
     if n:
         places, deltas = places_of_rows(arrays.first[:n], dims), arrays.deltas[: dims.sum()]
-        is_answered = answered.repeat(dims)
+        combination = combination_of(int(head["combination"]))
+        is_answered, units = answered.repeat(dims), combination.units(deltas)
         lanes = int(head["lanes_before"]) + int(answered.sum())
-        sent[places] = arrays.sums_before[: len(places)] + deltas * is_answered
-        unknown[places[~is_answered]] = deltas[~is_answered]
+        sent[places] = combination.merge(arrays.sums_before[: len(places)], units * is_answered)
+        unknown[places[~is_answered]] = units[~is_answered]
     return Sums(int(head["job"]), int(head["epoch"]), sent, unknown, lanes, n - int(answered.sum()))

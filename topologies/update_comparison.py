@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,8 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Update
     answers += await call_all([server for server in session.servers if server.alive], {"cmd": "flush"})
     dropped_rows = sum(answer["dropped_rows"] for answer in answers)
     changed_arms: list[str] = []  # arms whose settings in the switch are not the configured ones
-    control = control_of(design(session.config.design))
+    run_design = design(session.config.design)
+    control, combination = control_of(run_design), run_design.combination
     with session.reporter.phase("accounting", len(session.config.every_arm)) as phase:
         is_lockstep = session.config.is_lockstep
         if control.stop_exchanges is not None:
@@ -82,20 +83,25 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Update
                     *(each.unknown for each in ledgers),
                     *(np.negative(each) for each in unknown_replays),
                 ]
-                switch_sum = switch_values.get(arm.name, np.zeros(space.n_values, np.uint32))
+                switch_values_of_arm = switch_values.get(arm.name, np.zeros(space.n_values, np.uint32))
                 final_values = [model[f"job{arm.job}"] for model in models]
                 if not is_lockstep:
                     # An acknowledged update that only its worker's replay log has is not missing.
-                    final_values = [values_at_servers(dumps, arm.job, space) + switch_sum + unreplayed_sum]
+                    parts = (values_at_servers(dumps, arm.job, space), switch_values_of_arm, unreplayed_sum)
+                    final_values = [reduce(combination.merge, parts)]
                 sent_by_worker = [each.sent for each in ledgers]
                 mismatched_values += sum(
-                    ledger.count_mismatches(sent_by_worker, uncertain_updates, each, space)
+                    ledger.count_mismatches(sent_by_worker, uncertain_updates, each, space, combination)
                     for each in final_values
                 )
                 unknown_lanes += sum(int(np.count_nonzero(each)) for each in unknown_replays)
                 lanes_at_servers += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
                 phase.update(done_count)
             overflows = 0 if control.overflows is None else await control.overflows(controller)
+            session.record.registers = {
+                each.title: each.reduction.of(await controller.read_register(each.name))
+                for each in run_design.registers
+            }
     lanes = Lanes(
         sent_lanes,
         unknown_lanes,
@@ -108,7 +114,7 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Update
     is_logged = all(worker.alive for worker in session.workers) and not (
         dropped_rows or restarts or is_lockstep
     )
-    accounting = reconcile(lanes, is_logged)
+    accounting = reconcile(lanes, is_logged, combination)
     accounting.overflows = overflows
     accounting.changed_arms = changed_arms
     accounting.dropped_rows = dropped_rows

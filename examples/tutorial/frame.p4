@@ -13,6 +13,6 @@
 #include "hotset/deparser.p4"
 #include "common/forward.p4"
 
-#define PARAMETERS 1048576     // keys are 0, 1, 2, ...: a key is its cell
+#define PARAMETERS 65536       // keys are 0, 1, 2, ...: a key is its cell
 #define IS_REQUEST (hdr.rpc.isValid() && hdr.rpc.flags & FLAG_RESPONSE == 0 \
                     && (hdr.rpc.op == Op.PULL || hdr.rpc.op == Op.PUSH))

@@ -2,8 +2,7 @@
 #include "frame.p4"
 #include "aggregate.p4"
 #include "turn_around.p4"
-
-const bit<16> JOB = 52;     // of the arm in which the switch adds
+#include "once_arms.p4"
 
 control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     register<bit<32>>(65536) turns;     // of 1,024 workers with 64 slots each, the last turn
@@ -12,7 +11,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     Forward() forward;
 
     apply {
-        if (IS_REQUEST && hdr.rpc.job == JOB) {
+        if (IS_REQUEST && hdr.rpc.job == ARM_ONCE) {
             bit<32> slot = ((bit<32>)hdr.rpc.worker << WINDOW_BITS) | (bit<32>)hdr.rpc.seq[WINDOW_BITS - 1:0];
             bit<32> turn = hdr.rpc.seq >> WINDOW_BITS;
             bit<32> last;

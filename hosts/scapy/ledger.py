@@ -14,17 +14,22 @@ from pathlib import Path
 
 import numpy as np
 
+from foundation.designs.combination import Combination
 from hosts.keys import KeySpace
 
 _MAGIC = 0x484F544C4544474B  # "HOTLEDGK"
-_HEAD_WORDS = 9  # magic, job, epoch, size, capacity, widest row, lanes, open lanes, lanes before the push
+_HEAD_WORDS = 10
+"""Magic, job, epoch, size, capacity, widest row, lanes, open lanes, lanes before the push, combination."""
 _LANES, _OPEN_LANES, _LANES_BEFORE = 6, 7, 8
 
 
 class LedgerFile:
     """The sums of one job over a space of rows; a push has at most `capacity` distinct ones."""
 
-    def __init__(self, job: int, epoch: int, space: KeySpace, capacity: int, path: Path) -> None:
+    def __init__(
+        self, job: int, epoch: int, space: KeySpace, capacity: int, path: Path,
+        combination: Combination = Combination.ADD,
+    ) -> None:  # fmt: skip
         size, widest = space.n_values, max(space.dims)
         lengths = [
             8 * _HEAD_WORDS,
@@ -48,7 +53,8 @@ class LedgerFile:
         self._answered = answered.view(np.bool_)
         self._index: dict[int, int] = {}  # key -> index in the undo log
         self._places = np.zeros(0, np.int64)  # of the values of the current push
-        self._head[:] = _MAGIC, job, epoch, size, capacity, widest, 0, 0, 0
+        self._combination = combination
+        self._head[:] = _MAGIC, job, epoch, size, capacity, widest, 0, 0, 0, combination.code
 
     def open(self, keys: Sequence[int], positions: np.ndarray, deltas: np.ndarray) -> None:
         """Log a push of keys, whose rows are at these positions, before it starts."""
@@ -65,7 +71,8 @@ class LedgerFile:
         self._answered[self._index[key]] = True
 
     def close(self) -> None:
-        """Add the push to the sums; all of its keys are acknowledged."""
-        self._sums[self._places] += self._deltas[: len(self._places)]
+        """Add the push to the sums, or combine both; all of its keys are acknowledged."""
+        units = self._combination.units(self._deltas[: len(self._places)])
+        self._sums[self._places] = self._combination.merge(self._sums[self._places], units)
         self._head[_LANES] += self._head[_OPEN_LANES]
         self._head[_OPEN_LANES] = 0  # until now the log counted

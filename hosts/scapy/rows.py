@@ -6,10 +6,14 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+from foundation.designs.combination import Combination
+from foundation.designs.combination import combine as combine_words
 from foundation.protocol.rows import RowRanges
+from nativekit.plain import plain
 
 MODULUS = 2**32
 _SIGN = 2**31
+_combine_words = plain(combine_words)
 Row: TypeAlias = tuple[int, ...]
 
 
@@ -31,6 +35,11 @@ def zeros(dim: int) -> Row:
 
 def add(row: Row, delta: Row) -> Row:
     return tuple((value + each) % MODULUS for value, each in zip(row, delta, strict=True))
+
+
+def combine(combination: Combination, row: Row, pushed: Row) -> Row:
+    """Return a row after a push."""
+    return tuple(_combine_words(combination.code, *each) for each in zip(row, pushed, strict=True))
 
 
 def negate(row: Row) -> Row:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
+from foundation.designs.combination import Combination
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import MAX_EPOCHS
 from foundation.protocol.rows import ONE_VALUE, RowRanges
@@ -40,7 +41,7 @@ from hosts.scapy.packets import (
     length_of,
     needs_optimiser,
 )
-from hosts.scapy.rows import MODULUS, Row, add, dim_of, overflows, zeros
+from hosts.scapy.rows import MODULUS, Row, add, combine, dim_of, overflows, zeros
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +70,12 @@ class ScapyStore:
     `ranges` has the dims of the rows by their keys. Rows that are not in `values` are zeros.
     """
 
-    def __init__(self, space: Container[int], ps: int, n_ps: int, ranges: RowRanges = ONE_VALUE) -> None:
+    def __init__(
+        self, space: Container[int], ps: int, n_ps: int, ranges: RowRanges = ONE_VALUE,
+        combination: Combination = Combination.ADD,
+    ) -> None:  # fmt: skip
         self._space, self._ps, self._n_ps, self._ranges = space, ps, n_ps, ranges
+        self._combination = combination
         self.values: dict[int, Row] = {}
         self.updates: dict[int, int] = defaultdict(int)  # number of pushes added here
         self.in_switch: dict[int, Row] = {}  # keys that the switch has -> row that it was given
@@ -88,12 +93,12 @@ class ScapyStore:
     def row(self, key: int) -> Row:
         return self.values.get(key) or zeros(self.dim_of(key))
 
-    def add(self, key: int, delta: Row) -> bool:
-        """Add a delta to the row of an owned key; return whether a sum has overflowed."""
+    def push(self, key: int, delta: Row) -> bool:
+        """Add a delta to the row of an owned key, or combine both; return whether a sum has overflowed."""
         row = self.row(key)
-        self.values[key] = total = add(row, delta)
+        self.values[key] = total = combine(self._combination, row, delta)
         self.updates[key] += 1
-        return overflows(row, delta, total)
+        return not self._combination.code and overflows(row, delta, total)
 
     def give(self, key: int) -> Row:
         """Give an owned key to the switch; return its row."""
@@ -154,9 +159,10 @@ class ScapyServer:
         service: Address,
         ranges: RowRanges = ONE_VALUE,
         n_workers: int = 0,
+        combination: Combination = Combination.ADD,
     ) -> None:
         self._ps, self._n_workers = ps, n_workers
-        self.stores = {job: ScapyStore(space, ps, n_ps, ranges) for job in epochs}
+        self.stores = {job: ScapyStore(space, ps, n_ps, ranges, combination) for job in epochs}
         own_rpcs = Address(own_address.ip, PS_RPC_PORT)
         self._moves = {
             job: Moves(job, ps, n_ps, epoch, self.stores[job], own_rpcs, service, ranges)
@@ -274,7 +280,7 @@ class ScapyServer:
             is_owned = store.is_owned(key) and store.dim_of(key) == rpc.dim
             if (rpc.live & ~rpc.served) >> lane & 1 and is_owned:
                 delta = tuple(rpc.values[lane * rpc.dim : (lane + 1) * rpc.dim])
-                has_overflow |= store.add(key, delta)
+                has_overflow |= store.push(key, delta)
                 added |= 1 << lane
         counters = self.counters[rpc.job]
         counters.applied_lanes += added.bit_count()

@@ -22,6 +22,7 @@ import click
 import numpy as np
 from scapy.packet import Packet
 
+from foundation.designs.registry import design
 from foundation.errors import DataError, HotlineError
 from foundation.logs import collector
 from foundation.logs.parts import save_arrays
@@ -196,8 +197,9 @@ class ScapyServerProcess:
         service = Address(config.service.address, config.service.port)
         epochs = {job.job: job.epoch for job in config.jobs}
         self.server = ScapyServer(
-            config.ps, config.n_ps, keys, epochs, own_address, service, space.key_ranges, len(config.workers)
-        )
+            config.ps, config.n_ps, keys, epochs, own_address, service, space.key_ranges, len(config.workers),
+            design(config.design).combination,
+        )  # fmt: skip
         self.sockets = ScapyServerSockets(
             self.server, own_address, service, config.connected_workers, config.server
         )

@@ -65,7 +65,9 @@ class ScapyJobSocket:
         self.socket = open_udp(self._address, source_port=source_port)
         self._receiver = Receiver(self.socket)
         path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"
-        self.ledger = LedgerFile(job.job, job.epoch, trace.space, trace.largest_batch, path)
+        self.ledger = LedgerFile(
+            job.job, job.epoch, trace.space, trace.largest_batch, path, design(config.design).combination
+        )
 
     def send(self, packets: Sequence[Packet]) -> None:
         for packet in packets:

@@ -25,6 +25,8 @@ class ComparedRun:
     """Load -> arm -> metric -> change against the same arm of the first run; 0 for the first run."""
     differences: dict[str, dict[str, dict[str, Comparison]]]
     """Load -> arm -> metric -> difference to the baseline of the same run."""
+    registers: dict[str, int]
+    """`analysis.record.RunRecord.registers`, of all arms of the run together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class ComparedArm:
     offered_rate: dict[str, float]
     changes: dict[str, dict[str, Comparison]]
     """Load -> metric -> change against the first arm; 0 for the first arm."""
+    registers: dict[str, int]
+    """`analysis.record.RunRecord.registers`, of all arms of the run together."""
 
 
 def compare_arms(selection: Sequence[tuple[Path, str]]) -> list[ComparedArm]:
@@ -62,6 +66,7 @@ def compare_arms(selection: Sequence[tuple[Path, str]]) -> list[ComparedArm]:
                 )
                 for load in loads
             },
+            registers=records[run].registers,
         )
         for run, arm in selection
     ]
@@ -94,6 +99,7 @@ def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
                 load: _changes_since_first_run(loads[load], first_estimates[load]) for load in common_loads
             },
             differences={load: differences(loads[load]) for load in common_loads},
+            registers=records[run].registers,
         )
         for run, loads in estimates_by_run.items()
     ]

@@ -1,4 +1,4 @@
-"""The main results of a run as rows of a forest plot: changes by offload, simulated and measured."""
+"""The main results of a run as rows of a forest plot: changes by the switch, simulated and measured."""
 
 from __future__ import annotations
 

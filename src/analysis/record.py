@@ -16,6 +16,7 @@ from typing_extensions import Self
 from analysis.disturbed_blocks import CostSources
 from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import arms_in_order, reference_of, unknown_arm_message
+from foundation.designs.combination import Combination
 from foundation.designs.recorded import RecordedDesign, remember
 from foundation.errors import HotlineError, reason_of
 from foundation.logs.columns import LOGS
@@ -206,7 +207,7 @@ class Accounting(_RecordModel):
     unknown: int
     """Lanes in unanswered pushes of workers that ended early."""
     mismatched_keys: int
-    """Keys for which the sum of what workers sent differs, modulo 2^32, from that of PS and switch."""
+    """Keys whose values, at PS and switch, differ from what the design makes of the pushes that were sent."""
     overflows: int
     changed_arms: list[str] = Field(default_factory=list)
     collected: int | None = None
@@ -217,6 +218,8 @@ class Accounting(_RecordModel):
     restarts: dict[str, int] = Field(default_factory=dict)
     unreplayed: dict[str, int] = Field(default_factory=dict)
     """Dead worker -> keys with updates in its replay log that may be unreplayed."""
+    combination: Combination = Combination.ADD
+    """What values were compared with. With NONE no value was, and `applied` and `lost` are 0."""
 
 
 class SimulatedArm(_RecordModel):
@@ -295,6 +298,8 @@ class RunRecord(_RecordModel):
     accounting: Accounting | None = None
     staleness: dict[str, Staleness] = Field(default_factory=dict)
     switch: Json | None = None
+    registers: dict[str, int] = Field(default_factory=dict)
+    """Register that the design shows, with its reduction -> what it had at the end, of all arms together."""
     simulation: Simulation | None = None
     virtual: Virtual | None = None
     memory_mb: dict[str, float] = Field(default_factory=dict)
@@ -325,6 +330,14 @@ class RunRecord(_RecordModel):
         for block in (*self.repeated_blocks, *self.blocks):
             attempts.setdefault((block.arm, block.round, block.load), block)
         return list(attempts.values())
+
+    def without_losses(self) -> Self:
+        """Return the record without the losses of a model that is not trained, since pushes are not added."""
+        blocks, repeated_blocks = (
+            [block.model_copy(update={"loss": None}) for block in each]
+            for each in (self.blocks, self.repeated_blocks)
+        )
+        return self.model_copy(update={"blocks": blocks, "repeated_blocks": repeated_blocks})
 
     def write(self, run: Path) -> None:
         write_text(run / "run.json", self.model_dump_json(indent=2) + "\n")

@@ -308,7 +308,7 @@ def durability_table(summary: Summary) -> ReportTable:
 
 def worse_metrics(summary: Summary, load: str) -> Iterator[Sentence]:
     for arm in arms_in_order(summary.loads[load].differences):
-        if arm.settings.aggregates:
+        if arm.settings.aggregates or arm.is_lead:
             claims_of_arm = select_claims(claims(summary, load, arm.name), metrics_of_table("differences"))
             worse_claims = [claim for claim in claims_of_arm if claim.tone == "worse"]
             if worse_claims:

@@ -59,7 +59,15 @@ from analysis.record import (
 )
 from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import arm as arm_of
-from foundation.designs.arms import arms_in_order, lead_arm, measured_arms, reference_of, unknown_arm_message
+from foundation.designs.arms import (
+    arms_in_order,
+    has_hot_set,
+    lead_arm,
+    measured_arms,
+    reference_of,
+    unknown_arm_message,
+)
+from foundation.designs.combination import Combination
 from foundation.designs.interface import Arm
 from foundation.logs.columns import CLASSES, has_load, load_name
 from foundation.logs.update_log import reading
@@ -117,6 +125,7 @@ class Updates(_SummaryModel):
     mismatched_keys: int
     collected: int | None = None
     uncollected: int = 0
+    combination: Combination = Combination.ADD
 
 
 class LoadSummary(_SummaryModel):
@@ -172,6 +181,7 @@ class Summary(_SummaryModel):
     vector: int | None = None  # number of parameters of the vector in lockstep runs
     dims: tuple[int, ...] = (1,)
     """Values of each row, of which tables may have different numbers."""
+    registers: dict[str, int] = {}
     learning: dict[str, Comparison] = {}
     reports: int | None = None  # number of reports that all arms have
     last_reported: dict[str, float] = {}  # arm -> loss of the last of these reports
@@ -209,6 +219,14 @@ class Summary(_SummaryModel):
     @property
     def lead(self) -> Arm | None:
         return lead_arm(self.reference.design)
+
+    @property
+    def change(self) -> str:
+        """Noun for what the lead arm does: offload, unless its switch takes no accounted work."""
+        is_accounted, lead = self.updates.combination is not Combination.NONE, self.lead
+        return (
+            "offload" if lead is None or (lead.settings.aggregates and is_accounted) else f"arm {lead.name}"
+        )
 
     @property
     def is_sound(self) -> bool:
@@ -253,6 +271,8 @@ def _summarise(run: Path, record: RunRecord, without: Sequence[BlockKey] = ()) -
     rpc, operations = (_read_log(run, log).filter(is_included) for log in ("rpc", "operations"))
     empty_rpcs = open_log(run, "rpc").filter(pl.col("op") == "empty").collect()
     account = record.accounting
+    if not account.combination.trains:
+        record = record.without_losses()
     first_attempts = record.first_attempts()
     last_round = max(block.round for block in first_attempts)
     lead = lead_arm(reference_of(record.capacity).design)
@@ -278,6 +298,7 @@ def _summarise(run: Path, record: RunRecord, without: Sequence[BlockKey] = ()) -
         chance_loss=record.workload.get("chance_loss"),
         vector=record.workload.get("vector"),
         dims=_dims(record),
+        registers=record.registers,
         **(_script_fields(run, record) if record.config.get("script") else _training_fields(record)),
         program_share=_program_share(record.blocks),
         cpus=None if record.simulation else record.machine.get("cpus"),
@@ -383,7 +404,8 @@ def _hot_update_share(rpc: pl.DataFrame, lead: Arm | None) -> float | None:
 
 def _hot_part(record: RunRecord, lead: Arm | None) -> float | None:
     top_k, parameters = record.config.get("top_k"), record.workload.get("parameters")
-    return min(top_k / parameters, 1.0) if lead and top_k and parameters else None
+    holds_part = lead is not None and has_hot_set(lead.design)
+    return min(top_k / parameters, 1.0) if holds_part and top_k and parameters else None
 
 
 def _summarise_load(

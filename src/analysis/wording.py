@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis.metrics import Tone
 from analysis.statistics import Comparison
-from foundation.text import signed
+from foundation.designs.combination import Combination
+from foundation.text import pluralize, signed
 
 
 class Span(BaseModel):
@@ -102,6 +103,14 @@ def percent(ratio: float) -> str:
 
 def _short(value: float) -> str:
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def losses(lost: int, mismatched_keys: int, combination: Combination) -> str:
+    """Return, as a clause, what is wrong with the values of a run that has lost some."""
+    keys = pluralize(mismatched_keys, "key")
+    if combination is not Combination.ADD and mismatched_keys:
+        return f"{keys} {'does' if mismatched_keys == 1 else 'do'} not hold {combination.result}"
+    return f"{pluralize(lost, 'update was lost', 'updates were lost')}, at {keys}"
 
 
 def in_sentences(label: str) -> str:

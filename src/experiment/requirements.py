@@ -7,9 +7,11 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from controller.controller_ops import check_rows, control_of
+from controller.schemas import schema_of
 from controller.tables import InitialRow
 from experiment.run_config import EPOCH
 from foundation.designs.arms import arms_of
+from foundation.designs.combination import Combination
 from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.designs.registry import (
     HOW_TO_COMPILE,
@@ -54,24 +56,25 @@ class Need(NamedTuple):
     """(design): return whether such a design has the need."""
 
 
-def _has_sums_in_switch(design: Design) -> bool:
+def _has_values_in_switch(design: Design) -> bool:
     # In lockstep designs the workers hold the model, and the switch only adds.
-    return bool(_aggregating_arms(design)) and not design.is_lockstep
+    is_accounted = design.combination is not Combination.NONE
+    return bool(_aggregating_arms(design)) and not design.is_lockstep and is_accounted
+
+
+def _lacks_values_register(design: Design) -> bool:
+    return _has_values_in_switch(design) and design.values_register is None
 
 
 def _loads_hot_set(design: Design) -> bool:
-    return design.preparation is not None and _has_sums_in_switch(design)
-
-
-def _has_switch_state(design: Design) -> bool:
-    return part_of(design, "switch_state") is not None
+    return design.has_hot_set and _has_values_in_switch(design)
 
 
 def _has_compiled_agents(design: Design) -> bool:
     return compiled_agents() is not None  # otherwise agents of Scapy run, which need nothing of a design
 
 
-_CHECKED_SUMS = "the switch adds in arm {arms}, and its values are part of the sums that are checked"
+_CHECKED_VALUES = "the switch aggregates in arm {arms}, and its values are among those that are checked"
 NEEDS = (
     *(
         Need("agents", operation, _ALL, "workers and servers are made of it", _has_compiled_agents)
@@ -79,12 +82,12 @@ NEEDS = (
     ),
     Need("control", "rows", _WITH_SWITCH, "it fills the tables of the switch"),
     Need(
-        "control", "read_values", frozenset({RunKind.REAL, RunKind.SCRIPT}), _CHECKED_SUMS,
-        _has_sums_in_switch,
+        "control", "read_values", frozenset({RunKind.REAL, RunKind.SCRIPT}), _CHECKED_VALUES,
+        _lacks_values_register,
     ),
     Need(
-        "switch_state", "values", frozenset({RunKind.SIMULATED, RunKind.FAULTS}), _CHECKED_SUMS,
-        _has_sums_in_switch,
+        "switch_state", "values", frozenset({RunKind.SIMULATED, RunKind.FAULTS}), _CHECKED_VALUES,
+        _lacks_values_register,
     ),
     *(
         Need(
@@ -96,7 +99,7 @@ NEEDS = (
     *(
         Need(
             "switch_state", operation, frozenset({RunKind.FAULTS}),
-            "hot sets are loaded and changed while faults are injected", _has_switch_state,
+            "hot sets are loaded and changed while faults are injected", _loads_hot_set,
         )
         for operation in ("is_entry", "is_moving", "rows_to_load", "count_writes", "release_to_switch")
     ),
@@ -128,8 +131,12 @@ def _problems(name: str, design: Design, kind: RunKind, hosts: SwitchHosts | Non
         for file in (design.program, design.p4info):
             if not file.is_file():
                 yield f"{file} is missing, which {kind.value} loads into the switch; {HOW_TO_COMPILE}"
+                return
+        yield from _problems_of_registers(design)
     if kind is RunKind.RECOVERY and not design.is_durable:
         yield f"is_durable is False: {kind.value} needs servers that keep a journal"
+    if kind is RunKind.FAULTS and design.combination is Combination.NONE:
+        yield f"combination {design.combination.value}: {kind.value} has no values to compare"
     for need in NEEDS:
         if kind in need.kinds and need.applies(design) and not _has(design, need):
             reason = need.reason.format(arms=" and ".join(_aggregating_arms(design)))
@@ -151,6 +158,14 @@ def _problems(name: str, design: Design, kind: RunKind, hosts: SwitchHosts | Non
                 check_rows(design, _rows(design, hosts, arms))
     except HotlineError as error:
         yield str(error)
+
+
+def _problems_of_registers(design: Design) -> Iterator[str]:
+    known_names = [register.name for register in schema_of(design).registers]
+    for name in filter(None, (design.values_register, *(each.name for each in design.registers))):
+        if name not in known_names:
+            names = ", ".join(known_names) or "none"
+            yield f"{design.program.name}: expected a register ({names}), got {name!r}"
 
 
 def _rows(design: Design, hosts: SwitchHosts, arms: Sequence[Arm]) -> list[InitialRow]:

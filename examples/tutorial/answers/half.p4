@@ -2,8 +2,7 @@
 #include "../frame.p4"
 #include "../aggregate.p4"
 #include "../turn_around.p4"
-
-const bit<16> JOB = 51;     // of the arm in which the switch adds
+#include "half_arms.p4"
 
 control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     Aggregate() aggregate;
@@ -11,7 +10,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     Forward() forward;
 
     apply {
-        if (IS_REQUEST && hdr.rpc.job == JOB && hdr.rpc.ps == 0) {
+        if (IS_REQUEST && hdr.rpc.job == ARM_SUM && hdr.rpc.ps == 0) {
             aggregate.apply(hdr, false);
             turn_around.apply(hdr, std);
         } else {

@@ -31,7 +31,8 @@ from analysis.sentences.differences import (
 from analysis.statistics import ALPHA, MIN_ROUNDS
 from analysis.summary import Summary
 from analysis.verdict import Claim, Verdict
-from analysis.wording import Sentence, change_with_interval, plain
+from analysis.wording import Sentence, change_with_interval, losses, plain
+from foundation.designs.combination import Combination
 from foundation.designs.interface import Arm
 from foundation.designs.registry import described_design
 from foundation.logs.columns import at_load
@@ -39,13 +40,13 @@ from foundation.text import capital, pluralize
 
 TIMES_OF_CHECKS = {"middle": "in the middle", "end": "at the end"}
 _VERDICTS = {
-    Recommendation.YES: "offload pays off",
-    Recommendation.IF_SERVERS_LIMIT: "offload pays off only if the servers' CPU is your bottleneck",
-    Recommendation.IF_SERVERS_COST: "offload pays off if the servers' CPU is your bottleneck",
-    Recommendation.FOR_LATENCY: "offload pays off for its latency",
-    Recommendation.MIXED: "offload has gains and losses",
-    Recommendation.NO: "offload does not pay off",
-    Recommendation.UNDECIDED: "this run does not show whether offload pays off",
+    Recommendation.YES: "{change} pays off",
+    Recommendation.IF_SERVERS_LIMIT: "{change} pays off only if the servers' CPU is your bottleneck",
+    Recommendation.IF_SERVERS_COST: "{change} pays off if the servers' CPU is your bottleneck",
+    Recommendation.FOR_LATENCY: "{change} pays off for its latency",
+    Recommendation.MIXED: "{change} has gains and losses",
+    Recommendation.NO: "{change} does not pay off",
+    Recommendation.UNDECIDED: "this run does not show whether {change} pays off",
 }
 _MIN_GOODPUT_IN_MILLIONS = 1e5  # values/s
 
@@ -73,8 +74,12 @@ def headline(answer: RunAnswer, summary: Summary) -> str:
     if (reason := _no_recommendation(answer, summary)) is not None:
         return reason
     here = " here" if answer.recommendation is Recommendation.NO else ""
-    verdict = f"{capital(_VERDICTS[answer.recommendation])}{here}: {_servers_verdict(answer.claims)}."
+    verdict = f"{capital(_verdict(answer, summary))}{here}: {_servers_verdict(answer.claims)}."
     return f"{verdict} {capital(_latency_verdict(answer.claims))}"
+
+
+def _verdict(answer: RunAnswer | DedicatedSwitchPrediction, summary: Summary) -> str:
+    return _VERDICTS[answer.recommendation].format(change=summary.change)
 
 
 def dedicated_headline(predicted: DedicatedSwitchPrediction, measured: Claims, summary: Summary) -> list[str]:
@@ -83,7 +88,7 @@ def dedicated_headline(predicted: DedicatedSwitchPrediction, measured: Claims, s
         return [reason]
     columns = {"Dedicated switch (simulated)": predicted.claims, "This machine (measured)": measured}
     return [
-        f"With a dedicated switch (simulated), {_VERDICTS[predicted.recommendation]}.",
+        f"With a dedicated switch (simulated), {_verdict(predicted, summary)}.",
         *(
             f"{column}: {_servers_verdict(claims)}; {_latency_verdict(claims)}"
             for column, claims in columns.items()
@@ -175,7 +180,9 @@ def busy(disturbed: DisturbedBlocks) -> str:
 
 def warnings(misses: Iterable[SimulationCheck], summary: Summary, facts: ReportFacts) -> list[str]:
     """Return what a reader of the verdict has to know."""
-    texts = [] if facts.bmv2 is None else [_on_bmv2(facts.bmv2, has_slow_agents=bool(facts.slow_agents))]
+    texts = (
+        [] if facts.bmv2 is None else [_on_bmv2(facts.bmv2, summary, has_slow_agents=bool(facts.slow_agents))]
+    )
     texts += [
         f"The simulation misses {noun(each.metric, summary)} on this machine: "
         f"{change_with_interval(each.simulated)} simulated, {change_with_interval(each.measured)} measured."
@@ -196,18 +203,18 @@ def large_hot_part(summary: Summary) -> list[str]:
     ]
 
 
-def _on_bmv2(bmv2: OnBmv2, has_slow_agents: bool) -> str:
+def _on_bmv2(bmv2: OnBmv2, summary: Summary, has_slow_agents: bool) -> str:
     text = "The switch is BMv2"
     if bmv2.lead is not None and bmv2.reference is not None:
         text += (
-            f": the cluster carries {bmv2.lead.steps_per_s:,.0f} steps/s with offload and "
+            f": the cluster carries {bmv2.lead.steps_per_s:,.0f} steps/s with {summary.change} and "
             f"{bmv2.reference.steps_per_s:,.0f} without, which are {bmv2.lead.rpcs_per_s:,.0f} and "
             f"{bmv2.reference.rpcs_per_s:,.0f} RPCs/s"
         )
     text += "."
     if bmv2.loses:
         reason = "" if has_slow_agents else ", probably because BMv2 is the bottleneck"
-        text += f" Offload loses here{reason}."
+        text += f" {capital(summary.change)} loses here{reason}."
     return f"{text} softswitch, the default target, runs the same program faster."
 
 
@@ -251,11 +258,24 @@ def first_screen_notes(
     if summary.staleness is not None:
         notes.append(_ages(summary.staleness))
     if summary.is_sound:
-        notes.append(
-            f"{summary.updates.sent:,} {_updated(summary.dims)} were pushed and added: none lost, none "
-            "doubled, no overflow."
-        )
+        notes.append(_sound_updates(summary))
     return notes
+
+
+def _sound_updates(summary: Summary) -> str:
+    updates, pushed = summary.updates, f"{summary.updates.sent:,} {_updated(summary.dims)} were pushed"
+    if updates.combination is Combination.ADD:
+        return f"{pushed} and added: none lost, none doubled, no overflow."
+    if updates.combination is Combination.NONE:
+        return f"{pushed}. {unaccounted(summary)}"
+    return f"{pushed}, and every parameter holds {updates.combination.result}."
+
+
+def unaccounted(summary: Summary) -> str:
+    return (
+        f"Design {summary.reference.design} declares no combination of values, so none were compared: "
+        "whether any was lost is not known."
+    )
 
 
 def _updated(dims: Sequence[int]) -> str:
@@ -281,7 +301,7 @@ def _ages(staleness: Staleness) -> str:
 def broken(summary: Summary) -> str:
     updates, reasons = summary.updates, []
     if updates.lost or updates.mismatched_keys:
-        reasons.append(f"{updates.lost:,} updates were lost and {updates.mismatched_keys:,} keys differ")
+        reasons.append(losses(updates.lost, updates.mismatched_keys, updates.combination))
     if summary.overflows:
         reasons.append(f"{summary.overflows:,} additions at the switch overflowed")
     if summary.changed_arms:
@@ -348,7 +368,7 @@ def dedicated_title(predicted: DedicatedSwitchPrediction) -> str:
 def dedicated_sentences(predicted: DedicatedSwitchPrediction, summary: Summary) -> Iterator[Sentence]:
     yield from changes(predicted.claims, summary, where="")
     if predicted.capacity is not None:
-        yield plain(_dedicated_capacity(predicted.capacity))
+        yield plain(_dedicated_capacity(predicted.capacity, summary.change))
     network = predicted.network
     speed = device_speed(network["switch_us"], network["switch_mpps"])
     yield plain(
@@ -369,7 +389,7 @@ def device_speed(frame_us: float, mpps: float) -> str:
     return f"{frame_us:g} µs for a frame and {millions} million of them a second"
 
 
-def _dedicated_capacity(capacity: Capacity) -> str:
+def _dedicated_capacity(capacity: Capacity, change: str) -> str:
     if (verdict := capacity.reservations.verdict) is not None:
         reason = _reservation(capacity.reservations)
         text = f"Capacity: × {capacity.ratio:.2f}, {outcome(verdict)}, because {reason}"
@@ -381,5 +401,5 @@ def _dedicated_capacity(capacity: Capacity) -> str:
         text = f"Capacity: × {capacity.ratio:.2f}, {not_claimed(Verdict.UNCHECKED, None)}"
     if capacity.low is not None and capacity.high is not None:
         text += f" [{capacity.low:.2f}, {capacity.high:.2f}]"
-    rates = f"{capacity.lead:,.0f} steps/s of all workers, and {capacity.reference:,.0f} without offload"
+    rates = f"{capacity.lead:,.0f} steps/s of all workers, and {capacity.reference:,.0f} without {change}"
     return f"{text}: {rates}."

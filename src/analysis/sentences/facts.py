@@ -7,7 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from analysis import disturbance
 from analysis.caveats import P99_STEPS, OperationClaims, ReportFacts, SlowAgents
 from analysis.metrics import METRICS, goals
-from analysis.sentences.answers import TIMES_OF_CHECKS, changed_arms, drifted, large_hot_part
+from analysis.sentences.answers import (
+    TIMES_OF_CHECKS,
+    changed_arms,
+    drifted,
+    large_hot_part,
+    unaccounted,
+)
 from analysis.sentences.differences import amount, confidence, loss_noun, outcome, reason
 from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS
@@ -16,6 +22,7 @@ from analysis.unexplained_waits import NORMAL_WAITING
 from analysis.verdict import Claim
 from analysis.wording import change_with_interval, interval
 from foundation.designs.arms import arms_by_reference
+from foundation.designs.combination import Combination
 from foundation.logs.columns import at_load, load_title
 from foundation.text import capital, pluralize, signed
 
@@ -40,6 +47,9 @@ def _facts(summary: Summary, facts: ReportFacts) -> Iterator[str]:
         yield f"The switch served {share} of the pushed lanes in arm {summary.lead.name}."
     yield from map(_warning, large_hot_part(summary))
     yield from _updates(summary)
+    if summary.registers:
+        values = ", ".join(f"{title} {value:,}" for title, value in summary.registers.items())
+        yield f"Registers at the end, of all arms together: {values}."
     if summary.program_share is not None:
         yield _program(summary.program_share)
     if summary.restarts:
@@ -209,6 +219,9 @@ def _warning(sentence: str) -> str:
 
 def _updates(summary: Summary) -> Iterator[str]:
     updates = summary.updates
+    if updates.combination is Combination.NONE:
+        yield f"Updates: {pluralize(updates.sent, 'lane')} sent. {unaccounted(summary)}"
+        return
     yield (
         f"Updates: {pluralize(updates.sent, 'lane')} sent, {updates.applied:,} applied, {updates.lost:,} "
         f"lost, {updates.unknown:,} unknown; "

@@ -11,6 +11,7 @@ from analysis.sentences.differences import confidence
 from analysis.sentences.machines import link_rows, machine_rows
 from analysis.summary import Summary
 from analysis.wording import in_sentences
+from foundation.designs.arms import has_hot_set
 from foundation.designs.interface import Arm
 from foundation.logs.columns import at_load
 from foundation.text import pluralize
@@ -81,7 +82,7 @@ def _provenance(record: RunRecord, summary: Summary, frame_us: float | None) -> 
     if summary.vector is not None:
         parameters = pluralize(summary.vector, "parameter")
         yield "vector", f"the {parameters} that most mini-batches have, each step"
-    elif "top_k" in config:
+    elif "top_k" in config and has_hot_set(summary.reference.design):
         yield "hot set", _hot_set(config["top_k"], config.get("rule", "top-k"), summary)
     yield (
         "load",

@@ -1,4 +1,4 @@
-"""Titles and notes of a report's tables, and where offload loses."""
+"""Titles and notes of a report's tables, and where the switch loses."""
 
 from __future__ import annotations
 

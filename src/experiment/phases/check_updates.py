@@ -1,4 +1,4 @@
-"""Check after a run, key by key, that servers and switch hold the sum of all updates, modulo 2^32."""
+"""Check after a run, key by key, that servers and switch hold what its design makes of all pushes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,27 @@ from typing import NamedTuple
 import polars as pl
 
 from analysis.record import Accounting
+from analysis.wording import losses
 from experiment.errors import AccountingError
+from foundation.designs.combination import Combination
 from foundation.text import pluralize
 
 
 class Lanes(NamedTuple):
     sent: int
     unknown: int  # pushed without an answer, so that the outcome is unknown
-    at_servers: int  # added by servers
-    at_switch: int  # added by the switch
+    at_servers: int  # applied by servers
+    at_switch: int  # applied by the switch
     mismatched_keys: int
 
 
-def reconcile(lanes: Lanes, is_logged: bool) -> Accounting:
+def reconcile(lanes: Lanes, is_logged: bool, combination: Combination) -> Accounting:
     """Return the accounting of all lanes; `is_logged`: whether logs have all lanes that the switch served."""
+    if combination is Combination.NONE:
+        return Accounting(
+            sent=lanes.sent, applied=0, lost=0, unknown=lanes.unknown, mismatched_keys=0, overflows=0,
+            combination=combination,
+        )  # fmt: skip
     # After a worker's death or dropped rows, logs are incomplete: only wrong values reveal lost lanes.
     applied_lanes = lanes.at_servers + lanes.at_switch
     lost_lanes = lanes.mismatched_keys
@@ -34,6 +41,7 @@ def reconcile(lanes: Lanes, is_logged: bool) -> Accounting:
         unknown=lanes.unknown,
         mismatched_keys=lanes.mismatched_keys,
         overflows=0,  # the caller sets it
+        combination=combination,
     )
 
 
@@ -45,8 +53,9 @@ def count_lanes_served_by_switch(parts: Path) -> int:
 
 def check_accounting(account: Accounting, run: Path, is_script: bool = False) -> None:
     if account.lost:
-        lost = pluralize(account.lost, "update was lost", "updates were lost")
-        raise AccountingError(f"{lost}, at {pluralize(account.mismatched_keys, 'key')}; see {run}")
+        raise AccountingError(
+            f"{losses(account.lost, account.mismatched_keys, account.combination)}; see {run}"
+        )
     if account.overflows:
         overflowed = pluralize(
             account.overflows, "addition at the switch overflowed", "additions at the switch overflowed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from foundation.designs.interface import Arm
+from foundation.designs.interface import Arm, Design
 from foundation.designs.recorded import RecordedDesign, remembered
 from foundation.designs.registry import described_design, known_names
 from foundation.errors import HotlineError
@@ -17,8 +17,16 @@ def arms_of(design: str) -> tuple[Arm, ...]:
 
 
 def is_lockstep(design: str) -> bool:
-    recorded = _recorded(design)
-    return described_design(design).is_lockstep if recorded is None else recorded.is_lockstep
+    return _described(design).is_lockstep
+
+
+def has_hot_set(design: str) -> bool:
+    """Return whether the switch of a design holds a chosen part of the parameters."""
+    return _described(design).has_hot_set
+
+
+def _described(design: str) -> Design | RecordedDesign:
+    return _recorded(design) or described_design(design)
 
 
 def _recorded(design: str) -> RecordedDesign | None:

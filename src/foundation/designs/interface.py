@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import NamedTuple
 
+from foundation.designs.combination import Combination
 from foundation.designs.sources import P4INFO_SUFFIX, SUFFIX, output_of
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
@@ -147,6 +149,31 @@ class Arm:
         return self.settings
 
 
+class Reduction(str, Enum):
+    """One number of the cells of a register."""
+
+    SUM = "sum"
+    MAX = "max"
+    USED = "used"
+    """The number of cells that are not 0."""
+
+    def of(self, cells: Sequence[int]) -> int:
+        if self is Reduction.USED:
+            return sum(cell != 0 for cell in cells)
+        return sum(cells) if self is Reduction.SUM else max(cells)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRegister:
+    name: str
+    """Name in the P4Info, such as `HotlineIngress.updates`."""
+    reduction: Reduction = Reduction.SUM
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} ({self.reduction.value})"
+
+
 @dataclass(frozen=True, slots=True)
 class Design:
     """The properties of a design that all packages use.
@@ -168,6 +195,12 @@ class Design:
     """Name of the module that describes the design."""
     control: str
     """Table rows of the switch, and how its state is read: its `ControllerOps` (`controller`)."""
+    combination: Combination = Combination.ADD
+    """Result of the pushes to a parameter at switch and servers, which runs check."""
+    values_register: str | None = None
+    """Register whose cell K is parameter K in arms that aggregate, in place of `read_values` and `values`."""
+    registers: tuple[ShownRegister, ...] = ()
+    """Registers of the program that runs record, and that reports show."""
     agents: str | None = None
     """Compiled workers and servers; None if a package has them (`foundation.designs.registry.part_of`)."""
     preparation: str | None = None
@@ -193,6 +226,18 @@ class Design:
     def __post_init__(self) -> None:
         if self.program.suffix == SUFFIX:
             object.__setattr__(self, "program", output_of(self.program))
+        if self.combination is not Combination.ADD and (
+            self.is_durable or self.optimises or self.is_lockstep
+        ):
+            raise ValueError(
+                f"combination {self.combination.value}: expected {Combination.ADD.value} of a design that is "
+                "durable, has optimisers or is in lockstep"
+            )
+
+    @property
+    def has_hot_set(self) -> bool:
+        """Whether the switch holds a chosen part of the parameters (`top_k`)."""
+        return self.preparation is not None
 
     @property
     def server_udp_port(self) -> int:

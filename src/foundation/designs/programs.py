@@ -70,11 +70,16 @@ def programs_of(tree: Path) -> list[P4Program]:
     return [P4Program(source, source.parent / COMPILED / source.stem) for source in sources]
 
 
+def includes(source: Path) -> list[str]:
+    """Return the names in a source's own lines `#include "NAME"`."""
+    return _INCLUDE.findall(source.read_text())
+
+
 @cache
 def included_by(source: Path) -> frozenset[Path]:
     """Return a source and all files that it includes, but for those of the compiler."""
     files = {source}
-    for name in _INCLUDE.findall(source.read_text()):
+    for name in includes(source):
         folders = (source.parent, *include_folders())
         found = next((path for folder in folders if (path := (folder / name).resolve()).is_file()), None)
         if found is not None:

@@ -46,12 +46,15 @@ class RecordedDesign(Strict):
     name: str
     """Name by which the run's arms name the design: of an entry point, or of a module."""
     is_lockstep: bool
+    has_hot_set: bool = True
     arms: tuple[RecordedArm, ...]
 
     @classmethod
     def of(cls, design: Design) -> RecordedDesign:
         arms = tuple(map(RecordedArm.of, design.arms))
-        return cls(name=arms[0].design, is_lockstep=design.is_lockstep, arms=arms)
+        return cls(
+            name=arms[0].design, is_lockstep=design.is_lockstep, has_hot_set=design.has_hot_set, arms=arms
+        )
 
 
 _remembered: dict[str, RecordedDesign] = {}

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from foundation.designs.arm_numbers import write_arm_numbers
 from foundation.designs.interface import Design
 from foundation.designs.programs import refresh_output
 from foundation.designs.sources import is_current, source_of
@@ -38,6 +39,7 @@ def design(name: str) -> Design:
     The name may be the dotted name of a module with a `DESIGN`. Raises `DesignError` or `P4Error`.
     """
     found = described_design(name)
+    write_arm_numbers(found)
     compile_if_changed(found.program)
     return found
 

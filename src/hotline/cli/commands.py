@@ -37,6 +37,7 @@ class VerbCommands(UserDict[str, Any]):
 
 
 _CORE: Final[Mapping[str, str]] = {
+    "new": "hotline.cli.new:new",
     "run": "hotline.cli.run:run",
     "report": "hotline.cli.report:report",
     "figures": "hotline.cli.report:figures",
@@ -58,7 +59,7 @@ _TITLES: Final[Mapping[str, tuple[str, ...]]] = {
     "Runs and their reports": ("run", "report", "figures", "compare", "logs", "watch", "recover"),
     "Logs and hot sets": ("hotset", "explain"),
     "Simulations": ("simulate", "faults"),
-    "Scripts of your own": ("up", "down"),
+    "Designs and scripts of your own": ("new", "up", "down"),
     "The switch of a run, while it is up": (
         "status", "load", "follow", "quota", "offload", "proxy", "registers", "unload",
     ),

@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 EXAMPLES: Final[Mapping[str, str]] = {
+    "new": "mine.idea",
     "run": "WORKERS=8 TOP_K=5000",
     "report": "runs/latest",
     "figures": "runs/latest -o figures",

@@ -142,6 +142,7 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
         return
     for load in compared_runs[0].changes:
         _print_comparisons(load, compared_runs)
+    _print_registers([each.name for each in compared_runs], [each.registers for each in compared_runs])
 
 
 def _selected_arm(run: Path) -> tuple[Path, str]:
@@ -177,6 +178,17 @@ def _compare_arms(selection: list[tuple[Path, str]], as_json: bool) -> None:
         ]
         title = f"{capital(load_title(load))}: {compared_arms[0].name}, and the others against it"
         print_table(title, ["", *columns], rows)
+    _print_registers(columns, [each.registers for each in compared_arms])
+
+
+def _print_registers(columns: list[str], registers: list[dict[str, int]]) -> None:
+    """Print what the registers had that designs show, if any does."""
+    titles = dict.fromkeys(title for each in registers for title in each)
+    rows = [
+        [title, *(f"{each[title]:,}" if title in each else "–" for each in registers)] for title in titles
+    ]
+    if rows:
+        print_table("Registers at the end of the run, of all arms", ["", *columns], rows)
 
 
 def _print_comparisons(load: str, compared_runs: list[ComparedRun]) -> None:

@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 from analysis.record import Accounting
 from experiment.errors import AccountingError
 from experiment.phases.check_updates import Lanes, check_accounting, count_lanes_served_by_switch, reconcile
+from foundation.designs.combination import Combination
 from foundation.protocol.rows import RowRange
 from hosts.keys import KeySpace
 from hosts.ledger import count_mismatches
@@ -102,9 +103,24 @@ def test_served_lanes_of_pushes_are_counted_over_all_parts(tmp_path: Path) -> No
 def test_applied_and_lost_lanes_are_reconciled_from_servers_and_switch(
     lanes: Lanes, is_logged: bool, applied: int, lost: int
 ) -> None:
-    found = reconcile(lanes, is_logged)
+    found = reconcile(lanes, is_logged, Combination.ADD)
     assert (found.applied, found.lost) == (applied, lost)
     assert (found.sent, found.unknown, found.mismatched_keys) == (100, lanes.unknown, lanes.mismatched_keys)
+
+
+def test_nothing_is_lost_or_applied_where_a_design_declares_no_combination(tmp_path: Path) -> None:
+    lanes = Lanes(sent=100, unknown=2, at_servers=0, at_switch=10, mismatched_keys=9)
+    found = reconcile(lanes, True, Combination.NONE)
+    assert (found.sent, found.unknown) == (100, 2)
+    assert (found.applied, found.lost, found.mismatched_keys) == (0, 0, 0)
+    check_accounting(found, tmp_path)
+
+
+def test_an_error_names_the_values_that_keys_do_not_hold(tmp_path: Path) -> None:
+    lanes = Lanes(sent=100, unknown=0, at_servers=60, at_switch=40, mismatched_keys=3)
+    with pytest.raises(AccountingError) as refused:
+        check_accounting(reconcile(lanes, True, Combination.MAX), tmp_path)
+    assert says_in_one_line(str(refused.value), "3 keys do not hold the maximum of its pushes", tmp_path)
 
 
 def test_importing_mininet_leaves_other_loggers_unchanged() -> None:

@@ -24,7 +24,7 @@ from tests.unit.repository.test_docs import OLD, PAGES
 
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 PLACEHOLDERS = {"NAME", "mine.recent"}  # the latter is a module that the reader writes
-WRITTEN_BY_THE_READER = {"mine.look", "mine.one_push"}
+WRITTEN_BY_THE_READER = {"mine.look", "mine.one_push", "mine.watch_hot"}
 INSTALLED_BY_THE_READER = {"jupyter": "jupyterlab"}
 """Program -> the package that a command before it installs."""
 FENCED = {"cd", "cp", "export", "mkdir"}

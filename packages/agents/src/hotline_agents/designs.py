@@ -10,6 +10,7 @@ from foundation.designs.interface import Design
 from foundation.designs.registry import DesignError, load_part, part_of
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
+from hosts.agent_config import RunSettings
 from hosts.keys import KeySpace
 from hotline_agents.interface import SERVER_OPS, WORKER_OPS, Agents
 from hotline_agents.ps.rpcs import JobsState
@@ -28,6 +29,12 @@ def agents_of(design: Design) -> AnyAgents:
     if reference is None:
         raise DesignError(f"design {design.name} has no compiled agents: expected part agents, got None")
     return cast(AnyAgents, load_part(design, reference))
+
+
+def configure_server(design: Design, state: JobsState, settings: RunSettings) -> None:
+    """Set what a new state of a server has of its design and of a run's settings."""
+    state.header.combination = design.combination.code
+    agents_of(design).configure(state, settings)
 
 
 def check_agents(run_design: Design) -> None:

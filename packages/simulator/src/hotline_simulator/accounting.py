@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from itertools import chain
+
 from analysis.record import Accounting, Staleness
 from experiment.phases.check_updates import Lanes, count_lanes_served_by_switch, reconcile
+from foundation.designs.registry import design
 from hosts.ledger import count_mismatches
 from hotline_simulator.drive import pass_time
 from hotline_simulator.session import SimulatedSession
@@ -12,6 +15,7 @@ _DRAIN_NS = 100_000_000
 
 def account(session: SimulatedSession) -> Accounting:
     sent, at_servers, mismatched_keys = 0, 0, 0
+    combination = design(session.config.design).combination
     for arm in session.arms.values():
         sent += arm.ledger.lanes
         if session.config.is_lockstep:
@@ -28,9 +32,10 @@ def account(session: SimulatedSession) -> Accounting:
         sums = arm.switch.stored_values(arm.network.arm.job, space)
         for store in arm.network.stores:
             stored = store.contents()
-            sums[space.value_places(space.positions(stored.keys))] += stored.sums
+            places = space.value_places(space.positions(stored.keys))
+            sums[places] = combination.merge(sums[places], stored.sums)
             at_servers += int(stored.updates.sum())
-        mismatched_keys += count_mismatches([arm.ledger.sums], [], sums, space)
+        mismatched_keys += count_mismatches([arm.ledger.sums], [], sums, space, combination)
     # Designs that add whole vectors do not log the lanes of each push.
     is_logged = not session.config.is_lockstep
     accounting = reconcile(
@@ -42,8 +47,18 @@ def account(session: SimulatedSession) -> Accounting:
             mismatched_keys=mismatched_keys,
         ),
         is_logged,
+        combination,
     )
     accounting.overflows = sum(
         arm.switch.overflows() for arm in session.arms.values() if arm.network.arm.settings.aggregates
     )
     return accounting
+
+
+def read_registers(session: SimulatedSession) -> dict[str, int]:
+    """Return the registers that the design shows, of the switches of all arms."""
+    switches = [arm.switch for arm in session.arms.values()]
+    return {
+        each.title: each.reduction.of(list(chain(*(switch.read_register(each.name) for switch in switches))))
+        for each in design(session.config.design).registers
+    }

@@ -33,7 +33,7 @@ from foundation.designs.registry import design
 from foundation.logs.merge import merge_logs
 from foundation.logs.parts import atomic_path
 from hosts.workload.trace import Trace
-from hotline_simulator.accounting import account
+from hotline_simulator.accounting import account, read_registers
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.costs import sources_of
 from hotline_simulator.session import SimulatedSession, open_session
@@ -62,6 +62,7 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     with reporter.phase("accounting"):
         await session.write_updates()
         record.accounting = account(session)
+        record.registers = read_registers(session)
     record.simulation = Simulation(
         rpcs=session.rpcs(),
         packet_passes=sum(int(arm.network.world.header.passes) for arm in session.arms.values()),

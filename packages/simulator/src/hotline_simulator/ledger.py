@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.designs.combination import Combination
 from foundation.protocol.codec import Values
 from hosts.keys import KeySpace
 
 
 class SimulatedPushLedger:
-    """Sums modulo 2^32 of all values of a space of rows, and the number of lanes that were acknowledged."""
+    """What all values of a space of rows are after the pushes, and how many lanes were acknowledged."""
 
-    def __init__(self, space: KeySpace) -> None:
-        self.space = space
+    def __init__(self, space: KeySpace, combination: Combination = Combination.ADD) -> None:
+        self.space, self.combination = space, combination
         self.sums = np.zeros(space.n_values, np.uint32)
         self.lanes = 0
 
@@ -49,5 +50,7 @@ class WorkerLedger:
         if not answered.all():
             deltas = deltas[answered.repeat(space.dims_at(positions))]
             positions = positions[answered]
-        self._ledger.sums[space.value_places(positions)] += deltas
+        places, combination = space.value_places(positions), self._ledger.combination
+        sums = self._ledger.sums
+        sums[places] = combination.merge(sums[places], combination.units(deltas))
         self._ledger.lanes += len(positions)

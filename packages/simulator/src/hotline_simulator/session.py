@@ -243,7 +243,7 @@ def _build_arm(
     for client in network.clients:
         client.set_worker_count(config.workers)
         client.limit_lanes(lanes)
-    return RunningArm(network, switch, SimulatedPushLedger(trace.space))
+    return RunningArm(network, switch, SimulatedPushLedger(trace.space, chosen_design.combination))
 
 
 def _make_model(config: SimulationConfig, training: Hyperparameters | None, space: KeySpace) -> Model:

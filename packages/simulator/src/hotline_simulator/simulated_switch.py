@@ -80,6 +80,11 @@ class SimulatedSwitch:
     def stored_values(self, job: int, space: KeySpace) -> Values:
         return self.state_ops.values(self.pipeline, self._loaded_rows.get(job, []), space)
 
+    def read_register(self, name: str) -> list[int]:
+        """Return all cells of a register of the program, by its name in the P4Info."""
+        [register] = [each for each in self.pipeline.program.registers if each.name == name]
+        return list(self.pipeline.cells.read_register(name, 0, register.size))
+
     def overflows(self) -> int:
         return self.state_ops.overflows(self.pipeline)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -50,6 +51,11 @@ NO_STATE_OPS = SwitchStateOps()
 
 def state_ops_of(design: Design) -> SwitchStateOps:
     reference = part_of(design, "switch_state")
-    if reference is None:
-        return NO_STATE_OPS
-    return cast(SwitchStateOps, load_part(design, reference))
+    ops = NO_STATE_OPS if reference is None else cast(SwitchStateOps, load_part(design, reference))
+    if design.values_register is None:
+        return ops
+    return ops._replace(values=partial(_values_of_register, design.values_register))
+
+
+def _values_of_register(name: str, pipeline: CompiledPipeline, _entries: Entries, space: KeySpace) -> Values:
+    return np.array(pipeline.cells.read_register(name, 0, space.size), np.uint32)

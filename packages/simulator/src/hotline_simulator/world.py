@@ -19,7 +19,7 @@ from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import PUSH
 from hosts.keys import KeySpace
 from hosts.replay import UNDO_WORDS, ReplayLog
-from hotline_agents.designs import agents_of
+from hotline_agents.designs import agents_of, configure_server
 from hotline_agents.interface import NEVER
 from hotline_agents.udp import BURST
 from hotline_agents.worker.client import BaseClient, ClientState
@@ -207,7 +207,7 @@ class SimulatedNetwork:
             client.adopt(row_of(self.world.workers, w))
         self.servers = [row_of(self.world.servers, p) for p in range(servers)]
         for server in self.servers:
-            agents.configure(server, system.settings)
+            configure_server(design, server, system.settings)
         self.stores = [
             # Servers are numbered job by job.
             agents.store(server, arms[p * len(arms) // servers].job, system.has_replay_logs)

@@ -28,7 +28,7 @@ from hosts.agent import (
 )
 from hosts.ps_config import DurableConfig, PsConfig
 from hosts.sockets import Address, clock_offset
-from hotline_agents.designs import agents_of
+from hotline_agents.designs import agents_of, configure_server
 from hotline_agents.ps.durable import DurableFile
 from hotline_agents.ps.journal import JOURNAL_BYTES
 from hotline_agents.ps.logs import PsLogs
@@ -54,7 +54,7 @@ class PsProcess:
             tables=config.tables,
         )
         self.core.server.state.header.n_workers = len(config.workers)
-        agents_of(design(config.design)).configure(self.core.server.state, config)
+        configure_server(design(config.design), self.core.server.state, config)
         self._durable_file = self._open_durable_file(config.durable) if config.durable else None
         self._sockets: ServerSockets | None = None
         self._logs = PsLogs(

@@ -36,6 +36,7 @@ class PsHeader:
     n_callers: int  # number of rows used in the table `callers`
     journal_length: int  # number of bytes used in the journal
     due: int  # when `wake` is due next, in ns; 0 for at once
+    combination: int  # code of the `Combination` of the design
 
 
 class Job:

@@ -11,6 +11,7 @@ from typing import Annotated, Protocol
 
 import numpy as np
 
+from foundation.designs.combination import combine
 from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import FIRST, LANES, SET, STATE, VALUES, Header
 from foundation.protocol.rpc import Key, Rpc
@@ -197,6 +198,8 @@ def push(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
     locate_lanes(server, h, rpc, lanes)
     if h.flags & SET:
         return _set_words(server, j, h, rpc)
+    if server.header.combination != ADD:
+        return _combine_lanes(server, j, h, rpc, lanes)
     if len(server.rules):
         return _apply_optimisers(server, j, h, rpc)
     cells, cell_indices = server.cells[j], server.header.cell_indices
@@ -215,6 +218,23 @@ def push(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
     server.jobs[j].applied_lanes += popcount(added_lanes)
     server.jobs[j].overflows += overflow_bits >> 31
     return added_lanes
+
+
+@compiled
+def _combine_lanes(server: ValuesState, j: int, h: Header, rpc: Rpc, lanes: int) -> int:
+    """Combine pushed values with the rows that this PS owns; return the bitmap of these lanes."""
+    cells, code, combined_lanes = server.cells[j], server.header.combination, 0
+    for lane in range(h.count):
+        row = int64(server.header.cell_indices[lane])
+        if lanes >> lane & 1 and cells[row].word < NOT_OWNED:
+            for v in range(h.dim):
+                pushed = swap32(rpc.words[2 * h.count + lane * h.dim + v])
+                cell = cells[row + HEAD_CELLS + v]
+                cell.word = combine(code, int64(cell.word), pushed)
+            cells[row].word = int64(cells[row].word) + 1 & UPDATE_COUNT_MASK
+            combined_lanes |= 1 << lane
+    server.jobs[j].applied_lanes += popcount(combined_lanes)
+    return combined_lanes
 
 
 @compiled

@@ -77,7 +77,9 @@ class WorkerJob:
         peers += [(host, job.udp_port) for host in config.workers]
         self.socket = JobSocket(sock, peers, context)
         path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"
-        self.ledger = Ledger(job.job, job.epoch, trace.space, trace.largest_batch, path)
+        self.ledger = Ledger(
+            job.job, job.epoch, trace.space, trace.largest_batch, path, design(config.design).combination
+        )
 
 
 class WorkerProcess:

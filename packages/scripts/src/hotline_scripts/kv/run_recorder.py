@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.designs.registry import design
 from hosts.agent import run_queue_ns, write_when_there_is_room
 from hosts.keys import KeySpace
 from hosts.ledger import Ledger
@@ -34,7 +35,7 @@ class RunRecorder:
         job, epoch, parts_folder = terms["job"], terms["epoch"], Path(terms["parts"])
         self._worker, self._job, self._arm = terms["rank"] + 1, job, terms["arm"]
         path = parts_folder / f"ledger-worker-{self._worker}-job-{job}-epoch-{epoch}.bin"
-        self._ledger = Ledger(job, epoch, space, max_rows, path)
+        self._ledger = Ledger(job, epoch, space, max_rows, path, design(terms["design"]).combination)
         self._logs = WorkerLogs(parts_folder, self._worker, clock_offset(), job, write_when_there_is_room)
         self._rpc_writer = RpcWriter(self._logs.write_rpcs)
         self._on_steps, self._last_report_ns = on_steps, 0

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 class FaultsSettings(Strict):
     arms: tuple[str, ...] = ()
-    """offload, offload-proxy, none or collect. [default: all]"""
+    """offload, offload-proxy, none, collect, or MODULE:ARM of a design of yours. [default: all but yours]"""
     schedules: int = Field(default=4_000, ge=1)
     """Number of schedules of each fault and arm."""
     seed: int = Field(default=0, ge=0, le=2**32)
@@ -88,18 +88,13 @@ def faults(
 
 def _select_rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRow]:
     from hotline_simulator.faults.kinds import FAULTS
-    from hotline_simulator.faults.matrix import MATRIX_ROWS
+    from hotline_simulator.faults.matrix import rows_of
     from hotline_simulator.faults.schedule import ARMS
 
-    for names_or_arms, known_names, kind in ((names, FAULTS, "fault"), (arms, ARMS, "arm")):
-        for name in names_or_arms:
-            if name not in known_names:
-                raise HotlineError(f"expected {kind} ({', '.join(known_names)}), got {name!r}")
-    rows = [
-        (fault, arm)
-        for fault, arm in MATRIX_ROWS
-        if (not names or fault in names) and (not arms or arm in arms)
-    ]
+    for name in names:
+        if name not in FAULTS:
+            raise HotlineError(f"expected fault ({', '.join(FAULTS)}), got {name!r}")
+    rows = [(fault, arm) for fault, arm in rows_of(arms or ARMS) if not names or fault in names]
     if not rows:
         raise HotlineError(
             f"{', '.join(names)} cannot be injected into {', '.join(arms)}: "

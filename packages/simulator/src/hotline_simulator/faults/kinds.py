@@ -17,7 +17,6 @@ from experiment.faults import (
     FrameFault,
 )
 from foundation.designs.interface import Design
-from foundation.designs.registry import part_of
 from hosts.replay import acknowledged_sums
 from hotline_agents.interface import NEVER
 from hotline_simulator.faults.operations import KEYS
@@ -26,8 +25,10 @@ from hotline_simulator.faults.schedule import SERVERS, WORKERS, FaultInjection, 
 from hotline_simulator.faults.switch import ControllerSession
 from hotline_simulator.faults.testbed import SimulatedTestbed
 
-Need = Literal["durability", "switch state"]
-"""Durability: journals and replay logs. Switch state: parameters that controllers load into the switch."""
+Need = Literal["durability", "switch state", "requests at servers"]
+"""Durability: journals and replay logs. Switch state: parameters that controllers load into the switch.
+
+The switch of a design with `values_register` may answer all requests, and so leave none to servers."""
 _POLL_NS = 500_000
 _MAX_WAIT_FOR_OPERATION_NS = 30_000  # until the next check whether a worker is in an operation
 _MAX_ACTION_DELAY_NS = 200_000  # of an action during a load
@@ -270,6 +271,7 @@ class HotSetChanges(Fault):
 
 class DiskFull(Fault):
     name, row = "disk full", "a parameter server's disk is full for a while"
+    needs = "requests at servers"
 
     def inject(self) -> None:
         self._agent = self._testbed.world.agents[WORKERS + self._injection.target]
@@ -342,7 +344,8 @@ def kinds_of(design: Design, is_mixed: bool = False) -> Mapping[str, type[Fault]
     is_supported = {
         None: True,
         "durability": design.is_durable and not is_mixed,
-        "switch state": part_of(design, "switch_state") is not None,
+        "switch state": design.has_hot_set,
+        "requests at servers": design.values_register is None,
     }
     return {name: kind for name, kind in KINDS.items() if is_supported[kind.needs]}
 

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from controller.dask_cluster import run_in_parallel
 from experiment.requirements import RunKind, check_design
+from foundation.designs.arms import fault_arms
 from foundation.designs.registry import design
 from foundation.settings import Strict
 from hotline_simulator.faults.draw import draw_faults
@@ -67,9 +68,17 @@ class Tally(Strict):
 
 
 MatrixRow = tuple[str, str]
-MATRIX_ROWS: tuple[MatrixRow, ...] = tuple(
-    (fault, name) for fault in FAULTS for name, arm in ARMS.items() if fault in faults_of(design(arm.design))
-)
+
+
+def rows_of(arms: Iterable[str]) -> tuple[MatrixRow, ...]:
+    """Return the faults that can be injected into arms: (fault, arm) each."""
+    arms = tuple(arms)
+    return tuple(
+        (fault, arm) for fault in FAULTS for arm in arms if fault in faults_of(design(ARMS[arm].design))
+    )
+
+
+MATRIX_ROWS = rows_of(ARMS)
 
 
 DESIGNS = tuple(dict.fromkeys(ARMS[arm].design for _, arm in MATRIX_ROWS))
@@ -77,7 +86,8 @@ DESIGNS = tuple(dict.fromkeys(ARMS[arm].design for _, arm in MATRIX_ROWS))
 
 def warm_faults(name: str, faults: Collection[str] = FAULTS) -> None:
     """Compile what schedules of these faults of a design run, by playing one of each."""
-    arm = next(arm for _, arm in MATRIX_ROWS if ARMS[arm].design == name)
+    arms = [arm for _, arm in MATRIX_ROWS if ARMS[arm].design == name]
+    arm = arms[0] if arms else f"{name}:{fault_arms(name)[0].name}"  # of a design that is a module
     for fault in (each for each in faults_of(design(name)) if each in faults):
         play_schedule(cached_testbed(arm), draw_faults(fault, arm, seed=0))
 

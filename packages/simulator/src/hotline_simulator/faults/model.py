@@ -1,8 +1,9 @@
 """A plain model of the values that a history allows, without any of the agents' code.
 
 As in Jepsen, operations are invoked and completed on one clock; some never complete. A key's final value is
-the sum of all acknowledged pushes to it, modulo 2^32; a push that a killed worker got no answer to may have
-been added once, or not at all. A pull returns at least the sum of pushes acknowledged before its invocation,
+the sum of all acknowledged pushes to it, modulo 2^32, or what else its design makes of them
+(`foundation.designs.combination`); a push that a killed worker got no answer to may have been added once, or
+not at all. A pull returns at least the sum of pushes acknowledged before its invocation,
 and at most the sum of those invoked before its completion (the bounds of Jepsen's counter). Where servers
 publish values, the lower bound is the value that the latest earlier pull of the same worker returned.
 """
@@ -16,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
+from foundation.designs.combination import MIN_CODE, combine
+from foundation.protocol.codec import MAX_U32
 from foundation.protocol.rpc import PULL, PUSH
 from hotline_simulator.faults.operations import (
     KEYS,
@@ -27,11 +30,14 @@ from hotline_simulator.faults.operations import (
     is_torn,
 )
 from nativekit.compile import compiled, int64
+from nativekit.plain import plain
 from nativekit.records import Ints, Records, RecordTable, Words
 
 _MAX_UNKNOWN = 12  # maximum number of a key's unacknowledged pushes whose 2^n subsets are tried
 _MAX_UNACKED = 4096  # unacknowledged lanes of a history that are considered
 NO_BLIND_SPANS = np.array([[0, 0]], np.int64)  # an interval that overlaps no pull
+_SIGN = 1 << 31
+_combine = plain(combine)
 _EARLY, _LATE = 0, 1  # indices into counts of pulled values out of bounds
 
 
@@ -68,14 +74,15 @@ def judge(
     for key, delta in uncertain_pushes:
         unknown_deltas.setdefault(key, []).append(delta)
     lost = doubled = 0
+    code = int(operations.header.combination)
     for key in range(KEYS):
-        remainder = (int(final_first_values[key]) - int(sums[key])) % 2**32
-        possible_remainders = {0}
+        value, possible_values = int(final_first_values[key]), {int(sums[key])}
         for delta in unknown_deltas.get(key, [])[:_MAX_UNKNOWN]:
-            possible_remainders |= {(value + delta) % 2**32 for value in possible_remainders}
-        if remainder not in possible_remainders:
-            lost += remainder >= 2**31  # negative, as a signed integer
-            doubled += remainder < 2**31
+            possible_values |= {_combine(code, each, delta & MAX_U32) for each in possible_values}
+        if value not in possible_values:
+            is_larger = (value - int(sums[key])) % 2**32 < 2**31  # the difference, as a signed integer
+            is_doubled = is_larger == (code != MIN_CODE)
+            lost, doubled = lost + (not is_doubled), doubled + is_doubled
     early = late = 0
     if not operations.header.is_extreme:  # sums of extreme values wrap, so bounds mean nothing
         early, late = _pulls_out_of_bounds(*operations[:-1], blind_spans, servers_publish).tolist()
@@ -119,7 +126,8 @@ def _add_acknowledged_pushes(
             if operation.kind == PUSH:
                 for key in range(KEYS):
                     if _has(operation.added, key):
-                        sums[key] += delta_of(header, w, k, key)
+                        pushed = delta_of(header, w, k, key) & MAX_U32
+                        sums[key] = combine(header.combination, sums[key], pushed)
                         sent += 1
                     elif _has(operation.mask, key) and n_unacked < len(unacked):
                         unacked[n_unacked, 0], unacked[n_unacked, 1] = key, delta_of(header, w, k, key)
@@ -136,7 +144,8 @@ def _pulls_out_of_bounds(
     blind_spans: Ints,
     servers_publish: bool,
 ) -> Ints:
-    counts = np.zeros(2, np.int64)
+    counts, code = np.zeros(2, np.int64), header.combination
+    sign = -1 if code == MIN_CODE else 1  # values fall, and the bounds change places
     for w in range(len(progress)):
         previous_values = np.zeros(KEYS, np.int64)
         for k in range(progress[w].operations):
@@ -151,18 +160,27 @@ def _pulls_out_of_bounds(
                         is_before = push.completed != 0 and push.completed <= pull.invoked
                         for key in range(KEYS):
                             if _has(push.mask & pull.mask, key):
-                                delta = delta_of(header, v, j, key)
-                                upper_bounds[key] += delta
-                                lower_bounds[key] += delta if is_before else 0
+                                delta = delta_of(header, v, j, key) & MAX_U32
+                                upper_bounds[key] = combine(code, upper_bounds[key], delta)
+                                if is_before:
+                                    lower_bounds[key] = combine(code, lower_bounds[key], delta)
             is_blind = _overlaps(blind_spans, pull.invoked, pull.completed)
             for key in range(KEYS):
                 if _has(pull.mask, key):
-                    value = int64(pulled[w, k, key])
-                    lower_bound = previous_values[key] if servers_publish else lower_bounds[key]
+                    value = sign * _signed(int64(pulled[w, k, key]))
+                    lower_bound = sign * _signed(lower_bounds[key])
+                    if servers_publish:
+                        lower_bound = previous_values[key]
                     previous_values[key] = value
+                    is_above = value > sign * _signed(upper_bounds[key])
                     counts[_EARLY] += value < lower_bound and not is_blind
-                    counts[_LATE] += value > upper_bounds[key] and not (is_blind and servers_publish)
+                    counts[_LATE] += is_above and not (is_blind and servers_publish)
     return counts
+
+
+@compiled
+def _signed(word: int) -> int:
+    return (word ^ _SIGN) - _SIGN
 
 
 @compiled

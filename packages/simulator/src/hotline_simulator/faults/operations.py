@@ -15,6 +15,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from foundation.designs.combination import MIN_CODE
 from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import Op
 from foundation.protocol.rpc import PULL, PUSH
@@ -52,6 +53,7 @@ class OperationsHeader:
     rpc_target: int  # number of answered RPCs at which the loop returns
     answered: int  # number of answered RPCs
     is_closing: int  # whether no operation begins any more
+    combination: int  # code of the `Combination` of the design
     is_extreme: int  # whether pushed values are those of `EXTREMES`
     torn: int  # number of pulled rows that were torn
     pull_probability: float  # probability that an operation is a pull
@@ -103,7 +105,8 @@ def delta_of(header: OperationsHeader, w: int, k: int, key: int) -> int:
     hashed = mix64(header.seed + operation_key * _HASH_MULTIPLIER)
     bits = int64(hashed >> np.uint64(40))
     if not header.is_extreme:
-        return 1 + bits % _MAX_ORDINARY_DELTA
+        delta = 1 + bits % _MAX_ORDINARY_DELTA
+        return -delta if header.combination == MIN_CODE else delta  # a minimum of positive values would be 0
     return int64(EXTREMES[bits % len(EXTREMES)]) if bits & _COIN_FLIP else int64(hashed) & MAX_U32
 
 

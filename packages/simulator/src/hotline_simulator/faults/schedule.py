@@ -8,21 +8,38 @@ from typing import ClassVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from foundation.designs.arms import fault_arms, is_lockstep
-from foundation.designs.interface import Design
+from foundation.designs.arms import fault_arms, is_lockstep, measured_arms
+from foundation.designs.combination import Combination
+from foundation.designs.interface import Arm, Design
 from foundation.designs.registry import NAMES
+from foundation.errors import HotlineError
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges
 from foundation.settings import first_error
 
 WORKERS, SERVERS = 3, 2
 RPCS = 200  # answered RPCs of the shortest schedule that is drawn
-ARMS = {arm.name: arm for name in NAMES if not is_lockstep(name) for arm in fault_arms(name)}
+
+
+class FaultArms(dict[str, Arm]):
+    """Arms by name; an arm of a design that is a module has the name MODULE:ARM."""
+
+    def __missing__(self, name: str) -> Arm:
+        module, _, arm_name = name.rpartition(":")
+        for arm in measured_arms(module) if module else ():
+            if arm.name == arm_name:
+                return arm
+        raise HotlineError(f"expected arm ({', '.join(self)}), or MODULE:ARM of a design, got {name!r}")
+
+
+ARMS = FaultArms({arm.name: arm for name in NAMES if not is_lockstep(name) for arm in fault_arms(name)})
 _MIXED_ROWS = tuple(map(RowRange._make, ((0, 1), (24, 4), (44, 16), (58, 64))))
 
 
 def ranges_of(chosen_design: Design) -> RowRanges:
     """Return the dims of the rows that schedules are played on."""
-    return _MIXED_ROWS if chosen_design.has_rows else ONE_VALUE
+    # Values of a row that are multiples of its first one show torn rows, if they are sums.
+    has_sums = chosen_design.combination is Combination.ADD
+    return _MIXED_ROWS if chosen_design.has_rows and has_sums else ONE_VALUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +86,8 @@ class FaultSchedule:
             schedule = TypeAdapter(cls).validate_json(text)
         except ValidationError as error:
             raise ValueError(first_error(error)) from None
-        if schedule.arm not in ARMS:
-            raise ValueError(f"arm: expected arm ({', '.join(ARMS)}), got {schedule.arm!r}")
+        try:
+            ARMS[schedule.arm]
+        except HotlineError as error:
+            raise ValueError(f"arm: {error}") from None
         return schedule

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from controller.tables import Change, JobRow, Update
 from experiment.design_parts import initial_rows
 from foundation.designs.interface import Arm
-from foundation.designs.registry import design, part_of
+from foundation.designs.registry import design
 from foundation.protocol.addressing import CPU_PORT
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES
@@ -148,6 +148,7 @@ class SimulatedTestbed:
             schedule.share,
             schedule.is_extreme,
         )
+        header.combination = self.design.combination.code
         header.answered = header.is_closing = header.torn = 0
         for server in self.server_hosts:
             server.reset()
@@ -282,12 +283,13 @@ class SimulatedTestbed:
         total = switch.state_ops.values(switch.pipeline, switch.entries, self.space)
         for server in self.server_hosts:
             keys, sums = server.sums()
-            total[self.space.value_places(self.space.positions(keys))] += sums
+            places = self.space.value_places(self.space.positions(keys))
+            total[places] = self.design.combination.merge(total[places], sums)
         return total
 
     @property
     def has_switch_parameters(self) -> bool:
-        return part_of(self.design, "switch_state") is not None
+        return self.design.has_hot_set
 
     def moving_entries(self) -> list[Entry]:
         return [entry for entry in self.switch.entries if self.switch.state_ops.is_moving(entry)]

@@ -15,9 +15,9 @@ from softswitch.errors import SwitchError
 from softswitch.explain.tree import draw, make_tree
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.loaded_config import read_p4info
-from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.pipelines import Pipelines
-from softswitch.pipeline import Notice
+from softswitch.pipeline import DigestMessage, Notice
 from softswitch.program_files import read_program
 from softswitch.runtime.no_ports import NoPorts
 from softswitch.testing.coverage import Coverage, CoverageRecorder
@@ -56,6 +56,7 @@ class Switch(AbstractContextManager["Switch"]):
         except SwitchError as error:
             self.close()
             raise SwitchError(f"{program}: {error}") from error
+        self._digest_fields = [_fields_of(each, info) for each in self.pipeline.program.digests]
         self._console = Console(self._pipelines, self._ports)
         self._now = 0
 
@@ -93,6 +94,30 @@ class Switch(AbstractContextManager["Switch"]):
         self._now = self._now + _PACKET_GAP_US if time is None else time
         return [(out.port, out.frame) for out in self.pipeline.process(port, data, self._now, self._now)]
 
+    def read_register(self, name: str, first: int = 0, count: int | None = None) -> list[int]:
+        """Return `count` cells of a register, from cell `first` on; by default all after it.
+
+        `name` is that of the P4Info, such as `MyIngress.sums`, or its end if that is unique, `sums`.
+        """
+        names = {register.name: register for register in self.pipeline.program.registers}
+        found = [register for each, register in names.items() if each == name or each.endswith(f".{name}")]
+        if len(found) != 1:
+            raise SwitchError(f"expected a register ({', '.join(names) or 'none'}), got {name!r}")
+        size = found[0].size
+        stop = size if count is None else first + count
+        if not 0 <= first <= stop <= size:
+            expected = f"register {found[0].name}: expected cells from 0 to {size - 1}"
+            raise SwitchError(f"{expected}, got {first} to {stop - 1}")
+        return self.pipeline.cells.read_register(found[0].name, first, stop)
+
+    def digests(self) -> list[dict[str, int]]:
+        """Return the digests since the last call, as values by field; the same call loses log messages."""
+        return [
+            dict(zip(self._digest_fields[notice.digest], notice.values, strict=True))
+            for notice in self.notices()
+            if isinstance(notice, DigestMessage)
+        ]
+
     def notices(self) -> Sequence[Notice]:
         """Return digests and log messages since the last call."""
         return self.pipeline.take_notices()
@@ -112,3 +137,12 @@ class Switch(AbstractContextManager["Switch"]):
         if not are_alike(outputs, patterns):
             text = f"expected {describe(patterns)}, got {describe(outputs)}"
             raise AssertionError(f"{text}\n{self.explain()}")
+
+
+def _fields_of(digest: ir.FieldList, info: p4i.P4Info | None) -> list[str]:
+    """Return the names of a digest's values: of its struct's members, or their positions without P4Info."""
+    found = [each for each in info.digests if each.preamble.name == digest.name] if info else []
+    structs = info.type_info.structs if info else {}
+    members = structs[found[0].type_spec.struct.name].members if found else []
+    names = [member.name for member in members]
+    return names if len(names) == len(digest.values) else [str(place) for place in range(len(digest.values))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -198,3 +199,68 @@ def test_the_program_without_a_refused_construct_compiles(tmp_path: Path) -> Non
     file.write_text(refusing())
     compiler.main([str(file), "-o", str(tmp_path / "program.json")])
     assert (tmp_path / "program.json").exists()
+
+
+REPORTING = """
+#include <core.p4>
+#include <v1model.p4>
+header length_t { bit<16> first; }
+struct headers_t { length_t length; }
+struct report_t { bit<16> first; bit<32> frames; }
+parser P(packet_in p, out headers_t h, inout report_t m, inout standard_metadata_t s) {
+    state start { p.extract(h.length); transition accept; }
+}
+control V(inout headers_t h, inout report_t m) { apply {} }
+control I(inout headers_t h, inout report_t m, inout standard_metadata_t s) {
+    register<bit<32>>(4) frames;
+    register<bit<32>>(2) others;
+    apply {
+        frames.read(m.frames, 2);
+        m.frames = m.frames + 1;
+        frames.write(2, m.frames);
+        m.first = h.length.first;
+        if (m.frames > 1) { digest<report_t>(1, m); }
+    }
+}
+control E(inout headers_t h, inout report_t m, inout standard_metadata_t s) { apply {} }
+control D(packet_out p, in headers_t h) { apply {} }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+"""
+
+
+@pytest.fixture
+def reporting(tmp_path: Path) -> Iterator[Switch]:
+    file = tmp_path / "reporting.p4"
+    file.write_text(REPORTING)
+    with Switch(file) as switch:
+        yield switch
+
+
+def test_a_register_is_read_by_its_name_or_the_end_of_the_name(reporting: Switch) -> None:
+    reporting.process(1, bytes(14))
+    assert reporting.read_register("I.frames") == [0, 0, 1, 0]
+    assert reporting.read_register("frames", 1, 2) == [0, 1]
+    assert reporting.read_register("frames", 4) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "count", "message"),
+    [("rames", 0, None, "expected a register (I.frames, I.others), got 'rames'"),
+     ("frames", 3, 2, "register I.frames: expected cells from 0 to 3, got 3 to 4"),
+     ("frames", -1, 1, "register I.frames: expected cells from 0 to 3, got -1 to -1")],
+)  # fmt: skip
+def test_a_missing_register_or_cell_is_named(
+    reporting: Switch, name: str, first: int, count: int | None, message: str
+) -> None:
+    with pytest.raises(SwitchError) as refused:
+        reporting.read_register(name, first, count)
+    assert str(refused.value) == message
+
+
+def test_digests_are_values_by_the_names_of_their_fields(reporting: Switch) -> None:
+    reporting.process(1, bytes(14))
+    assert reporting.digests() == []
+    for first in (7, 9):
+        reporting.process(1, first.to_bytes(2, "big") + bytes(12))
+    assert reporting.digests() == [{"first": 7, "frames": 2}, {"first": 9, "frames": 3}]
+    assert reporting.digests() == []

@@ -1,0 +1,1 @@
+"""Templates of the files that `hotline new` writes."""
