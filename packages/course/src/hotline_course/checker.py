@@ -17,6 +17,7 @@ from pathlib import Path
 
 from hotline_course.errors import CannotCheck, SubmissionError, message_of
 from hotline_course.exercise import Exercise, find_exercise, submission_files
+from hotline_course.in_process import NO_FORK, SubmissionInProcess, can_fork
 from hotline_course.limits import DEFAULT, Limits
 from hotline_course.points import CheckResult, SubmissionResult, points_of
 from hotline_course.process import INTERRUPTED, SubmissionProcess
@@ -38,7 +39,7 @@ class Submission(AbstractContextManager["Submission"]):
         self, exercise: Exercise, folder: Path, hidden: Sequence[Path] = (), limits: Limits = DEFAULT
     ) -> None:
         self._stack = ExitStack()
-        self._files = submission_files(folder)
+        self._folder, self._files = folder, submission_files(folder)
         self._hidden, self._limits = hidden, limits
         self._p4 = self._open("p4", exercise.program)
         try:
@@ -47,11 +48,13 @@ class Submission(AbstractContextManager["Submission"]):
             self.close()
             raise
 
-    def _open(self, kind: str, main: str | None) -> SubmissionProcess | None:
+    def _open(self, kind: str, main: str | None) -> SubmissionProcess | SubmissionInProcess | None:
         if main is None:
             return None
         if main not in self._files:
             raise SubmissionError(f"{main}: expected this file in the folder")
+        if not can_fork():
+            return self._stack.enter_context(SubmissionInProcess(kind, self._folder / main))
         process = SubmissionProcess(kind, main, self._files, hidden=self._hidden, limits=self._limits)
         return self._stack.enter_context(process)
 
@@ -181,7 +184,12 @@ def check_batch(
     jobs: int | None = None,
     limits: Limits = DEFAULT,
 ) -> list[SubmissionResult]:
-    """Check folders in parallel, as many at a time as there are CPUs; no child process sees any of them."""
+    """Check folders in parallel, as many at a time as there are CPUs; no child process sees any of them.
+
+    Raises `CannotCheck` for several folders on a system where their code would run in this process.
+    """
+    if len(folders) > 1 and not can_fork():
+        raise CannotCheck(f"expected one submission, got {len(folders)}: {NO_FORK}, so none would be isolated")
 
     def check(folder: Path) -> SubmissionResult:
         return check_submission(folder, course, seed=seed, name=name, hidden=folders, limits=limits)
