@@ -23,6 +23,7 @@ from hotline_course.points import CheckResult, SubmissionResult, points_of
 from hotline_course.process import INTERRUPTED, SubmissionProcess
 from hotline_course.remote import SubmittedModule, SubmittedSwitch
 from hotline_course.text import printable
+from hotline_course.todos import remaining_todos
 
 PUBLISHED_SEED = 0
 """Seed of the parameters that students see."""
@@ -40,6 +41,7 @@ class Submission(AbstractContextManager["Submission"]):
     ) -> None:
         self._stack = ExitStack()
         self._folder, self._files = folder, submission_files(folder)
+        self._names = [name for name in (exercise.program, exercise.module) if name is not None]
         self._hidden, self._limits = hidden, limits
         self._p4 = self._open("p4", exercise.program)
         try:
@@ -79,6 +81,10 @@ class Submission(AbstractContextManager["Submission"]):
             raise CannotCheck("expected an exercise with a Python module")
         return SubmittedModule(self._python)
 
+    def todos(self) -> list[str]:
+        """Return the skeleton's TODO comments that are still in the program and the module."""
+        return remaining_todos(self._files, self._names)
+
     def load(self) -> None:
         """Compile the program, and import the module."""
         if self._p4 is not None:
@@ -108,7 +114,8 @@ def check_submission(
             return SubmissionResult(shown, found, _all_lost(tests, printable(str(error))))
         with submission:
             checks = _check(exercise, submission, tests, sorted({PUBLISHED_SEED, seed}))
-            return SubmissionResult(shown, found, checks, not_isolated=submission.not_isolated)
+            todos = [printable(each) for each in submission.todos()]
+            return SubmissionResult(shown, found, checks, "", submission.not_isolated, todos)
     except (CannotCheck, OSError) as error:
         return SubmissionResult(shown, found, problem=printable(message_of(error)))
 
@@ -189,7 +196,7 @@ def check_batch(
     Raises `CannotCheck` for several folders on a system where their code would run in this process.
     """
     if len(folders) > 1 and not can_fork():
-        raise CannotCheck(f"expected one submission, got {len(folders)}: {NO_FORK}, so none would be isolated")
+        raise CannotCheck(f"expected one submission, got {len(folders)}: {NO_FORK}, so none is isolated")
 
     def check(folder: Path) -> SubmissionResult:
         return check_submission(folder, course, seed=seed, name=name, hidden=folders, limits=limits)

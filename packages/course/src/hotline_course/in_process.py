@@ -1,6 +1,7 @@
 """A submission's code in the checker's own process, on systems where no process can be forked.
 
-It is for students who check their own folder. Nothing limits or isolates the code, which can change the verdict.
+It is for students who check their own folder. Nothing limits or isolates the code, which can change the
+verdict.
 """
 
 from __future__ import annotations

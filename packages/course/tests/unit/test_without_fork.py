@@ -46,7 +46,8 @@ def run(script: str, *arguments: Path) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join(str(ROOT / each) for each in folders)
     return subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, cwd=ROOT, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        cwd=ROOT, capture_output=True, text=True,
     )  # fmt: skip
 
 
