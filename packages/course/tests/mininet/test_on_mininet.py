@@ -50,7 +50,7 @@ def run(command: str, folder: Path, typed: str = "") -> str:
     return done.stdout
 
 
-def test_pages_without_a_network_say_so() -> None:
+def test_pages_without_a_network_name_the_reason() -> None:
     for exercise in sorted({*EXERCISES} - {*ON_MININET}):
         words = " ".join(page_of(exercise).split())
         assert "**On Mininet**" not in words

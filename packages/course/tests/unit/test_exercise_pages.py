@@ -38,7 +38,7 @@ def test_a_page_has_task_picture_command_and_numbers(exercise: str) -> None:
     assert len(re.findall(r"^     .*[─►│→]", picture, re.MULTILINE)) >= 2
 
 
-def test_the_numbers_of_pages_are_those_of_the_published_seed() -> None:
+def test_the_numbers_of_pages_come_from_the_published_seed() -> None:
     forward = published("01-forward")
     to = [(forward.hosts.get(frame.dst), frame.port) for frame in forward.frames]
     unknown, same = sum(host is None for host, _ in to), sum(host == port for host, port in to)
@@ -59,7 +59,7 @@ def test_the_numbers_of_pages_are_those_of_the_published_seed() -> None:
     assert expected in words_of("05-once")
 
 
-def test_the_numbers_of_two_racks_are_those_of_the_published_seed() -> None:
+def test_the_numbers_of_two_racks_come_from_the_published_seed() -> None:
     tree = published("06-two-switches")
     (workers,) = {len(switch["worker_ports"]) for switch in tree.switches}
     sums = len(tree.updates) // (2 * workers)

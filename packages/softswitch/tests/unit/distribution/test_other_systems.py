@@ -102,7 +102,7 @@ def run(folder: Path, system: str, script: str) -> str:
 
 
 @pytest.mark.parametrize("system", ["macos", "windows"])
-def test_compiler_interpreter_and_explain_run_on_what_another_system_has(tmp_path: Path, system: str) -> None:
+def test_compiler_interpreter_and_explain_run_without_names_of_linux(tmp_path: Path, system: str) -> None:
     found = json.loads(run(tmp_path, system, USE))
     assert found == {
         "program": "changed.p4", "trace": "packet 1: 60 bytes from port 1", "explained": True,
@@ -110,5 +110,5 @@ def test_compiler_interpreter_and_explain_run_on_what_another_system_has(tmp_pat
     }  # fmt: skip
 
 
-def test_a_network_is_simulated_without_what_linux_alone_has(tmp_path: Path) -> None:
+def test_a_network_is_simulated_without_names_of_linux(tmp_path: Path) -> None:
     assert json.loads(run(tmp_path, "macos", NETWORK)) == {"round_trips": 3, "lost": 0}

@@ -1,6 +1,6 @@
 """Send updates from a host of a network on Mininet, and print the frames that the host gets.
 
-    python -m hotline_course.send WORKER KEY VALUE --expect 1
+    python -m hotline_course.send_updates WORKER KEY VALUE --expect 1
 
 is typed on the host: `h1 python -m …` at Mininet's prompt, or `softswitch net FILE --run h1 "python -m …"`.
 """
@@ -21,7 +21,7 @@ _TIMEOUT_S = 10.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0 if as many frames came as were expected, 1 if not, 2 without the right to send."""
-    parser = argparse.ArgumentParser(prog="hotline_course.send", description="Send updates from this host.")
+    parser = argparse.ArgumentParser(prog="hotline_course.send_updates", description="Send updates from this host.")
     parser.add_argument("worker", type=int)
     parser.add_argument("key", type=int)
     parser.add_argument("values", type=int, nargs="+", metavar="value", help="one update each, in order")
@@ -57,7 +57,7 @@ def _print_frames(wire: socket.socket, expected: int) -> int:
 
 
 def _say(text: str) -> None:
-    print(f"hotline_course.send: {text}", file=sys.stderr)
+    print(f"hotline_course.send_updates: {text}", file=sys.stderr)
 
 
 if __name__ == "__main__":
