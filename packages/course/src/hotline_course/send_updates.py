@@ -21,7 +21,9 @@ _TIMEOUT_S = 10.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0 if as many frames came as were expected, 1 if not, 2 without the right to send."""
-    parser = argparse.ArgumentParser(prog="hotline_course.send_updates", description="Send updates from this host.")
+    parser = argparse.ArgumentParser(
+        prog="hotline_course.send_updates", description="Send updates from this host."
+    )
     parser.add_argument("worker", type=int)
     parser.add_argument("key", type=int)
     parser.add_argument("values", type=int, nargs="+", metavar="value", help="one update each, in order")

@@ -48,7 +48,9 @@ def test_the_numbers_of_pages_come_from_the_published_seed() -> None:
     updates = published("02-count").updates
     keys = {key for key, _ in updates if key < 64}
     without = sum(key >= 64 for key, _ in updates)
-    expected = f"{len(updates)} updates of seed 0, {without} have no cell; the others are for {len(keys)} keys"
+    expected = (
+        f"{len(updates)} updates of seed 0, {without} have no cell; the others are for {len(keys)} keys"
+    )
     assert expected in words_of("02-count")
     total = published("04-sum")
     sums = len(total.updates) // total.workers
