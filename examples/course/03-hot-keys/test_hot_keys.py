@@ -26,7 +26,8 @@ def test_a_key_is_reported_with_its_estimate_at_the_limit(switch):
     for key, count, digests in send(switch, 4, [7] * 5):
         expected = [[key, count]] if count >= 4 else []
         assert digests == expected, (
-            f"update {count} of key {key}, limit 4: expected {expected}, got {digests}"
+            f"update {count} of key {key}, limit 4: expected the digests [key, estimate] {expected}, "
+            f"got {digests}"
         )
 
 
@@ -35,7 +36,7 @@ def test_all_updates_are_forwarded(switch):
     frame = HotFrame(9, 1).encode()
     for _ in range(3):
         switch.expect(2, frame, (1, frame))
-    assert switch.digests(), "expected a report of a key with 3 updates and a limit of 2, got none"
+    assert switch.digests(), "expected digests of a key with 3 updates and a limit of 2, got none"
 
 
 @points(2)
@@ -44,7 +45,8 @@ def test_no_hot_key_is_missed(switch, parameters):
     for key, count, digests in send(switch, parameters.limit, parameters.updates):
         if count >= parameters.limit:
             assert len(digests) == 1 and digests[0][0] == key and digests[0][1] >= count, (
-                f"update {count} of key {key}, limit {parameters.limit}: expected a report, got {digests}"
+                f"update {count} of key {key}, limit {parameters.limit}: expected a digest with the key, "
+                f"got {digests}"
             )
 
 
@@ -55,6 +57,6 @@ def test_few_cold_keys_are_reported(switch, parameters):
     for key in parameters.updates:
         switch.process(2, HotFrame(key, 1).encode())
     reported = {key for key, _ in switch.digests()}
-    assert reported, "expected reports, got none"
+    assert reported, f"expected digests for {len(parameters.updates)} updates, got none"
     cold = len(reported & set(parameters.cold))
     assert cold <= MAX_COLD_REPORTS, f"expected at most {MAX_COLD_REPORTS} cold keys, got {cold}"

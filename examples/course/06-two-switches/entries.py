@@ -1,6 +1,15 @@
-"""Commands that a controller sends to each switch."""
+"""Commands that a controller sends to each switch.
 
+`python3 entries.py` writes those of the switches in p4app.json into files, which p4app.json names.
+"""
+
+from pathlib import Path
 from typing import Any
+
+SWITCHES: dict[str, dict[str, Any]] = {
+    "s1": {"worker_ports": [1, 2], "up_port": 0, "down_port": 3},
+    "s2": {"worker_ports": [1, 2, 3], "up_port": 4, "down_port": 0},
+}
 
 
 def commands(switch: dict[str, Any]) -> list[str]:  # values of JSON
@@ -19,3 +28,9 @@ def commands(switch: dict[str, Any]) -> list[str]:  # values of JSON
         f"mc_node_create 0 {' '.join(map(str, ports))}",
         "mc_node_associate 1 0",
     ]
+
+
+if __name__ == "__main__":
+    for name, description in SWITCHES.items():
+        lines = [f"{command}\n" for command in commands(description)]
+        Path(__file__).with_name(f"{name}-commands.txt").write_text("".join(lines))

@@ -66,7 +66,9 @@ def smoothed(parameters):
 
 def test_the_switch_holds_at_most_its_capacity_and_some_keys(module, parameters):
     got = submitted_score(module, parameters)
-    assert got > 0, f"expected a score above 0, got {got:.3f}"
+    assert got > 0, (
+        f"expected a score above 0, got {got:.3f}: are the keys that `choose` returns updated at all?"
+    )
 
 
 @points(2)

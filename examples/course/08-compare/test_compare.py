@@ -39,7 +39,8 @@ def test_a_95_percent_interval_has_the_true_change_19_times_in_20(module, parame
     pairs = zip(parameters.measured, found, strict=True)
     share = sum(each["low"] <= series.truth <= each["high"] for series, each in pairs) / len(found)
     assert share >= 0.85, (
-        f"expected the true change in 85 % of {len(found)} intervals or more, got {share:.0%}"
+        f"expected the true change between low and high in 85 % of {len(found)} comparisons or more, "
+        f"got {share:.0%}"
     )
 
 
@@ -64,7 +65,8 @@ def test_no_change_is_no_difference(module, parameters):
     many = parameters.without_change
     wrong = sum(count_verdicts(module, many, verdict) for verdict in ("faster", "slower"))
     assert wrong <= len(many) // 10, (
-        f"expected at most {len(many) // 10} changes where there is none, got {wrong}"
+        f'expected "faster" or "slower" for at most {len(many) // 10} of {len(many)} comparisons without '
+        f"a change, got {wrong}"
     )
     found = count_verdicts(module, many, "no difference")
     assert found >= 0.8 * len(many), (

@@ -135,7 +135,7 @@ def _read(file: Path) -> bytes | None:
 def _write(file: Path, content: bytes) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(file, content)
+        replace_file(file, content, 0o644)  # all users of a checkout run what one has compiled
     except OSError as error:
         raise P4Error(f"{file} cannot be written: {error.strerror}") from error
 

@@ -67,7 +67,7 @@ def mark_compiled(output: Path, newest_ns: int) -> None:
 
     The time is that before the compilation.
     """
-    replace_file(_record_of(output), _describe_outputs(output, newest_ns))
+    replace_file(_record_of(output), _describe_outputs(output, newest_ns), 0o644)
 
 
 def _record_of(output: Path) -> Path:

@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 
 # `Any`: values of JSON, which the reader of each message checks.
 Message: TypeAlias = Mapping[str, Any]
+Answer: TypeAlias = Callable[[Message], Message]
+"""Answers a request; an exception becomes an answer with an `error`."""
 _LENGTH = struct.Struct("!I")
 MAX_MESSAGE_BYTES = 4_000_000
 

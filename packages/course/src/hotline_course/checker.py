@@ -17,12 +17,14 @@ from pathlib import Path
 
 from hotline_course.errors import CannotCheck, SubmissionError, message_of
 from hotline_course.exercise import Exercise, find_exercise, submission_files
+from hotline_course.in_process import NO_FORK, SubmissionInProcess, can_fork
 from hotline_course.limits import DEFAULT, Limits
 from hotline_course.points import CheckResult, SubmissionResult, points_of
 from hotline_course.process import INTERRUPTED, SubmissionProcess
 from hotline_course.remote import SubmittedModule, SubmittedSwitch
 from hotline_course.settings import DEFAULT_SETTINGS, PUBLISHED_SEED, CheckSettings
 from hotline_course.text import printable
+from hotline_course.todos import remaining_todos
 
 _Call = Callable[..., None]
 
@@ -37,7 +39,8 @@ class Submission(AbstractContextManager["Submission"]):
         self, exercise: Exercise, folder: Path, hidden: Sequence[Path] = (), limits: Limits = DEFAULT
     ) -> None:
         self._stack = ExitStack()
-        self._files = submission_files(folder)
+        self._folder, self._files = folder, submission_files(folder)
+        self._names = [name for name in (exercise.program, exercise.module) if name is not None]
         self._hidden, self._limits = hidden, limits
         self._p4 = self._open("p4", exercise.program)
         try:
@@ -46,11 +49,13 @@ class Submission(AbstractContextManager["Submission"]):
             self.close()
             raise
 
-    def _open(self, kind: str, main: str | None) -> SubmissionProcess | None:
+    def _open(self, kind: str, main: str | None) -> SubmissionProcess | SubmissionInProcess | None:
         if main is None:
             return None
         if main not in self._files:
             raise SubmissionError(f"{main}: expected this file in the folder")
+        if not can_fork():
+            return self._stack.enter_context(SubmissionInProcess(kind, self._folder / main))
         process = SubmissionProcess(kind, main, self._files, hidden=self._hidden, limits=self._limits)
         return self._stack.enter_context(process)
 
@@ -74,6 +79,10 @@ class Submission(AbstractContextManager["Submission"]):
         if self._python is None:
             raise CannotCheck("expected an exercise with a Python module")
         return SubmittedModule(self._python)
+
+    def todos(self) -> list[str]:
+        """Return the skeleton's TODO comments that are still in the program and the module."""
+        return remaining_todos(self._files, self._names)
 
     def load(self) -> None:
         """Compile the program, and import the module."""
@@ -104,7 +113,8 @@ def check_submission(
             return SubmissionResult(shown, found, _all_lost(tests, printable(str(error))))
         with submission:
             checks = _check(exercise, submission, tests, sorted({PUBLISHED_SEED, seed}))
-            return SubmissionResult(shown, found, checks, not_isolated=submission.not_isolated)
+            todos = [printable(each) for each in submission.todos()]
+            return SubmissionResult(shown, found, checks, "", submission.not_isolated, todos)
     except (CannotCheck, OSError) as error:
         return SubmissionResult(shown, found, problem=printable(message_of(error)))
 
@@ -176,7 +186,12 @@ def check_batch(
     course: Path,
     settings: CheckSettings = DEFAULT_SETTINGS,
 ) -> list[SubmissionResult]:
-    """Check folders in parallel; no child process sees any of them."""
+    """Check folders in parallel; no child process sees any of them.
+
+    Raises `CannotCheck` for several folders on a system where their code would run in this process.
+    """
+    if len(folders) > 1 and not can_fork():
+        raise CannotCheck(f"expected one submission, got {len(folders)}: {NO_FORK}, so none is isolated")
     limits = Limits(cpu_s=settings.cpu_seconds)
 
     def check(folder: Path) -> SubmissionResult:

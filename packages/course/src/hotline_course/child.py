@@ -13,16 +13,14 @@ import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hotline_course.channel import ChannelError, Message, receive, send
+from hotline_course.channel import Answer, ChannelError, Message, receive, send
+from hotline_course.errors import describe
 from hotline_course.isolation import drop_rights, enter_namespaces, restrict_files, set_limits
 from hotline_course.limits import Limits
 
-Answer = Callable[[Message], Message]
-"""Answers a request; an exception becomes an answer with an `error`."""
 MakeAnswer = Callable[[Path], Answer]
 """Makes the function that answers requests for the code in a file."""
 _POLL_MS = 20
-_MAX_ERROR_CHARACTERS = 4000
 
 
 def run_child(requests: int, answers: int, servers: Mapping[str, MakeAnswer]) -> None:
@@ -82,11 +80,3 @@ def _answer(answers: int, answer: Answer, request: Message) -> None:
         send(answers, reply)
     except ChannelError as error:
         send(answers, {"error": str(error)})
-
-
-def describe(error: BaseException) -> str:
-    """Return an error's message, with its type unless the error was made for users."""
-    kind = type(error)
-    text = str(error)
-    is_for_users = kind.__module__.startswith(("softswitch.", "hotline_course."))
-    return (text if is_for_users else f"{kind.__name__}: {text}")[:_MAX_ERROR_CHARACTERS]

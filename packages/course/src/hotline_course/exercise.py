@@ -23,6 +23,8 @@ COURSE = ROOT / "examples" / "course"
 DESCRIPTION = "exercise.toml"
 _SUFFIXES = (".p4", ".py")
 _MAX_FILE_BYTES, _MAX_FILES = 256_000, 16
+# Windows has the last of these only, and other systems the first two.
+_OPEN_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 class Exercise(NamedTuple):
@@ -86,7 +88,7 @@ def _is_courses(name: str) -> bool:
 def _read_regular_file(path: Path) -> bytes:
     """Read a file without following a link or waiting for a pipe."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | _OPEN_FLAGS)
     except OSError as error:
         raise SubmissionError(f"{path.name}: expected a regular file ({error.strerror})") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

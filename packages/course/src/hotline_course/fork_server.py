@@ -14,7 +14,8 @@ from collections.abc import Mapping
 
 from hotline_course import serve_p4, serve_python
 from hotline_course.channel import ChannelError, send
-from hotline_course.child import MakeAnswer, describe, run_child
+from hotline_course.child import MakeAnswer, run_child
+from hotline_course.errors import describe
 
 SERVERS: Mapping[str, MakeAnswer] = {"p4": serve_p4.make_answer, "python": serve_python.make_answer}
 

@@ -45,6 +45,8 @@ class SubmissionResult(NamedTuple):
     checks: Sequence[CheckResult] = ()
     problem: str = ""
     not_isolated: str = ""
+    todos: Sequence[str] = ()
+    """Comments of the skeleton that are still in the submission's files, each with its place."""
 
     @property
     def points(self) -> int:

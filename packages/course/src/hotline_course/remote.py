@@ -7,6 +7,7 @@ from typing import Any
 
 from hotline_course.errors import SubmissionError
 from hotline_course.frames import describe_outputs
+from hotline_course.in_process import SubmissionInProcess
 from hotline_course.process import SubmissionProcess
 from hotline_course.text import printable
 
@@ -19,7 +20,7 @@ class SubmittedSwitch:
     The program runs in the submission's process, and frames are compared in this one.
     """
 
-    def __init__(self, process: SubmissionProcess) -> None:
+    def __init__(self, process: SubmissionProcess | SubmissionInProcess) -> None:
         self._process = process
         self._number = process.call("open").get("switch")
 
@@ -72,7 +73,7 @@ class SubmittedSwitch:
 class SubmittedModule:
     """The submission's Python module: its functions take and return values of JSON."""
 
-    def __init__(self, process: SubmissionProcess) -> None:
+    def __init__(self, process: SubmissionProcess | SubmissionInProcess) -> None:
         self._process = process
 
     def load(self) -> None:

@@ -13,7 +13,7 @@ _MAX_REASON_LINES = 30
 
 
 def as_text(result: SubmissionResult) -> Iterator[str]:
-    """Yield the lines of one submission: points, and reasons for lost ones, the first with its trace.
+    """Yield the lines of one submission: points, reasons for lost ones, the first with its trace, and a TODO.
 
     A submission that could not be checked has none.
     """
@@ -29,6 +29,8 @@ def as_text(result: SubmissionResult) -> Iterator[str]:
             yield f"{_INDENT}… {pluralize(len(lines) - shown_lines, 'more line')} (--json shows all)"
         if lines:
             shown_lines = 1
+    if result.status and result.todos:
+        yield f"  next: {result.todos[0]}"
 
 
 def as_row(result: SubmissionResult) -> tuple[str, str, str, str]:
@@ -48,6 +50,7 @@ def as_json(results: Sequence[SubmissionResult]) -> list[dict[str, object]]:
             "status": each.status,
             "problem": each.problem,
             "not_isolated": each.not_isolated,
+            "todos": [*each.todos],
             "checks": [{**check._asdict(), "earned": check.earned} for check in each.checks],
         }
         for each in results

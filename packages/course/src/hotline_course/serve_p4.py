@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hotline_course.channel import Message
-from hotline_course.child import Answer
+from hotline_course.channel import Answer, Message
 from softswitch.errors import SwitchError
 from softswitch.pipeline import DigestMessage
 from softswitch.testing import Switch
@@ -18,6 +17,11 @@ def make_answer(program: Path) -> Answer:
     """Return the function that answers requests; the program is compiled at the first one."""
     # A path without folders: it stands in errors, which students read.
     return _Switches(Path(program.name)).answer
+
+
+def make_local_answer(program: Path) -> Answer:
+    """Return the same for a process whose working folder is not the submission's."""
+    return _Switches(program).answer
 
 
 class _Switches:

@@ -8,8 +8,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from hotline_course.channel import Message
-from hotline_course.child import Answer
+from hotline_course.channel import Answer, Message
 
 
 class ModuleError(Exception):

@@ -15,7 +15,6 @@ if HAS_NUMBA:
     from numba import types
 
 
-_LIBC = ctypes.CDLL(None, use_errno=True)
 _C_TYPES = {"int64": ctypes.c_ssize_t, "int32": ctypes.c_int32, "uint32": ctypes.c_uint32}
 _INTP = "int64"  # numba's intp: of an address, or a size
 
@@ -31,7 +30,7 @@ def _declare(name: str, result: str, *arguments: str) -> Compiled:
 
 def plain_function(name: str, result: str, arguments: Iterable[str]) -> Function:
     """Return a function of the C library that Python calls."""
-    function = getattr(_LIBC, name)
+    function = getattr(ctypes.CDLL(None, use_errno=True), name)
     function.argtypes = [_C_TYPES[kind] for kind in arguments]
     function.restype = _C_TYPES[result]
     return lambda *args: function(*map(int, args))

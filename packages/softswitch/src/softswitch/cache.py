@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -74,6 +73,10 @@ def _holder_of(lock: IO[str]) -> int | None:
 
 
 def _try_lock(descriptor: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # a system without file locks, where processes may compile the same at once
+        return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

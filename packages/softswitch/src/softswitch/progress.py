@@ -20,7 +20,8 @@ _MIN_LOOK_S, _MAX_LOOK_S = 0.005, 5.0
 _MAX_STEPS = 2  # intervals between two looks that count at most
 NOTE_S = 30.0
 """Time in s between two notes on a wait that is longer than its limit."""
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+# A system without sysconf has no /proc either, in whose files times are ticks.
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _MAX_LINE_BYTES = 4096
 
 

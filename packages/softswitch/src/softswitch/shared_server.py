@@ -23,7 +23,8 @@ from typing import Any
 
 from nativekit.forked import MOUNT, NETWORK, end_with_parent, enter_namespace, show_arguments, thread_names
 from softswitch.cache import compile_lock
-from softswitch.shared.command import BACKLOG, PADDING, VARIABLE, locked
+from softswitch.shared import VARIABLE
+from softswitch.shared.command import BACKLOG, PADDING, locked
 from softswitch.shared.messages import receive, send
 from softswitch.verbs import prepare, run_here
 

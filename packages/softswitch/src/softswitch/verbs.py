@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from nativekit.installed import absence_message, is_absence
-from softswitch.shared import command
+from softswitch.shared import is_wanted
 
 # Imported on demand, so that a switch starts without them.
 SUBCOMMANDS: dict[str, str] = {
@@ -31,7 +31,9 @@ _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 def main() -> None:
-    if command.is_wanted() and _is_switch(sys.argv[1:]):
+    if is_wanted() and _is_switch(sys.argv[1:]):
+        from softswitch.shared import command
+
         status = command.run(sys.argv[1:])
         if status is not None:
             command.end_as(status)

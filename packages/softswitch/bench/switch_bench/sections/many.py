@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from softswitch.processes import reserved_port
 from softswitch.progress import read_activity
-from softswitch.shared.command import VARIABLE
+from softswitch.shared import VARIABLE
 from switch_bench.results import Result, Targets, at_most
 from switch_bench.sections.networks import small_l3
 from switch_bench.stage import Stage

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nativekit.files import replace_file
 from softswitch.errors import SwitchError
-from softswitch.shared.command import VARIABLE
+from softswitch.shared import VARIABLE
 
 PROGRAMS: Mapping[str, tuple[str, ...]] = {  # program name -> arguments inserted before the user's
     **{name: ("run-as", name) for name in ("simple_switch_grpc", "simple_switch")},

@@ -9,7 +9,6 @@ import functools
 import ipaddress
 import logging
 import os
-import pwd
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,15 +58,19 @@ def _parse_user(text: str) -> int:
     if text.isascii() and text.isdecimal():
         return int(text)
     try:
+        import pwd
+
         return pwd.getpwnam(text).pw_uid
-    except KeyError:
+    except (ImportError, KeyError):
         raise SwitchError(f"--allow-user {text}: expected the name or ID of a user of this machine") from None
 
 
 def _describe_user(uid: int) -> str:
     try:
+        import pwd
+
         return pwd.getpwuid(uid).pw_name
-    except KeyError:
+    except (ImportError, KeyError):  # Windows has no such names
         return f"user {uid}"
 
 

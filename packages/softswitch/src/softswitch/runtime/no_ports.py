@@ -13,8 +13,8 @@ class NoPorts:
     """Ports of a switch that forwards nothing (`softswitch.p4runtime.pipelines.Ports`)."""
 
     def __init__(self) -> None:
-        self.cpu_socket, self._cpu_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.notice_socket, self._notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.cpu_socket, self._cpu_end = socket.socketpair()
+        self.notice_socket, self._notice_end = socket.socketpair()
 
     def close(self) -> None:
         for end in (self.cpu_socket, self._cpu_end, self.notice_socket, self._notice_end):

@@ -15,8 +15,6 @@ from types import FrameType
 from softswitch.shared.messages import NAMESPACES, receive, send, start_request
 from softswitch.shared.place import socket_path
 
-VARIABLE = "SOFTSWITCH_SHARED"
-"""Environment variable that has switches be forks of one process; "" and "0" mean that they are not."""
 PADDING = "-" * 400
 """Argument of the shared process that makes room for the arguments of its forks."""
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -24,10 +22,6 @@ _ENDING: dict[int, int] = {signal.SIGINT: 0, signal.SIGTERM: 0, signal.SIGHUP: -
 """Signal -> status of a switch that it ends while it compiles."""
 _NOTICE_S = 2.0
 BACKLOG = 128
-
-
-def is_wanted() -> bool:
-    return os.environ.get(VARIABLE, "") not in ("", "0")
 
 
 def run(arguments: Sequence[str]) -> int | None:

@@ -16,7 +16,7 @@ import pytest
 
 from softswitch import shared_server
 from softswitch.processes import reserved_port
-from softswitch.shared import command, place
+from softswitch.shared import VARIABLE, command, place
 from softswitch.shared.messages import receive, start_request
 from switch_harness import PROGRAMS
 from switch_harness.waiting import PATIENCE_S, wait_for
@@ -31,7 +31,7 @@ class SharedSwitches:
 
     def __init__(self, stack: ExitStack, folder: Path) -> None:
         self._stack, self.folder = stack, folder
-        self.environment = {**os.environ, command.VARIABLE: "1", "TMPDIR": str(folder)}
+        self.environment = {**os.environ, VARIABLE: "1", "TMPDIR": str(folder)}
         self.environment["PYTHONPATH"] = os.pathsep.join([str(SOURCES), os.environ.get("PYTHONPATH", "")])
 
     def start(self, *words: str, program: str = str(PROGRAM)) -> tuple[subprocess.Popen[bytes], Path]:
