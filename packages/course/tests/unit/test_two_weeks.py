@@ -69,11 +69,11 @@ def type_line(line: str, checkout: Path) -> None:
 def run(command: str, checkout: Path) -> str:
     """Run a command as an ordinary user; its status is 0, or 1 where points are lost."""
     is_root = os.geteuid() == 0
-    user = {"user": UNPRIVILEGED_ID, "group": UNPRIVILEGED_ID, "extra_groups": []} if is_root else {}
+    user, groups = (UNPRIVILEGED_ID, list[int]()) if is_root else (None, None)
     environment = {"HOME": str(checkout.parent), "LANG": "C.UTF-8", "PATH": os.defpath, "COLUMNS": "120"}
     done = subprocess.run(
         ["bash", "-c", command], cwd=checkout, env=environment, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, **user,
+        capture_output=True, text=True, user=user, group=user, extra_groups=groups,
     )  # fmt: skip
     is_check = command.startswith("./hotline check")
     assert done.returncode in ((0, 1) if is_check else (0,)), done.stdout + done.stderr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -113,14 +113,14 @@ def test_another_worker_sets_the_table_that_a_dead_one_was_to_set(
     set_mode(running, mode)
     first, second = join(running, 0), join(running, 1)
     is_setting, goes_on = threading.Event(), threading.Event()
-    set_rows = hotline.Worker._submit
+    set_rows: Callable[..., int] = hotline.Worker._submit
 
     def stall(kv: hotline.Worker, *arguments: object, **more: object) -> int:
         if kv is second:
             is_setting.set()
             goes_on.wait(PATIENCE_S)
             raise HotlineError("killed")
-        return set_rows(kv, *arguments, **more)  # type: ignore[arg-type]  # those of `_submit`
+        return set_rows(kv, *arguments, **more)
 
     monkeypatch.setattr(hotline.Worker, "_submit", stall)
     with ThreadPoolExecutor() as pool:
