@@ -481,7 +481,11 @@ def test_a_key_without_a_name_is_refused(tmp_path: Path) -> None:
             "apply {}", '@platform_property(multicast_group_table_size="x")',
             "expected a number below 2^31 as `multicast_group_table_size`, got x",
         ),
-        ("apply {}", "@pkginfo(version=plain)", "expected a number, a bool or a string in an annotation"),
+        ("apply {}", "@pkginfo(version=plain)", "expected a declared name, got `plain`"),
+        (
+            "apply {}", "@pkginfo(version=error.NoError)",
+            "expected a number, a bool or a string in an annotation",
+        ),
     ],
 )  # fmt: skip
 def test_annotations_beyond_p4info_are_refused(body: str, package: str, message: str, tmp_path: Path) -> None:

@@ -342,9 +342,10 @@ def test_two_invalid_headers_are_equal(tmp_path: Path) -> None:
     assert _sent(tmp_path, "00000000", body) == "0001010000"
 
 
-@pytest.mark.parametrize("number", ["3", "KEPT"])
+@pytest.mark.parametrize("number", ["3", "KEPT", "List.KEPT", "KEPT + 8w0"])
 def test_a_list_of_preserved_fields_may_have_the_name_of_a_constant(tmp_path: Path, number: str) -> None:
-    fields = f"const bit<8> KEPT = 3; struct meta_t {{{{ @field_list(1, {number}) bit<8> m; bit<8> n; }}}}"
+    declared = "const bit<8> KEPT = 3; enum bit<8> List {{ KEPT = 3 }}"
+    fields = f"{declared} struct meta_t {{{{ @field_list(1, {number}) bit<8> m; bit<8> n; }}}}"
     program = _PROGRAM.replace("struct meta_t {{ bit<8> m; }}", fields)
     body = """
         if (std.instance_type == 0) { meta.m = 7; meta.n = 8; resubmit_preserving_field_list(KEPT); }
