@@ -9,6 +9,7 @@ import pytest
 
 from softswitch import ir
 from softswitch.load import load_program
+from softswitch.p4.bmv2_json import bmv2_json_text
 from softswitch.p4.compiler import compile_file
 from switch_harness import PROGRAMS
 from switch_harness.small_programs import compile_small, primitives, written_json
@@ -23,6 +24,14 @@ SOURCES = [
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 def test_the_json_of_a_program_loads_to_the_program(source: Path) -> None:
     written_json(compile_file(source, [P4SRC]))
+
+
+def test_the_text_of_the_json_has_a_line_for_each_primitive(tmp_path: Path) -> None:
+    lowered = compile_small(
+        tmp_path, ingress_locals=ACTION % "hdr.first.kind = 1; exit;", ingress="t.apply();"
+    )
+    [exit_line] = [line for line in bmv2_json_text(lowered).decode().splitlines() if '"exit"' in line]
+    assert json.loads(exit_line)["op"] == "exit"
 
 
 ACTION = "action a() { %s } table t { actions = { a; } default_action = a(); }"
