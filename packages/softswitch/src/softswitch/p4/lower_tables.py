@@ -51,6 +51,10 @@ def _key(table: tree.Table, frame: Frame) -> list[tuple[tree.KeyElement, ir.KeyF
         kind = _KINDS.get(element.kind)
         if kind is None and element.kind != SELECTOR:
             raise SourceError(element, f"the kind of match `{element.kind}` is not supported by softswitch")
+        if kind is ir.MatchKind.LPM and any(part.kind is kind for _, part in fields):
+            raise SourceError(
+                element, f"expected one key of the kind lpm in the table `{table.name}`, got two"
+            )
         fields.append((element, _key_field(element, operand, kind or ir.MatchKind.EXACT, frame)))
     return fields
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from softswitch.p4.diagnostics import CompileError
 from switch_harness.p4_sources import CORE, Refused, check_accepted, check_refused, diagnostics_of
+from switch_harness.small_programs import compile_small
 
 REFUSED = (
     Refused("control c() {\n table t { key = { } } apply {} }", 2, r"`actions`.*`t`"),
@@ -246,3 +248,9 @@ def test_errors_of_several_entries_are_all_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", ACCEPTED)
 def test_a_program_that_the_specification_allows_is_accepted(source: str, tmp_path: Path) -> None:
     check_accepted(CORE + source, tmp_path)
+
+
+def test_a_table_with_two_keys_of_the_longest_prefix_is_refused(tmp_path: Path) -> None:
+    table = "table t { key = { hdr.first.kind: lpm; hdr.first.count: lpm; } actions = { NoAction; } }"
+    with pytest.raises(CompileError, match="one key of the kind lpm in the table `t`, got two"):
+        compile_small(tmp_path, ingress_locals=table, ingress="t.apply();")
