@@ -8,6 +8,7 @@ import pytest
 
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4.compiler import compile_file
+from softswitch.pipeline import LogRecord
 
 _PROGRAM = """
 #include <v1model.p4>
@@ -355,3 +356,12 @@ def test_a_list_of_preserved_fields_may_have_the_name_of_a_constant(tmp_path: Pa
     file.write_text(program.format(body=body, locals="", declarations=""))
     [output] = InterpretedPipeline(compile_file(file).program).process(1, bytes.fromhex("01020304"), 0, 0)
     assert output.frame.hex() == "07000304"
+
+
+def test_a_message_names_the_fields_of_a_header(tmp_path: Path) -> None:
+    body = 'pair_t v = { 8w5, 8w6 }; log_msg("{}: {}, {}", { hdr.f.a, hdr.f, v });'
+    file = tmp_path / "program.p4"
+    file.write_text(_PROGRAM.format(body=body, locals="", declarations=""))
+    pipeline = InterpretedPipeline(compile_file(file).program)
+    pipeline.process(1, bytes.fromhex("01020304"), 0, 0)
+    assert pipeline.take_notices() == [LogRecord("1: (a:1,b:2,c:3,d:4), (p:5,q:6)")]
