@@ -3,17 +3,18 @@
 From the folder tests, with a checkout of p4c, p4-guide or another repository with programs for v1model:
 
     python -m switch_harness.beside_p4c info CHECKOUT      P4Info as text
-    python -m switch_harness.beside_p4c frames CHECKOUT    frames, on softswitch
+    python -m switch_harness.beside_p4c frames CHECKOUT    frames, on softswitch, interpreted
+    python -m switch_harness.beside_p4c compiled CHECKOUT  frames, on softswitch, compiled as well
     python -m switch_harness.beside_p4c bmv2 CHECKOUT      frames, on BMv2 as well (`HOTLINE_BMV2`)
     python -m switch_harness.beside_p4c sizes CHECKOUT     tables, conditions and primitives of the JSON
     python -m switch_harness.beside_p4c errors CHECKOUT    lines of errors in programs that p4c refuses
     python -m switch_harness.beside_p4c expected CHECKOUT  P4Info that p4c's repository expects
 
 All but the last two need p4c-bm2-ss on the PATH, and the last two a checkout of p4c. The counts are those of
-all programs for v1model, with those that a compiler refuses. `frames` and `bmv2` write random entries and
-send random frames: `frames` to softswitch with p4c's JSON, and with ours interpreted and compiled; `bmv2` to
-BMv2 with p4c's JSON, and to BMv2 and softswitch with ours. For `bmv2`, fields of headers are set to 0 in the
-parser, as `beside_bmv2` says. `errors` compares the lines of our errors with those of p4c's messages.
+all programs for v1model, with those that a compiler refuses. `frames`, `compiled` and `bmv2` write random
+entries and send random frames, with p4c's JSON and with ours, to switches of one kind; `bmv2` also sends them
+to softswitch with our JSON, and sets fields of headers to 0 in the parser, as `beside_bmv2` says. `errors`
+compares the lines of our errors with those of p4c's messages.
 """
 
 from __future__ import annotations
@@ -96,6 +97,7 @@ def expected_suite(checkout: Path, only: re.Pattern[str], _frames: int) -> Verdi
 SUITES: dict[str, Callable[[Path, re.Pattern[str], int], Verdicts]] = {
     "info": partial(comparison_suite, compare_info),
     "frames": partial(comparison_suite, compare_on_softswitch),
+    "compiled": partial(comparison_suite, partial(compare_on_softswitch, has_compiled=True)),
     "bmv2": partial(comparison_suite, compare_on_bmv2),
     "sizes": partial(comparison_suite, compare_sizes),
     "errors": errors_suite,

@@ -61,15 +61,16 @@ class Triplets(Twins):
 
 
 class Softswitches:
-    """softswitch, interpreted and compiled, with our JSON, and interpreted with p4c's."""
+    """softswitch, interpreted, with our JSON and with p4c's, and if asked for with ours compiled."""
 
-    def __init__(self, ours: Path, reference: Path) -> None:
+    def __init__(self, ours: Path, reference: Path, has_compiled: bool) -> None:
         self._now = 0
-        made = {
+        made: dict[str, tuple[Path, type[InterpretedPipeline | CompiledPipeline]]] = {
             INTERPRETED: (ours, InterpretedPipeline),
-            COMPILED: (ours, CompiledPipeline),
             INTERPRETED_REFERENCE: (reference, InterpretedPipeline),
         }
+        if has_compiled:
+            made[COMPILED] = (ours, CompiledPipeline)
         self._switches = {
             name: ControlledPipeline(pipeline_config(program), kind, lambda: self._now)
             for name, (program, kind) in made.items()
@@ -119,10 +120,12 @@ def compare_on_bmv2(reference: Path, ours: Path, frames: int) -> tuple[str, str]
         return _of_error(reference, frames), _one_line(error)
 
 
-def compare_on_softswitch(reference: Path, ours: Path, frames: int) -> tuple[str, str]:
+def compare_on_softswitch(
+    reference: Path, ours: Path, frames: int, has_compiled: bool = False
+) -> tuple[str, str]:
     """Return a verdict and details of both outputs on softswitch."""
     try:
-        switches = Softswitches(ours, reference)
+        switches = Softswitches(ours, reference, has_compiled)
         return _verdict(compare_switches(switches, Traced(ours), frames, Random(1)))
     except (SwitchError, AssertionError) as error:
         return "fails", _one_line(error)

@@ -148,7 +148,7 @@ class DeclarationParser(StatementParser):
 
     def _typedef(self, annotations: tree.Annotations) -> tree.Typedef:
         is_new = self.advance().text == "type"
-        if self.at(*tree.STRUCT_KINDS, "enum"):
+        if not is_new and self.at(*tree.STRUCT_KINDS, "enum"):
             inner = self._enum([]) if self.at("enum") else self._struct_type([])
             self.inner_types.append(inner)
             base: tree.TypeNode = tree.NamedType(inner.position, inner.name)

@@ -79,6 +79,7 @@ REFUSED = (
     Refused("struct A {\n B b; } struct B { A a; }", 2, r"`B`"),
     Refused("const bit<8> a = a;", 1, r"`a`"),
     Refused("typedef struct S {\n X a; } T;", 2, r"`X`"),
+    Refused("\ntype struct S { bit<8> a; } T;", 2, r"`struct`"),
 )
 ACCEPTED = (
     "header H { bit<8> a; } struct S<T> { T t; tuple<T, bool> u; } const S<bit<8>> s = { t = 1, u = "
