@@ -152,6 +152,11 @@ REFUSED = (
         r"`priority_delta`.*0",
     ),
     Refused(
+        "control c(inout bit<8> x) { table t { actions = { NoAction; }\n priority_delta = x; } apply {} }",
+        2,
+        r"`priority_delta`, got something else",
+    ),
+    Refused(
         "control c(inout bit<8> x) { action a(bit<8> d) {} action b(inout bit<8> v, bit<8> d) {} table "
         "t { key = { x:\n missing; } actions = { NoAction; } } apply {} }",
         1,
