@@ -24,6 +24,7 @@ from softswitch.p4.operands import Operand, Scalar
 from softswitch.p4.renumber import in_json_order
 from softswitch.p4.scopes import Facts
 from softswitch.p4.storage import HeaderLayout
+from softswitch.p4.temporaries import without_temporaries
 from softswitch.p4.unify import fields_of
 from softswitch.p4.value_sets import add_value_sets, finished_value_sets
 from softswitch.v1model import STANDARD_METADATA
@@ -86,7 +87,7 @@ def lower_program(program: tree.Program, facts: Facts, sources: SourceFiles) -> 
         field_lists=tuple(state.field_lists), digests=tuple(state.digests), messages=tuple(state.messages),
         field_index=field_index(storage.layouts),
     )  # fmt: skip
-    return Lowered(in_json_order(made), state, blocks)
+    return Lowered(in_json_order(without_temporaries(made)), state, blocks)
 
 
 # -- the package

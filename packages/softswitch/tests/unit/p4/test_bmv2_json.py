@@ -280,3 +280,22 @@ def test_the_field_list_0_has_another_number_as_bmv2_takes_0_for_none(tmp_path: 
     [kept] = document["field_lists"]
     [resubmit] = [each for each in primitives(document) if each["op"] == "resubmit"]
     assert kept["id"] == 1 and int(resubmit["parameters"][0]["value"], 16) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("hdr.first.kind = v;", 1),
+        ("hdr.first.kind = v; hdr.first.count = v;", 3),
+        ("hdr.first.value = (bit<16>) v;", 2),
+        ("if (hdr.second.isValid()) { hdr.first.kind = v; }", 3),
+    ],
+)
+def test_an_argument_that_only_the_next_statement_reads_is_not_stored(
+    body: str, count: int, tmp_path: Path
+) -> None:
+    locals = f"action b(in bit<8> v) {{ {body} }} "
+    action = ACTION % "b(hdr.first.kind + hdr.first.count);"
+    document = written_json(compile_small(tmp_path, ingress_locals=locals + action, ingress="t.apply();"))
+    [found] = [each for each in document["actions"] if each["name"] == "I.a"]
+    assert len(found["primitives"]) == count
