@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import fields, is_dataclass, replace
 
 from softswitch import ir
@@ -11,8 +12,11 @@ from softswitch.ir.names import SCALARS
 _Jumping = ir.Jump | ir.JumpIfZero
 
 
-def without_temporaries(program: ir.Program) -> ir.Program:
-    """Let `t = e; x = t` of an action be `x = e` where nothing else of the program mentions `t`."""
+def without_temporaries(program: ir.Program, metadata: Collection[tuple[int, int]]) -> ir.Program:
+    """Let `t = e; x = t` of an action be `x = e` where nothing else of the program mentions `t`.
+
+    The fields of the program's `metadata`, each a header and a field, are kept for traces.
+    """
     scalars = next((i for i, header in enumerate(program.headers) if header.name == SCALARS), None)
     if scalars is None:
         return program
@@ -20,7 +24,11 @@ def without_temporaries(program: ir.Program) -> ir.Program:
     for field in fields(program):
         if field.name != "field_index":
             _count(getattr(program, field.name), mentions)
-    temporary = {each for each, count in mentions.items() if each.header == scalars and count == 2}
+    temporary = {
+        each
+        for each, count in mentions.items()
+        if each.header == scalars and count == 2 and (each.header, each.field) not in metadata
+    }
     if not temporary:
         return program
     types = [header.fields for header in program.headers]
