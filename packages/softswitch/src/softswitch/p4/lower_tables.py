@@ -27,7 +27,10 @@ def apply_table(call: tree.Call, frame: Frame) -> Apply:
     table = target.declaration
     assert isinstance(table, tree.Table)
     if frame.body != "control":
-        raise SourceError(call, "expected the application of a table in the body of a control")
+        text = "expected no table in a loop whose repetitions are known only when it runs"
+        if frame.body != "action":  # as which such a loop runs
+            text = "expected the application of a table in the body of a control"
+        raise SourceError(call, text)
     name = control_plane_name(table, frame.owner.path)
     key = _key(table, frame)
     known = frame.state.table_names.get((frame.owner, table))

@@ -259,3 +259,10 @@ def test_a_table_with_two_keys_of_the_longest_prefix_is_refused(tmp_path: Path) 
     table = "table t { key = { hdr.first.kind: lpm; hdr.first.count: lpm; } actions = { NoAction; } }"
     with pytest.raises(CompileError, match="one key of the kind lpm in the table `t`, got two"):
         compile_small(tmp_path, ingress_locals=table, ingress="t.apply();")
+
+
+def test_a_table_in_a_loop_without_known_bounds_is_refused_for_the_loop(tmp_path: Path) -> None:
+    table = "table t { actions = { NoAction; } }"
+    loop = "for (bit<8> i = 0; i < hdr.first.kind; i = i + 1) { t.apply(); }"
+    with pytest.raises(CompileError, match="expected no table in a loop whose repetitions"):
+        compile_small(tmp_path, ingress_locals=table, ingress=loop)

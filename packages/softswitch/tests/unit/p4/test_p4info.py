@@ -318,6 +318,14 @@ TYPES = """
 """
 
 
+@pytest.mark.parametrize("annotation", ["", "@hidden "])
+def test_a_program_with_hidden_tables_only_has_no_information_on_types(
+    annotation: str, tmp_path: Path
+) -> None:
+    info = info_of(tmp_path, f"{annotation}table t {{ actions = {{ plain; }} }} apply {{ t.apply(); }}")
+    assert info.HasField("type_info") == (not annotation)
+
+
 def test_types_are_described_with_all_of_their_parts(tmp_path: Path) -> None:
     body = """
         action typed(Text text, Plain plain, Number number, Kind kind) {}
