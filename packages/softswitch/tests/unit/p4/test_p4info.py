@@ -305,6 +305,17 @@ def test_profiles_meters_and_counters_know_their_tables(tmp_path: Path) -> None:
     assert counter.direct_table_id == meter.direct_table_id == tables["I.w"].preamble.id
 
 
+def test_conditions_in_an_annotation_of_several_lines_select_its_lines(tmp_path: Path) -> None:
+    text = '@restriction("\n#ifdef ABSENT\na;\n#else\nb; # c\n#endif\n")'
+    info = info_of(tmp_path, f"{text} table t {{ actions = {{ plain; }} }} apply {{ t.apply(); }}")
+    assert list(info.tables[0].preamble.annotations) == ['@restriction("\n\n\n\nb; # c\n\n")']
+
+
+def test_a_condition_without_end_in_a_string_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=r":19:1: error: expected `#endif` in the string"):
+        info_of(tmp_path, '@restriction("\n#if 1\n") table t { actions = { plain; } } apply { t.apply(); }')
+
+
 TYPES = """
     enum Colour { RED, GREEN }
     enum bit<12> Kind { SMALL = 1, LARGE = 0x100 }
