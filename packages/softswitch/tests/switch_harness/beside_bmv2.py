@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import cast
+from typing import Protocol, cast
 
 from softswitch import ir
 from softswitch.errors import SwitchError
@@ -26,7 +26,7 @@ from switch_harness.likely import LikelyDrawer, Palette, PathFrames
 from switch_harness.p4rt_drawer import P4RuntimeDrawer
 from switch_harness.p4rt_writer import P4RuntimeWriter
 from switch_harness.traced import Traced
-from switch_harness.twins import Twins, twins
+from switch_harness.twins import Exchange, twins
 from switch_harness.zeroed import zeroed
 
 WRITES = 80
@@ -34,6 +34,17 @@ WRITES = 80
 STEPS = 6
 """Lookups that miss, and get an entry, before a frame is sent."""
 COMPILE_S = 60
+
+
+class ComparedSwitches(Protocol):
+    """Switches that get the same messages and the same frames, as `Twins` are."""
+
+    @property
+    def pipeline(self) -> Pipeline: ...
+
+    def update(self, update: p4r.Update) -> bool: ...
+
+    def exchange(self, port: int, frame: bytes) -> Exchange: ...
 
 
 class FrameDrawer:
@@ -77,7 +88,7 @@ def compare(program: Path, frames: int, seed: int) -> str:
         return compare_switches(both, Traced(program), frames, Random(seed))
 
 
-def compare_switches(both: Twins, traced: Traced, frames: int, random: Random) -> str:
+def compare_switches(both: ComparedSwitches, traced: Traced, frames: int, random: Random) -> str:
     """Return what `compare` does, for switches that have the program already."""
     if both.pipeline.program.has(ir.Random):
         return "not compared: it draws random numbers"

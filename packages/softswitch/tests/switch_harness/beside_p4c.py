@@ -1,157 +1,114 @@
-"""Compare our compiler with p4c on p4c's own samples, and print a line for each sample and the counts.
+"""Compare our compiler with p4c on P4 programs, and print a line for each program and the counts.
 
-From the folder tests, with a checkout of p4c, and for two suites with programs that are there already:
+From the folder tests, with a checkout of p4c, p4-guide or another repository with programs for v1model:
 
-    python -m switch_harness.beside_p4c info CHECKOUT [--only REGEX]      needs p4c-bm2-ss on the PATH
-    python -m switch_harness.beside_p4c frames CHECKOUT [--only REGEX]    needs BMv2 as well (`HOTLINE_BMV2`)
-    python -m switch_harness.beside_p4c errors CHECKOUT [--only REGEX]
+    python -m switch_harness.beside_p4c info CHECKOUT      P4Info as text
+    python -m switch_harness.beside_p4c frames CHECKOUT    frames, on softswitch, interpreted
+    python -m switch_harness.beside_p4c compiled CHECKOUT  frames, on softswitch, compiled as well
+    python -m switch_harness.beside_p4c bmv2 CHECKOUT      frames, on BMv2 as well (`HOTLINE_BMV2`)
+    python -m switch_harness.beside_p4c sizes CHECKOUT     tables, conditions and primitives of the JSON
+    python -m switch_harness.beside_p4c errors CHECKOUT    lines of errors in programs that p4c refuses
+    python -m switch_harness.beside_p4c expected CHECKOUT  P4Info that p4c's repository expects
 
-`info` compares P4Info, as text, of the samples for v1model. `frames` runs them on three switches, with random
-entries and frames: BMv2 with p4c's JSON, and BMv2 and softswitch with ours. Fields of headers are set to 0 in
-the parser, as `beside_bmv2` says. `errors` compiles the samples that p4c refuses, and compares the lines of
-the errors with those of p4c's expected messages.
+All but the last two need p4c-bm2-ss on the PATH, and the last two a checkout of p4c. The counts are those of
+all programs for v1model, with those that a compiler refuses. `frames`, `compiled` and `bmv2` write random
+entries and send random frames, with p4c's JSON and with ours, to switches of one kind; `bmv2` also sends them
+to softswitch with our JSON, and sets fields of headers to 0 in the parser, as `beside_bmv2` says. `errors`
+compares the lines of our errors with those of p4c's messages.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from random import Random
-from tempfile import TemporaryDirectory
+from typing import Any
 
-from softswitch.conformance import bmv2
-from softswitch.conformance.client import P4RuntimeClient, pipeline_config
-from softswitch.conformance.dataplane import Dataplane
-from softswitch.conformance.errors import P4RuntimeError
-from softswitch.errors import ProgramError, SwitchError
-from softswitch.p4runtime.messages import p4r
-from switch_harness.beside_bmv2 import compare, compare_switches
-from switch_harness.p4c_errors import errors_suite
-from switch_harness.p4c_samples import (
-    REFUSED_BY_P4C,
-    compile_by_p4c,
-    compile_by_us,
-    first_line,
-    name_of,
-    v1model_samples,
-)
-from switch_harness.traced import Traced
-from switch_harness.twins import Exchange, Twins, by_port
-from switch_harness.zeroed import zeroed
+from softswitch.errors import ProgramError
+from softswitch.p4.compiler import compile_file
+from softswitch.p4.p4info import p4info, p4info_text
+from switch_harness.p4c_errors import ARCHITECTURES, errors_suite
+from switch_harness.p4c_frames import compare_on_bmv2, compare_on_softswitch
+from switch_harness.p4c_samples import INFO_SUFFIX, SAMPLES, compiled_samples
 
 Verdicts = Iterator[tuple[str, str, str]]
-"""A sample's name, a verdict, and details."""
-OURS, REFERENCE = "BMv2 with softswitch's JSON", "BMv2 with p4c's JSON"
+"""A program's name, a verdict, and details."""
+Comparison = Callable[[Path, Path, int], tuple[str, str]]
+"""Compares both outputs, given by their paths without suffix, by a number of frames."""
+_MAX_SIZE_RATIO = 1.05
 
 
-class Triplets(Twins):
-    """softswitch and a BMv2 with our JSON, and a BMv2 with p4c's."""
-
-    def __init__(
-        self,
-        ours: Path,
-        reference: Path,
-        our_switch: tuple[P4RuntimeClient, Dataplane],
-        reference_switch: tuple[P4RuntimeClient, Dataplane],
-    ) -> None:
-        super().__init__(ours, *our_switch)
-        self._reference, self._reference_ports = reference_switch
-        self._reference.set_pipeline(pipeline_config(reference))
-        self._reference_ports.wait_until_started()
-
-    def update(self, update: p4r.Update) -> bool:
-        """Write to all, which have to do it or refuse it alike; whether they did it."""
-        ours, ours_on_bmv2 = self.refusals(update)
-        reference: P4RuntimeError | None = None
-        try:
-            self._reference.write(update)
-        except P4RuntimeError as error:
-            reference = error
-        found = {"softswitch": ours, OURS: ours_on_bmv2, REFERENCE: reference}
-        shown = ", ".join(f"{switch}: {refusal or 'done'}" for switch, refusal in found.items())
-        assert len({refusal is None for refusal in found.values()}) == 1, f"{shown}; {update}"
-        return ours is None
-
-    def exchange(self, port: int, frame: bytes) -> Exchange:
-        found = super().exchange(port, frame)
-        if len(found) == 1:
-            return found
-        reference = by_port(self._reference_ports.process(port, frame))
-        return {"softswitch": found["softswitch"], OURS: found["BMv2"], REFERENCE: reference}
+def compare_info(reference: Path, ours: Path, _frames: int) -> tuple[str, str]:
+    one, other = (each.with_suffix(INFO_SUFFIX).read_text() for each in (reference, ours))
+    return "equal" if one == other else "differs", ""
 
 
-def info_suite(checkout: Path, only: re.Pattern[str], _frames: int) -> Verdicts:
-    for sample, reference, ours in _compiled(checkout, only):
-        if isinstance(ours, str):
-            yield name_of(sample), *_reason(ours)
-            continue
-        one, other = (each.with_suffix(".p4info.txtpb").read_text() for each in (reference, ours))
-        yield name_of(sample), "equal" if one == other else "differs", ""
+def compare_sizes(reference: Path, ours: Path, _frames: int) -> tuple[str, str]:
+    one, other = (_sizes(json.loads(each.with_suffix(".json").read_text())) for each in (reference, ours))
+    shown = ", ".join(f"{name} {other[name]} (p4c {count})" for name, count in one.items())
+    is_larger = sum(other.values()) > sum(one.values()) * _MAX_SIZE_RATIO
+    return "larger" if is_larger else "as p4c's or smaller", shown
 
 
-def frames_suite(checkout: Path, only: re.Pattern[str], frames: int) -> Verdicts:
-    for sample, reference, ours in _compiled(checkout, only):
-        if isinstance(ours, str):
-            yield name_of(sample), *_reason(ours)
+def _sizes(program: Any) -> dict[str, int]:  # parsed JSON
+    pipelines = program["pipelines"]
+    return {
+        "tables": sum(len(each["tables"]) for each in pipelines),
+        "conditions": sum(len(each["conditionals"]) for each in pipelines),
+        "primitives": sum(len(each["primitives"]) for each in program["actions"]),
+    }
+
+
+def comparison_suite(compare: Comparison, checkout: Path, only: re.Pattern[str], frames: int) -> Verdicts:
+    """Yield the verdict of each program for v1model, also of those that a compiler refuses."""
+    for sample in compiled_samples(checkout, only):
+        match sample.reference, sample.ours:
+            case Path() as reference, Path() as ours:
+                yield sample.name, *compare(reference, ours, frames)
+            case Path(), str() as ours_error:
+                yield sample.name, "softswitch refuses it", ours_error
+            case str() as error, Path():
+                yield sample.name, "p4c refuses it", error
+            case error, ours_error:
+                yield sample.name, "both refuse it", f"softswitch: {ours_error}; p4c: {error}"
+
+
+def expected_suite(checkout: Path, only: re.Pattern[str], _frames: int) -> Verdicts:
+    """Yield how our P4Info of each sample differs from the one that is stored beside p4c's samples."""
+    folder = checkout / f"{SAMPLES}_outputs"
+    for expected in sorted(folder.rglob(f"*{INFO_SUFFIX}")):
+        name = expected.relative_to(folder).as_posix().removesuffix(INFO_SUFFIX)
+        source = checkout / SAMPLES / name
+        if not only.search(name):
             continue
         try:
-            reference, ours = (zeroed(each, each.parent) for each in (reference, ours))
-            with bmv2.running_switch() as one, bmv2.running_switch() as other:
-                switches = Triplets(ours, reference, one, other)
-                found = compare_switches(switches, Traced(ours), frames, Random(1))
-        except (SwitchError, AssertionError) as error:
-            yield name_of(sample), _of_error(reference, frames), " ".join(str(error).split())[:400]
+            found = p4info_text(p4info(compile_file(source)))
+        except ProgramError as error:
+            is_other = ARCHITECTURES.search(source.read_text())
+            yield name, "another architecture" if is_other else "refused", str(error).partition("\n")[0]
             continue
-        is_different = " frames differ" in found
-        verdict, _, details = found.partition(": ")
-        yield name_of(sample), "differs" if is_different else verdict, found if is_different else details
-
-
-def _of_error(reference: Path, frames: int) -> str:
-    """Return a verdict for switches that cannot be compared: whether p4c's JSON alone fails on BMv2, too."""
-    try:
-        compare(reference, frames, seed=1)
-    except (SwitchError, AssertionError):
-        return "fails with p4c's JSON, too"
-    return "fails"
-
-
-def _compiled(checkout: Path, only: re.Pattern[str]) -> Iterator[tuple[Path, Path, Path | str]]:
-    """Yield each sample that p4c compiles, with the paths of both outputs; a text says why ours is none."""
-    for sample in v1model_samples(checkout, only):
-        with TemporaryDirectory() as folder:
-            reference = compile_by_p4c(sample, Path(folder))
-            ours: Path | str
-            try:
-                ours = compile_by_us(sample, Path(folder))
-            except ProgramError as error:
-                ours = first_line(error)
-            if reference is not None:
-                yield sample, reference, ours
-            else:
-                outcome = "softswitch takes it" if isinstance(ours, Path) else f"softswitch: {ours}"
-                yield sample, sample, f"{REFUSED_BY_P4C}: {outcome}"
-
-
-def _reason(ours: str) -> tuple[str, str]:
-    verdict, _, details = ours.partition(f"{REFUSED_BY_P4C}: ")
-    return (REFUSED_BY_P4C, details) if details else ("refused", verdict)
+        yield name, "equal" if found == expected.read_text() else "differs", ""
 
 
 SUITES: dict[str, Callable[[Path, re.Pattern[str], int], Verdicts]] = {
-    "info": info_suite,
-    "frames": frames_suite,
+    "info": partial(comparison_suite, compare_info),
+    "frames": partial(comparison_suite, compare_on_softswitch),
+    "compiled": partial(comparison_suite, partial(compare_on_softswitch, has_compiled=True)),
+    "bmv2": partial(comparison_suite, compare_on_bmv2),
+    "sizes": partial(comparison_suite, compare_sizes),
     "errors": errors_suite,
+    "expected": expected_suite,
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("suite", choices=SUITES)
-    parser.add_argument("checkout", type=Path, metavar="CHECKOUT", help="a checkout of p4c")
+    parser.add_argument("checkout", type=Path, metavar="CHECKOUT", help="a checkout with P4 programs")
     parser.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX")
     parser.add_argument("--frames", type=int, default=60, help="frames for each program (60)")
     options = parser.parse_args()
@@ -162,7 +119,7 @@ def main() -> None:
         totals[verdict] += 1
         print(f"{name}: {verdict}{': ' if details else ''}{details}", flush=True)
     print(
-        f"{totals.total()} samples: " + ", ".join(f"{count} {kind}" for kind, count in totals.most_common())
+        f"{totals.total()} programs: " + ", ".join(f"{count} {kind}" for kind, count in totals.most_common())
     )
 
 

@@ -1,4 +1,4 @@
-"""The samples of a checkout of p4c, and what p4c and our compiler make of them."""
+"""P4_16 programs of a checkout, such as p4c's samples, and what p4c and our compiler make of them."""
 
 from __future__ import annotations
 
@@ -8,56 +8,81 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from softswitch.errors import ProgramError
 from softswitch.p4.bmv2_json import bmv2_json_text
 from softswitch.p4.compiler import compile_file
 from softswitch.p4.p4info import p4info, p4info_text
 
-REFUSED_BY_P4C = "p4c refuses it"
+SAMPLES = Path("testdata") / "p4_16_samples"
+INFO_SUFFIX = ".p4info.txtpb"
 _COMPILE_S = 120
 _FOLDERS = ("*.p4", "dash/*.p4", "fabric_*/fabric.p4", "omec/*.p4", "pins/*.p4")
 
 
-def v1model_samples(checkout: Path, only: re.Pattern[str]) -> Iterator[Path]:
-    """Yield p4c's samples that include v1model.p4 and have an instance `main`."""
-    samples = checkout / "testdata" / "p4_16_samples"
-    for sample in sorted(path for pattern in _FOLDERS for path in samples.glob(pattern)):
-        text = sample.read_text()
-        is_program = re.search(r"include.*v1model\.p4", text) and re.search(r"main|common_v1_test", text)
-        if is_program and only.search(name_of(sample)):
-            yield sample
+class Sample(NamedTuple):
+    """A program: its name, which no other program of the checkout has, and its file."""
+
+    name: str
+    file: Path
 
 
-def name_of(sample: Path) -> str:
-    """Return a name that no other sample has."""
-    folder = sample.parent.name
-    return sample.stem if folder == "p4_16_samples" else f"{folder}-{sample.stem}"
+class CompiledSample(NamedTuple):
+    """A sample with the outputs of both compilers: paths without suffix, or the text of a refusal."""
+
+    name: str
+    reference: Path | str
+    ours: Path | str
 
 
-def compile_by_p4c(sample: Path, folder: Path) -> Path | None:
-    """Return the path of the outputs without suffix; None if p4c refuses the sample."""
-    into = folder / f"{name_of(sample)}-p4c"
+def v1model_samples(checkout: Path, only: re.Pattern[str]) -> Iterator[Sample]:
+    """Yield p4c's samples for v1model; in a checkout of another repository, all programs with a V1Switch."""
+    samples = checkout / SAMPLES
+    is_p4c = samples.exists()
+    patterns, root = (_FOLDERS, samples) if is_p4c else (("**/*.p4",), checkout)
+    for file in sorted(path for pattern in patterns for path in root.glob(pattern)):
+        text = file.read_text(errors="replace")
+        if is_p4c:
+            is_program = re.search(r"include.*v1model\.p4", text) and re.search(r"main|common_v1_test", text)
+        else:
+            is_program = re.search(r"^\s*V1Switch\b", text, re.MULTILINE)
+        name = "-".join(file.relative_to(root).with_suffix("").parts)
+        if is_program and only.search(name):
+            yield Sample(name, file)
+
+
+def compiled_samples(checkout: Path, only: re.Pattern[str]) -> Iterator[CompiledSample]:
+    """Yield each sample as both compilers make it; the files are deleted when the next one is asked for."""
+    for sample in v1model_samples(checkout, only):
+        with TemporaryDirectory() as folder:
+            into = Path(folder)
+            reference, ours = compile_by_p4c(sample, into / "p4c"), compile_by_us(sample, into / "softswitch")
+            yield CompiledSample(sample.name, reference, ours)
+
+
+def compile_by_p4c(sample: Sample, into: Path) -> Path | str:
     if (program := shutil.which("p4c-bm2-ss")) is None:
         sys.exit("p4c-bm2-ss is not on PATH")
-    command = [program, "--p4runtime-files", f"{into}.p4info.txtpb", "-o", f"{into}.json", sample.name]
+    command = [program, "--p4runtime-files", f"{into}{INFO_SUFFIX}", "-o", f"{into}.json", sample.file.name]
     try:
         done = subprocess.run(
-            command, cwd=sample.parent, capture_output=True, timeout=_COMPILE_S, check=False
+            command, cwd=sample.file.parent, capture_output=True, text=True, timeout=_COMPILE_S, check=False
         )
     except subprocess.TimeoutExpired:
-        return None
-    return into if done.returncode == 0 and into.with_suffix(".json").exists() else None
+        return f"took more than {_COMPILE_S} s"
+    if done.returncode == 0 and into.with_suffix(".json").exists():
+        return into
+    lines = [line for line in done.stderr.splitlines() if "error" in line]
+    return lines[0] if lines else f"exit status {done.returncode}"
 
 
-def compile_by_us(sample: Path, folder: Path) -> Path:
-    """Return the path of the outputs without suffix; raises ProgramError for a sample that is refused."""
-    into = folder / f"{name_of(sample)}-softswitch"
-    lowered = compile_file(sample)
-    into.with_suffix(".json").write_bytes(bmv2_json_text(lowered))
-    into.with_suffix(".p4info.txtpb").write_text(p4info_text(p4info(lowered)))
+def compile_by_us(sample: Sample, into: Path) -> Path | str:
+    try:
+        lowered = compile_file(sample.file)
+        into.with_suffix(".json").write_bytes(bmv2_json_text(lowered))
+        into.with_suffix(INFO_SUFFIX).write_text(p4info_text(p4info(lowered)))
+    except ProgramError as error:
+        return str(error).partition("\n")[0]
     return into
-
-
-def first_line(error: ProgramError) -> str:
-    return str(error).partition("\n")[0]

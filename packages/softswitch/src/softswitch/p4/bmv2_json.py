@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from softswitch import ir
 from softswitch.p4 import tree
@@ -23,8 +23,27 @@ VERSION = [2, 23]
 COMPILER = "softswitch"
 
 
+_EXPANDED_LEVELS = 4
+"""Levels of lists and objects that have a line for each element. Python's `json` is slow at indenting."""
+
+
 def bmv2_json_text(lowered: Lowered) -> bytes:
-    return json.dumps(bmv2_json(lowered), indent=2, ensure_ascii=False).encode() + b"\n"
+    return "".join(_lines(bmv2_json(lowered), 0)).encode() + b"\n"
+
+
+def _lines(value: object, level: int) -> Iterator[str]:
+    if level == _EXPANDED_LEVELS or not value or not isinstance(value, dict | list):
+        yield json.dumps(value, ensure_ascii=False)
+        return
+    is_object = isinstance(value, dict)
+    separator = ("{" if is_object else "[") + "\n"
+    for each in value:
+        yield separator + "  " * (level + 1)
+        if is_object:
+            yield f"{json.dumps(each, ensure_ascii=False)}: "
+        yield from _lines(value[each] if is_object else each, level + 1)
+        separator = ",\n"
+    yield "\n" + "  " * level + ("}" if is_object else "]")
 
 
 def bmv2_json(lowered: Lowered) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from softswitch.p4.diagnostics import Position, SourceError
 from softswitch.p4.lexer import Token, TokenKind, parse_integer
@@ -33,6 +34,15 @@ _UNARY: dict[str, Callable[[int], int]] = {
     "+": lambda a: a,
     "~": lambda a: ~a,
 }
+
+
+@dataclass(slots=True)
+class Branch:
+    """An `#if` at `position`: whether lines now belong to the program, and whether some did before."""
+
+    position: Position
+    is_active: bool
+    was_active: bool
 
 
 def evaluate_condition(tokens: Sequence[Token], position: Position) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from softswitch import ir
+from softswitch.messages import PLACEHOLDER, pluralize
 from softswitch.p4 import operands, tree, types
 from softswitch.p4.diagnostics import SourceError
 from softswitch.p4.extern_arguments import (
@@ -21,7 +22,7 @@ from softswitch.p4.lower_expressions import lower
 from softswitch.p4.lower_packet import lower_packet_method
 from softswitch.p4.lowering_state import FieldValue, LoweringState
 from softswitch.p4.objects import CallableObject, ExternObject
-from softswitch.p4.operand_values import constant_operand, flattened
+from softswitch.p4.operand_values import constant_operand, element_types, flattened, parts_of
 from softswitch.p4.operands import Operand, Scalar
 from softswitch.p4.p4info_annotations import expression_values
 from softswitch.p4.scopes import CallTarget
@@ -181,7 +182,25 @@ def _log(call: tree.Call, target: CallTarget, frame: Frame) -> None:
         wanted = parameter_type(target, "data", frame)
         operand = lower(data, frame, wanted)
         values = tuple(each.expression for each in flattened(operand, frame, call))
+        if not isinstance(operand, Scalar):
+            shown = iter(_placeholder(part, frame, call) for part in parts_of(operand, frame, call))
+            text = PLACEHOLDER.sub(lambda found: next(shown, found[0]), text)
+    placeholders = len(PLACEHOLDER.findall(text))
+    if placeholders != len(values):
+        given = f"the message has {placeholders} `{{}}` for {pluralize(len(values), 'value')}"
+        frame.state.sources.warn(call.position, f"{given}, at which BMv2 ends")
     frame.emit(ir.LogMessage(frame.state.add_message(text), values), call.position)
+
+
+def _placeholder(operand: Operand, frame: Frame, node: tree.Node) -> str:
+    """Return what shows an operand in a message; that of a header is such as `(length:{},kind:{})`."""
+    if isinstance(operand, Scalar):
+        return "{}"
+    parts = parts_of(operand, frame, node)
+    given = types.base_of(operand.type) if not isinstance(operand, operands.Text) else types.UNKNOWN
+    names = [name for name, _ in element_types(given, frame, len(parts), node)]
+    shown = (_placeholder(part, frame, node) for part in parts)
+    return f"({','.join(f'{name}:{text}' for name, text in zip(names, shown, strict=True))})"
 
 
 def _verify(call: tree.Call, target: CallTarget, frame: Frame) -> None:

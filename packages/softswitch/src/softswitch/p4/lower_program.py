@@ -20,10 +20,12 @@ from softswitch.p4.lower_statements import lower_statement
 from softswitch.p4.lower_tables import apply_table
 from softswitch.p4.lowering_state import LoweringState
 from softswitch.p4.objects import CallableObject, ExternObject, PackageObject
+from softswitch.p4.operand_values import leaves_of
 from softswitch.p4.operands import Operand, Scalar
 from softswitch.p4.renumber import in_json_order
 from softswitch.p4.scopes import Facts
 from softswitch.p4.storage import HeaderLayout
+from softswitch.p4.temporaries import without_temporaries
 from softswitch.p4.unify import fields_of
 from softswitch.p4.value_sets import add_value_sets, finished_value_sets
 from softswitch.v1model import STANDARD_METADATA
@@ -86,6 +88,7 @@ def lower_program(program: tree.Program, facts: Facts, sources: SourceFiles) -> 
         field_lists=tuple(state.field_lists), digests=tuple(state.digests), messages=tuple(state.messages),
         field_index=field_index(storage.layouts),
     )  # fmt: skip
+    made = without_temporaries(made, leaves_of(metadata, parser_frame))
     return Lowered(in_json_order(made), state, blocks)
 
 

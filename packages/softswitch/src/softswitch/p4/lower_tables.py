@@ -27,7 +27,10 @@ def apply_table(call: tree.Call, frame: Frame) -> Apply:
     table = target.declaration
     assert isinstance(table, tree.Table)
     if frame.body != "control":
-        raise SourceError(call, "expected the application of a table in the body of a control")
+        text = "expected no table in a loop whose repetitions are known only when it runs"
+        if frame.body != "action":  # as which such a loop runs
+            text = "expected the application of a table in the body of a control"
+        raise SourceError(call, text)
     name = control_plane_name(table, frame.owner.path)
     key = _key(table, frame)
     known = frame.state.table_names.get((frame.owner, table))
@@ -51,6 +54,10 @@ def _key(table: tree.Table, frame: Frame) -> list[tuple[tree.KeyElement, ir.KeyF
         kind = _KINDS.get(element.kind)
         if kind is None and element.kind != SELECTOR:
             raise SourceError(element, f"the kind of match `{element.kind}` is not supported by softswitch")
+        if kind is ir.MatchKind.LPM and any(part.kind is kind for _, part in fields):
+            raise SourceError(
+                element, f"expected one key of the kind lpm in the table `{table.name}`, got two"
+            )
         fields.append((element, _key_field(element, operand, kind or ir.MatchKind.EXACT, frame)))
     return fields
 

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from typing import Any
 
 from softswitch.p4 import tree
-from softswitch.p4.constants import Evaluator
-from softswitch.p4.diagnostics import SourceError
+from softswitch.p4.check_calls import CallChecker
+from softswitch.p4.diagnostics import SourceError, SourceFiles
 from softswitch.p4.expression_parser import ExpressionParser
 from softswitch.p4.lexer import Token, TokenKind
 from softswitch.p4.scopes import Facts
@@ -58,7 +58,7 @@ def one_integer(annotation: tree.Annotation) -> int:
 
 
 def expression_values(annotation: tree.Annotation, facts: Facts) -> list[int | bool | str]:
-    """Return what an annotation such as `@field_list(1, NAME)` has; names are those of constants."""
+    """Return what an annotation such as `@field_list(1, NAME)` has; names are global ones."""
     parser = ExpressionParser(annotation.tokens)
     values = []
     while not _is_at_end(parser):
@@ -111,12 +111,9 @@ def _set_value(message: Any, value: int | bool | str, annotation: tree.Annotatio
 
 
 def _value(expression: tree.Expression, facts: Facts) -> int | bool | str:
-    if isinstance(expression, tree.Name):
-        found = facts.globals.names.get(expression.name, [])
-        constant = next((each for each in found if isinstance(each, tree.Constant)), None)
-        value = Evaluator(facts).constant(constant) if constant is not None else None
-    else:
-        value = Evaluator(facts).value(expression)
+    expressions = CallChecker(facts, SourceFiles()).expressions
+    expressions.check(expression, facts.globals)
+    value = expressions.evaluator.value(expression)
     if not isinstance(value, int | bool | str):
         raise SourceError(expression, "expected a number, a bool or a string in an annotation")
     return value

@@ -50,9 +50,9 @@ class TableMessages(NamedObjects):
 
     def _add_table(self, table: SeenTable) -> None:
         declaration, owner = table.declaration, table.owner
-        self.message.type_info.SetInParent()
         if declaration.annotation("hidden") is not None:
             return
+        self.message.type_info.SetInParent()
         message = self.message.tables.add()
         self._fill_preamble(message.preamble, ObjectType.TABLE, table.name, declaration.annotations)
         evaluator = Evaluator(self._facts, owner.bindings, owner.substitution)

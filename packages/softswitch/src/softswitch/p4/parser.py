@@ -11,8 +11,7 @@ from softswitch.p4.statement_parser import StatementParser
 
 _DECLARATIONS = (
     "action", "const", "control", "enum", "error", "extern", "header", "header_union", "match_kind",
-    "package",
-    "parser", "struct", "type", "typedef",
+    "package", "parser", "struct", "type", "typedef",
 )  # fmt: skip
 
 
@@ -25,10 +24,12 @@ def parse_program(tokens: Sequence[Token], sources: SourceFiles) -> tree.Program
             continue
         start = parser.index
         try:
-            declarations.append(parser.declaration())
+            declared = parser.declaration()
+            declarations += [*parser.inner_types, declared]
         except SourceError as error:
             sources.error(error.position, error.message)
             parser.skip_declaration(start)
+        parser.inner_types.clear()
     return tree.Program(declarations)
 
 
@@ -147,7 +148,12 @@ class DeclarationParser(StatementParser):
 
     def _typedef(self, annotations: tree.Annotations) -> tree.Typedef:
         is_new = self.advance().text == "type"
-        base = self.type()
+        if not is_new and self.at(*tree.STRUCT_KINDS, "enum"):
+            inner = self._enum([]) if self.at("enum") else self._struct_type([])
+            self.inner_types.append(inner)
+            base: tree.TypeNode = tree.NamedType(inner.position, inner.name)
+        else:
+            base = self.type()
         name = self._type_name("the name of a type")
         self.expect(";")
         return tree.Typedef(name.position, name.text, annotations, base, is_new)

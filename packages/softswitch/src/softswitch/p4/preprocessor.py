@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from softswitch.errors import SwitchError
-from softswitch.p4.conditions import evaluate_condition
+from softswitch.p4.conditions import Branch, evaluate_condition
 from softswitch.p4.diagnostics import NOWHERE, Position, SourceError, SourceFiles
 from softswitch.p4.lexer import Token, TokenKind, split_lines
+from softswitch.p4.string_lines import select_lines
 
 INCLUDE_FOLDER = Path(__file__).with_name("include")
 MAX_INCLUDE_DEPTH = 100
@@ -89,12 +90,13 @@ class Preprocessor:
         self._depth -= 1
 
     def _process(self, lines: list[list[Token]], file: Path) -> None:
-        conditions: list[_Branch] = []
+        conditions: list[Branch] = []
         pending: list[Token] = []  # lines since the last directive: a macro's arguments may span several
         shift: tuple[int, str] | None = None  # of `#line`
         for tokens in lines:
             if not tokens or tokens[0].text != "#":
                 if tokens and all(branch.is_active for branch in conditions):
+                    tokens = [select_lines(each, self._is_condition) for each in tokens]
                     pending += tokens if shift is None else _moved(tokens, *shift)
                 continue
             self._output += self._expand(pending)
@@ -122,7 +124,7 @@ class Preprocessor:
         self._output += self._expand(pending)
 
     def _is_condition(
-        self, conditions: list[_Branch], directive: str, rest: list[Token], position: Position
+        self, conditions: list[Branch], directive: str, rest: list[Token], position: Position
     ) -> bool:
         """Return whether a directive is conditional, and follow it."""
         if directive in ("if", "ifdef", "ifndef"):
@@ -132,7 +134,7 @@ class Preprocessor:
                 raise SourceError(
                     position, f"expected at most {MAX_NESTED_CONDITIONS} nested conditions, got one more"
                 )
-            conditions.append(_Branch(position, holds, holds or not is_reached))
+            conditions.append(Branch(position, holds, holds or not is_reached))
         elif directive in ("elif", "else", "endif"):
             if not conditions:
                 raise SourceError(position, f"expected `#if` before `#{directive}`, there is none")
@@ -347,15 +349,6 @@ class Preprocessor:
         if made:
             made[0].follows_space = use.follows_space
         return made
-
-
-@dataclass(slots=True)
-class _Branch:
-    """An `#if` at `position`: whether lines now belong to the program, and whether some did before."""
-
-    position: Position
-    is_active: bool
-    was_active: bool
 
 
 def _moved(tokens: list[Token], lines: int, file: str) -> list[Token]:

@@ -129,7 +129,8 @@ def check_properties(table: tree.Table, evaluator: Evaluator) -> None:
     if (delta := table.properties.get("priority_delta")) is not None:
         value = evaluator.value(delta.value)
         if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            raise SourceError(delta, f"expected a constant above 0 as `priority_delta`, got {value}")
+            given = str(value) if isinstance(value, int) else "something else"
+            raise SourceError(delta, f"expected a constant above 0 as `priority_delta`, got {given}")
     has_priorities = any(entry.priority is not None for entry in table.entries)
     needs_priorities = any(element.kind in ("ternary", "range", "optional") for element in table.key)
     if has_priorities and not needs_priorities:

@@ -42,6 +42,8 @@ class TokenStream:
         self.tokens = [*tokens, Token(TokenKind.END, "", last)]
         self.index = 0
         self.types: set[str] = set()
+        self.inner_types: list[tree.Declaration] = []
+        """Types that the last declaration declares inside, as in `typedef struct s {} t;`."""
         self.nesting = 0
 
     @property

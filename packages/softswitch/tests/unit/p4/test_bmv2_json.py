@@ -9,6 +9,7 @@ import pytest
 
 from softswitch import ir
 from softswitch.load import load_program
+from softswitch.p4.bmv2_json import bmv2_json_text
 from softswitch.p4.compiler import compile_file
 from switch_harness import PROGRAMS
 from switch_harness.small_programs import compile_small, primitives, written_json
@@ -23,6 +24,14 @@ SOURCES = [
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 def test_the_json_of_a_program_loads_to_the_program(source: Path) -> None:
     written_json(compile_file(source, [P4SRC]))
+
+
+def test_the_text_of_the_json_has_a_line_for_each_primitive(tmp_path: Path) -> None:
+    lowered = compile_small(
+        tmp_path, ingress_locals=ACTION % "hdr.first.kind = 1; exit;", ingress="t.apply();"
+    )
+    [exit_line] = [line for line in bmv2_json_text(lowered).decode().splitlines() if '"exit"' in line]
+    assert json.loads(exit_line)["op"] == "exit"
 
 
 ACTION = "action a() { %s } table t { actions = { a; } default_action = a(); }"
@@ -271,3 +280,23 @@ def test_the_field_list_0_has_another_number_as_bmv2_takes_0_for_none(tmp_path: 
     [kept] = document["field_lists"]
     [resubmit] = [each for each in primitives(document) if each["op"] == "resubmit"]
     assert kept["id"] == 1 and int(resubmit["parameters"][0]["value"], 16) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("hdr.first.kind = v;", 1),
+        ("hdr.first.kind = v; hdr.first.count = v;", 3),
+        ("hdr.first.value = (bit<16>) v;", 2),
+        ("if (hdr.second.isValid()) { hdr.first.kind = v; }", 3),
+        ("meta.position = v; hdr.first.kind = meta.position;", 2),
+    ],
+)
+def test_an_argument_that_only_the_next_statement_reads_is_not_stored(
+    body: str, count: int, tmp_path: Path
+) -> None:
+    locals = f"action b(in bit<8> v) {{ {body} }} "
+    action = ACTION % "b(hdr.first.kind + hdr.first.count);"
+    document = written_json(compile_small(tmp_path, ingress_locals=locals + action, ingress="t.apply();"))
+    [found] = [each for each in document["actions"] if each["name"] == "I.a"]
+    assert len(found["primitives"]) == count

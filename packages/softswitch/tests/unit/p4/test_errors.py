@@ -78,6 +78,8 @@ REFUSED = (
     Refused("bit<8> x = 1;", 1, r"`const`"),
     Refused("struct A {\n B b; } struct B { A a; }", 2, r"`B`"),
     Refused("const bit<8> a = a;", 1, r"`a`"),
+    Refused("typedef struct S {\n X a; } T;", 2, r"`X`"),
+    Refused("\ntype struct S { bit<8> a; } T;", 2, r"`struct`"),
 )
 ACCEPTED = (
     "header H { bit<8> a; } struct S<T> { T t; tuple<T, bool> u; } const S<bit<8>> s = { t = 1, u = "
@@ -89,6 +91,7 @@ ACCEPTED = (
     "}; apply {} }",
     "extern E { E(); abstract void f(); } control c() { E() e = { void f() { } }; apply {} }",
     "header V { varbit<8> a; varbit<8> b; } typedef tuple<match_kind> T;",
+    "typedef struct S { bit<8> a; } T; typedef enum bit<8> E { A = 1 } F; struct U { S s; T t; E e; F f; }",
 )
 
 

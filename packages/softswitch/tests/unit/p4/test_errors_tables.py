@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from softswitch.p4.diagnostics import CompileError
 from switch_harness.p4_sources import CORE, Refused, check_accepted, check_refused, diagnostics_of
+from switch_harness.small_programs import compile_small
 
 REFUSED = (
     Refused("control c() {\n table t { key = { } } apply {} }", 2, r"`actions`.*`t`"),
@@ -150,6 +152,11 @@ REFUSED = (
         r"`priority_delta`.*0",
     ),
     Refused(
+        "control c(inout bit<8> x) { table t { actions = { NoAction; }\n priority_delta = x; } apply {} }",
+        2,
+        r"`priority_delta`, got something else",
+    ),
+    Refused(
         "control c(inout bit<8> x) { action a(bit<8> d) {} action b(inout bit<8> v, bit<8> d) {} table "
         "t { key = { x:\n missing; } actions = { NoAction; } } apply {} }",
         1,
@@ -246,3 +253,16 @@ def test_errors_of_several_entries_are_all_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", ACCEPTED)
 def test_a_program_that_the_specification_allows_is_accepted(source: str, tmp_path: Path) -> None:
     check_accepted(CORE + source, tmp_path)
+
+
+def test_a_table_with_two_keys_of_the_longest_prefix_is_refused(tmp_path: Path) -> None:
+    table = "table t { key = { hdr.first.kind: lpm; hdr.first.count: lpm; } actions = { NoAction; } }"
+    with pytest.raises(CompileError, match="one key of the kind lpm in the table `t`, got two"):
+        compile_small(tmp_path, ingress_locals=table, ingress="t.apply();")
+
+
+def test_a_table_in_a_loop_without_known_bounds_is_refused_for_the_loop(tmp_path: Path) -> None:
+    table = "table t { actions = { NoAction; } }"
+    loop = "for (bit<8> i = 0; i < hdr.first.kind; i = i + 1) { t.apply(); }"
+    with pytest.raises(CompileError, match="expected no table in a loop whose repetitions"):
+        compile_small(tmp_path, ingress_locals=table, ingress=loop)

@@ -305,6 +305,17 @@ def test_profiles_meters_and_counters_know_their_tables(tmp_path: Path) -> None:
     assert counter.direct_table_id == meter.direct_table_id == tables["I.w"].preamble.id
 
 
+def test_conditions_in_an_annotation_of_several_lines_select_its_lines(tmp_path: Path) -> None:
+    text = '@restriction("\n#ifdef ABSENT\na;\n#else\nb; # c\n#endif\n")'
+    info = info_of(tmp_path, f"{text} table t {{ actions = {{ plain; }} }} apply {{ t.apply(); }}")
+    assert list(info.tables[0].preamble.annotations) == ['@restriction("\n\n\n\nb; # c\n\n")']
+
+
+def test_a_condition_without_end_in_a_string_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=r":19:1: error: expected `#endif` in the string"):
+        info_of(tmp_path, '@restriction("\n#if 1\n") table t { actions = { plain; } } apply { t.apply(); }')
+
+
 TYPES = """
     enum Colour { RED, GREEN }
     enum bit<12> Kind { SMALL = 1, LARGE = 0x100 }
@@ -316,6 +327,14 @@ TYPES = """
     @controller_header("packet_in") header in_h { bit<9> port; @hidden bit<3> spare; @id(9) Kind kind; }
     struct set_t { bit<8> c; @match(ternary) bit<16> b; }
 """
+
+
+@pytest.mark.parametrize("annotation", ["", "@hidden "])
+def test_a_program_with_hidden_tables_only_has_no_information_on_types(
+    annotation: str, tmp_path: Path
+) -> None:
+    info = info_of(tmp_path, f"{annotation}table t {{ actions = {{ plain; }} }} apply {{ t.apply(); }}")
+    assert info.HasField("type_info") == (not annotation)
 
 
 def test_types_are_described_with_all_of_their_parts(tmp_path: Path) -> None:
@@ -481,7 +500,11 @@ def test_a_key_without_a_name_is_refused(tmp_path: Path) -> None:
             "apply {}", '@platform_property(multicast_group_table_size="x")',
             "expected a number below 2^31 as `multicast_group_table_size`, got x",
         ),
-        ("apply {}", "@pkginfo(version=plain)", "expected a number, a bool or a string in an annotation"),
+        ("apply {}", "@pkginfo(version=plain)", "expected a declared name, got `plain`"),
+        (
+            "apply {}", "@pkginfo(version=error.NoError)",
+            "expected a number, a bool or a string in an annotation",
+        ),
     ],
 )  # fmt: skip
 def test_annotations_beyond_p4info_are_refused(body: str, package: str, message: str, tmp_path: Path) -> None:

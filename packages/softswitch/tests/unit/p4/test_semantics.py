@@ -8,6 +8,7 @@ import pytest
 
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4.compiler import compile_file
+from softswitch.pipeline import LogRecord
 
 _PROGRAM = """
 #include <v1model.p4>
@@ -342,9 +343,10 @@ def test_two_invalid_headers_are_equal(tmp_path: Path) -> None:
     assert _sent(tmp_path, "00000000", body) == "0001010000"
 
 
-@pytest.mark.parametrize("number", ["3", "KEPT"])
+@pytest.mark.parametrize("number", ["3", "KEPT", "List.KEPT", "KEPT + 8w0"])
 def test_a_list_of_preserved_fields_may_have_the_name_of_a_constant(tmp_path: Path, number: str) -> None:
-    fields = f"const bit<8> KEPT = 3; struct meta_t {{{{ @field_list(1, {number}) bit<8> m; bit<8> n; }}}}"
+    declared = "const bit<8> KEPT = 3; enum bit<8> List {{ KEPT = 3 }}"
+    fields = f"{declared} struct meta_t {{{{ @field_list(1, {number}) bit<8> m; bit<8> n; }}}}"
     program = _PROGRAM.replace("struct meta_t {{ bit<8> m; }}", fields)
     body = """
         if (std.instance_type == 0) { meta.m = 7; meta.n = 8; resubmit_preserving_field_list(KEPT); }
@@ -354,3 +356,12 @@ def test_a_list_of_preserved_fields_may_have_the_name_of_a_constant(tmp_path: Pa
     file.write_text(program.format(body=body, locals="", declarations=""))
     [output] = InterpretedPipeline(compile_file(file).program).process(1, bytes.fromhex("01020304"), 0, 0)
     assert output.frame.hex() == "07000304"
+
+
+def test_a_message_names_the_fields_of_a_header(tmp_path: Path) -> None:
+    body = 'pair_t v = { 8w5, 8w6 }; log_msg("{}: {}, {}", { hdr.f.a, hdr.f, v });'
+    file = tmp_path / "program.p4"
+    file.write_text(_PROGRAM.format(body=body, locals="", declarations=""))
+    pipeline = InterpretedPipeline(compile_file(file).program)
+    pipeline.process(1, bytes.fromhex("01020304"), 0, 0)
+    assert pipeline.take_notices() == [LogRecord("1: (a:1,b:2,c:3,d:4), (p:5,q:6)")]
