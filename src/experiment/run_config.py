@@ -66,7 +66,7 @@ else:
 log = logging.getLogger(__name__)
 
 AfterDeath = Literal["end", "wait", "continue"]
-"""What workers of `hotline up` do when one of them dies."""
+"""The consequence of a worker's death for the others of `hotline up`."""
 RUN_TOML = ROOT / "run.toml"
 EPOCH = 1
 """Epoch of every caller: a run starts with a fresh switch."""

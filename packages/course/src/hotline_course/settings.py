@@ -1,4 +1,4 @@
-"""What a check of submissions may be told."""
+"""Settings of a check of submissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a submission's files still have to do: comments of the skeleton that begin with TODO."""
+"""TODO comments of a skeleton that a submission's files still have."""
 
 from __future__ import annotations
 

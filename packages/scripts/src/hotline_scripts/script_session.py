@@ -101,7 +101,7 @@ class WorkersSession:
     lives: Counter[int] = field(default_factory=Counter)
     """Rank -> number of workers that have had it: each has an epoch of its own."""
     vacant_ranks: set[int] = field(default_factory=set)
-    """Ranks of dead workers that nobody has taken since, with "wait"."""
+    """Ranks of dead workers that no other worker has, with "wait"."""
     uncounted_ranks: set[int] = field(default_factory=set)
     """Ranks of workers that have left, which barriers do not wait for, with "continue"."""
     departure: str | None = None  # how the first worker left for which all others would wait in vain
