@@ -60,8 +60,8 @@ FOREIGN: dict[str, set[str]] = {
         "byte_cnt", "cur_time", "last_time", "mycontroller.py", "optionLength", "send.py", "totalLen",
     },
     "packages/softswitch/docs/compiler.md": {  # samples of p4c
-        "basic1", "gauntlet_index_5", "gauntlet_short_circuit", "gauntlet_side_effects_in_mux",
-        "gauntlet_uninitialized_bool_struct", "issue1167", "issue1672", "issue2201", "issue2735", "issue3299",
+        "gauntlet_index_5", "gauntlet_short_circuit", "gauntlet_side_effects_in_mux",
+        "gauntlet_uninitialized_bool_struct", "issue1167", "issue1672", "issue2735", "issue3299",
         "issue4739",
     },
     "packages/softswitch/docs/conformance.md": {  # tests and programs of other projects

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 
+from softswitch import ir
 from softswitch.compiled import CompiledPipeline
 from softswitch.conformance import bmv2
 from softswitch.conformance.client import P4RuntimeClient, pipeline_config
@@ -65,21 +66,20 @@ class Softswitches:
 
     def __init__(self, ours: Path, reference: Path, has_compiled: bool) -> None:
         self._now = 0
-        made: dict[str, tuple[Path, type[InterpretedPipeline | CompiledPipeline]]] = {
+        made: dict[str, tuple[Path, Callable[[ir.Program], Pipeline]]] = {
             INTERPRETED: (ours, InterpretedPipeline),
             INTERPRETED_REFERENCE: (reference, InterpretedPipeline),
         }
         if has_compiled:
             made[COMPILED] = (ours, CompiledPipeline)
-        self._switches = {
+        self._switches: dict[str, ControlledPipeline[Pipeline]] = {
             name: ControlledPipeline(pipeline_config(program), kind, lambda: self._now)
             for name, (program, kind) in made.items()
         }
 
     @property
     def pipeline(self) -> Pipeline:
-        pipeline: Pipeline = self._switches[INTERPRETED].pipeline
-        return pipeline
+        return self._switches[INTERPRETED].pipeline
 
     def update(self, update: p4r.Update) -> bool:
         """Write to all, which have to do it or refuse it alike; whether they did it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from softswitch.p4.conditions import Branch
 from softswitch.p4.diagnostics import Position, SourceError
 from softswitch.p4.lexer import Token, TokenKind, split_lines
 
+_CONDITION = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b")
 Follow = Callable[[list[Branch], str, list[Token], Position], bool]
 """Follows a directive, given by its name and the tokens after it, and returns whether it is conditional."""
 
@@ -24,7 +26,7 @@ def select_lines(token: Token, follow: Follow) -> Token:
     first, *lines = token.text.split("\n")
     for n, line in enumerate(lines):
         position = Position(token.position.file, token.position.line + n + 1, 1)
-        tokens = split_lines(line, position.file)[0][1:] if line.lstrip().startswith("#") else []
+        tokens = split_lines(line, position.file)[0][1:] if _CONDITION.match(line) else []
         is_condition = bool(tokens) and follow(conditions, tokens[0].text, tokens[1:], position)
         if is_condition or not all(branch.is_active for branch in conditions):
             lines[n] = ""

@@ -15,7 +15,7 @@ _Jumping = ir.Jump | ir.JumpIfZero
 def without_temporaries(program: ir.Program, metadata: Collection[tuple[int, int]]) -> ir.Program:
     """Let `t = e; x = t` of an action be `x = e` where nothing else of the program mentions `t`.
 
-    The fields of the program's `metadata`, each a header and a field, are kept for traces.
+    The fields of the program's `metadata`, each a header and a field, remain for traces.
     """
     scalars = next((i for i, header in enumerate(program.headers) if header.name == SCALARS), None)
     if scalars is None:
@@ -54,7 +54,7 @@ def _shortened(
 ) -> ir.Action:
     targets = {each.target_position for each in action.body if isinstance(each, _Jumping)}
     body: list[ir.Statement] = []
-    kept: list[int] = []
+    origins: list[int] = []
     """The first statement of the action that each statement of the body is."""
     for i, statement in enumerate(action.body):
         before = body[-1] if body and i not in targets else None
@@ -66,17 +66,17 @@ def _shortened(
                     body[-1] = ir.Assign(target, value)
                     continue
         body.append(statement)
-        kept.append(i)
+        origins.append(i)
     if len(body) == len(action.body):
         return action
-    new_positions = {old: sum(each < old for each in kept) for old in targets}
+    new_positions = {old: sum(each < old for each in origins) for old in targets}
     moved = [
         replace(each, target_position=new_positions[each.target_position])
         if isinstance(each, _Jumping)
         else each
         for each in body
     ]
-    locations = tuple(action.locations[i] for i in kept) if action.locations else ()
+    locations = tuple(action.locations[i] for i in origins) if action.locations else ()
     return replace(action, body=tuple(moved), locations=locations)
 
 

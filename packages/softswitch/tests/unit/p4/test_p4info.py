@@ -306,9 +306,9 @@ def test_profiles_meters_and_counters_know_their_tables(tmp_path: Path) -> None:
 
 
 def test_conditions_in_an_annotation_of_several_lines_select_its_lines(tmp_path: Path) -> None:
-    text = '@restriction("\n#ifdef ABSENT\na;\n#else\nb; # c\n#endif\n")'
+    text = '@restriction("\n#ifdef ABSENT\na;\n#else\nb; # c\n#endif\n# 1 (\n")'
     info = info_of(tmp_path, f"{text} table t {{ actions = {{ plain; }} }} apply {{ t.apply(); }}")
-    assert list(info.tables[0].preamble.annotations) == ['@restriction("\n\n\n\nb; # c\n\n")']
+    assert list(info.tables[0].preamble.annotations) == ['@restriction("\n\n\n\nb; # c\n\n# 1 (\n")']
 
 
 def test_a_condition_without_end_in_a_string_is_refused(tmp_path: Path) -> None:
