@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
-from foundation.designs.combination import Combination, combination_of, combine
+from foundation.designs.combination import Combination, combination_of
+from foundation.designs.compiled_combination import combine
 from foundation.errors import HotlineError, reason_of
 from foundation.logs.parts import partial_path
 from foundation.protocol.codec import Values

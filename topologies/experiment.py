@@ -13,6 +13,7 @@ from experiment.errors import AgentFailed, log_cleanup_errors
 from experiment.liveness import Liveness
 from experiment.phases.workload import choose_training, describe, make_trace
 from experiment.progress import Reporter
+from experiment.requirements import check_values_register
 from experiment.run_config import Config
 from experiment.switch_recovery import supervise_switch
 from foundation.concurrency import gather_or_cancel, in_thread
@@ -106,6 +107,7 @@ async def _prepare_workload(
     config: Config, data: Trace | None, run: Path, record: RunRecord, reporter: Reporter
 ) -> tuple[Trace, Hyperparameters | None]:
     trace = await make_trace(config, data, run / "trace", reporter)
+    check_values_register(config.design, trace.space.n_values)
     training = await in_thread(choose_training, config, trace)
     is_one_table = config.data is None and config.tables == "one"
     parameters = config.workload.parameters if is_one_table else trace.space.size

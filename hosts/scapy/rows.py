@@ -9,11 +9,9 @@ from typing import TypeAlias
 from foundation.designs.combination import Combination
 from foundation.designs.combination import combine as combine_words
 from foundation.protocol.rows import RowRanges
-from nativekit.plain import plain
 
 MODULUS = 2**32
 _SIGN = 2**31
-_combine_words = plain(combine_words)
 Row: TypeAlias = tuple[int, ...]
 
 
@@ -39,7 +37,7 @@ def add(row: Row, delta: Row) -> Row:
 
 def combine(combination: Combination, row: Row, pushed: Row) -> Row:
     """Return a row after a push."""
-    return tuple(_combine_words(combination.code, *each) for each in zip(row, pushed, strict=True))
+    return tuple(combine_words(combination.code, *each) for each in zip(row, pushed, strict=True))
 
 
 def negate(row: Row) -> Row:

@@ -168,6 +168,17 @@ def _problems_of_registers(design: Design) -> Iterator[str]:
             yield f"{design.program.name}: expected a register ({names}), got {name!r}"
 
 
+def check_values_register(name: str, values: int) -> None:
+    """Raise `DesignError` if the register with a design's values has fewer cells than a model's values."""
+    checked = find_design(name)
+    for register in schema_of(checked).registers if checked.values_register else ():
+        if register.name == checked.values_register and register.size < values:
+            raise DesignError(
+                f"design {name}: register {register.name} has {register.size:,} cells, and the model "
+                f"{values:,} values; expected at most as many, by `parameters` of [workload] or by the data"
+            )
+
+
 def _rows(design: Design, hosts: SwitchHosts, arms: Sequence[Arm]) -> list[InitialRow]:
     try:
         return control_of(design).rows(hosts, arms, EPOCH)

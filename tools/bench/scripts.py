@@ -65,7 +65,7 @@ class Script:
 
 
 class _OnePs:
-    size = 1
+    size, after_death = 1, "end"
 
     def __init__(self, core: int) -> None:
         self._core, self._stack = core, ExitStack()

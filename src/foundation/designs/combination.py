@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.protocol.codec import MAX_U32
-from nativekit.compile import compiled
 
 _SIGN = 1 << 31
 _ADD, _MAX, MIN_CODE, _COUNT = range(4)  # `Combination.code`
@@ -60,9 +59,8 @@ def combination_of(code: int) -> Combination:
     return list(Combination)[code]
 
 
-@compiled
 def combine(code: int, value: int, pushed: int) -> int:
-    """Return the word that a value is after a push, by `Combination.code`."""
+    """Return the word that a value is after a push, by `Combination.code`; agents compile this function."""
     if code == _ADD:
         return value + pushed & MAX_U32
     if code == _COUNT:

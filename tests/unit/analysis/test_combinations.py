@@ -188,3 +188,12 @@ def test_an_unknown_register_of_a_design_is_named(tmp_path: Path) -> None:
         result.output,
         "renamed.json: expected a register (HotlineIngress.largest), got 'HotlineIngress.smallest'",
     )
+
+
+def test_a_model_that_the_register_of_values_cannot_hold_is_refused_before_the_run(tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    settings = SETTINGS.format(runs=tmp_path / "runs", design=LARGEST, loss=0.0)
+    config.write_text(re.sub(r"\nparameters = .*", "\nparameters = 65_537", settings))
+    result = invoke("simulate", config)
+    assert result.exit_code == 1
+    assert says(result.output, "HotlineIngress.largest has 65,536 cells", "65,537 values", "[workload]")

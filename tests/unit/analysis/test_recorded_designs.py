@@ -28,13 +28,17 @@ block_ms = 2
 discard_ms = 0
 trace_steps = 40
 profile_lanes = 10_000
+runs = "{runs}"
+[workload]
+parameters = 20_000
+hot_parameters = 1_000
 """
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recorded")
-    (folder / "mine.toml").write_text(f"{SETTINGS}runs = '{folder}'")
+    (folder / "mine.toml").write_text(SETTINGS.format(runs=folder))
     with pytest.MonkeyPatch.context() as patch:  # the fixture that forgets designs is for single tests
         patch.setattr(registry, "_external_designs", dict(registry._external_designs))
         result = invoke("simulate", folder / "mine.toml")

@@ -40,7 +40,7 @@ COMMANDS = [
     for console in CONSOLES
     for line, _, shown in (each.partition("\n") for each in re.split(r"^\$ ", console, flags=re.M))
 ]
-BY_PYTHON = ".venv/bin/python -m ", "./hotline simulate ", "./hotline report "
+BY_PYTHON = ".venv/bin/python -m ", "./hotline simulate "
 PREPARING = [command for command in COMMANDS if command.line.startswith(("mkdir ", "(cd ", "cp "))]
 LOOKING = [command for command in COMMANDS if command.line.startswith(BY_PYTHON)]
 RUNNING = [command for command in COMMANDS if command.line.startswith(("sudo ", "./hotline compare "))]

@@ -32,7 +32,7 @@ PAGES = [CHECKOUT / page for page in ("README.md", "docs/guide.md")]
 TEXT = "\n".join(page.read_text() for page in PAGES)
 COMMANDS = re.findall(r"^    (?:sudo )?\./hotline ([^#\n]+)", TEXT, re.MULTILINE)
 
-NEED_NOTHING = ("down", "explain", "dense overlap", "dense whatif")
+NEED_NOTHING = ("down", "explain", "new", "dense overlap", "dense whatif")
 ADDED = {
     "answer sweep": ["--into", "/proc/none"],
     "answer fit": [],

@@ -4,7 +4,7 @@ from itertools import chain
 
 from analysis.record import Accounting, Staleness
 from experiment.phases.check_updates import Lanes, count_lanes_served_by_switch, reconcile
-from foundation.designs.registry import design
+from foundation.designs.registry import DesignError, design
 from hosts.ledger import count_mismatches
 from hotline_simulator.drive import pass_time
 from hotline_simulator.session import SimulatedSession
@@ -30,6 +30,11 @@ def account(session: SimulatedSession) -> Accounting:
             session.record.staleness[arm.network.arm.name] = Staleness.of(ages)
         space = session.trace.space
         sums = arm.switch.stored_values(arm.network.arm.job, space)
+        if len(sums) != space.n_values:
+            raise DesignError(
+                f"design {session.config.design}: its switch_state returned {len(sums):,} values; "
+                f"expected {space.n_values:,}, one for each of the model"
+            )
         for store in arm.network.stores:
             stored = store.contents()
             places = space.value_places(space.positions(stored.keys))

@@ -25,7 +25,7 @@ from experiment.machine_description import describe_machine
 from experiment.phases.measure import measure, record_capacity
 from experiment.phases.workload import choose_training, describe, generate_trace
 from experiment.progress import Reporter
-from experiment.requirements import RunKind, check_design
+from experiment.requirements import RunKind, check_design, check_values_register
 from experiment.session import HOT_SET_FILE, PlannedBlock
 from foundation.concurrency import in_thread
 from foundation.designs.recorded import RecordedDesign
@@ -101,6 +101,7 @@ async def _open_calibrated(
     )
     with reporter.phase("workload", 1.0) as phase:
         trace = data or generate_trace(config, phase.update)
+    check_values_register(config.design, trace.space.n_values)
     training = choose_training(config, trace)
     parameters = trace.space.size if config.data is not None else config.workload.parameters
     record.workload = dict(describe(trace, training, parameters, config.is_lockstep, config.optimiser))

@@ -220,7 +220,10 @@ def test_the_command_writes_rows(tmp_path: Path) -> None:
     ("options", "text"),
     [
         (["fire"], "expected fault (loss, duplication,"),
-        (["--arm", "baseline"], "expected arm (offload, offload-proxy, collect, none), got 'baseline'"),
+        (
+            ["--arm", "baseline"],
+            "expected arm (offload, offload-proxy, collect, none), or MODULE:ARM of a design, got 'baseline'",
+        ),
         (["hot set", "--arm", "none"], "hot set cannot be injected into none"),
         (["--replay", "/nowhere/x.json"], "/nowhere/x.json: cannot be read: No such file or directory"),
     ],

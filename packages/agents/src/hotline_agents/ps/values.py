@@ -11,7 +11,7 @@ from typing import Annotated, Protocol
 
 import numpy as np
 
-from foundation.designs.combination import combine
+from foundation.designs.compiled_combination import combine
 from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import FIRST, LANES, SET, STATE, VALUES, Header
 from foundation.protocol.rpc import Key, Rpc

@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
-from foundation.designs.combination import MIN_CODE, combine
+from foundation.designs import combination
+from foundation.designs.combination import MIN_CODE
+from foundation.designs.compiled_combination import combine
 from foundation.protocol.codec import MAX_U32
 from foundation.protocol.rpc import PULL, PUSH
 from hotline_simulator.faults.operations import (
@@ -30,14 +32,12 @@ from hotline_simulator.faults.operations import (
     is_torn,
 )
 from nativekit.compile import compiled, int64
-from nativekit.plain import plain
 from nativekit.records import Ints, Records, RecordTable, Words
 
 _MAX_UNKNOWN = 12  # maximum number of a key's unacknowledged pushes whose 2^n subsets are tried
 _MAX_UNACKED = 4096  # unacknowledged lanes of a history that are considered
 NO_BLIND_SPANS = np.array([[0, 0]], np.int64)  # an interval that overlaps no pull
 _SIGN = 1 << 31
-_combine = plain(combine)
 _EARLY, _LATE = 0, 1  # indices into counts of pulled values out of bounds
 
 
@@ -78,7 +78,7 @@ def judge(
     for key in range(KEYS):
         value, possible_values = int(final_first_values[key]), {int(sums[key])}
         for delta in unknown_deltas.get(key, [])[:_MAX_UNKNOWN]:
-            possible_values |= {_combine(code, each, delta & MAX_U32) for each in possible_values}
+            possible_values |= {combination.combine(code, each, delta & MAX_U32) for each in possible_values}
         if value not in possible_values:
             is_larger = (value - int(sums[key])) % 2**32 < 2**31  # the difference, as a signed integer
             is_doubled = is_larger == (code != MIN_CODE)
