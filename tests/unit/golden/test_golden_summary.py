@@ -54,7 +54,7 @@ def test_the_summary_of_the_whole_run_equals_numbers_by_hand(summary: dict[str, 
         "hot_part": 0.125,
         "updates": {
             "sent": 86_400, "applied": 86_393, "lost": 4, "unknown": 3, "mismatched_keys": 2,
-            "collected": 80_000, "uncollected": 12,
+            "collected": 80_000, "uncollected": 12, "combination": "add",
         },
         "registers": {},
         "overflows": 5,
