@@ -22,7 +22,7 @@ def test_the_record_of_a_run_that_has_only_begun_has_defaults(tmp_path: Path) ->
     (tmp_path / "run.json").write_text(json.dumps(MINIMAL_RECORD))
     record = read_record(tmp_path)
     empty = (
-        "workload agents phases_s capacity offered_rate memory_mb staleness machines links "
+        "workload agents phases_s capacity offered_rate memory_mb staleness machines links registers "
         "capacity_contention"
     )
     assert json.loads(record.model_dump_json()) == {

@@ -65,7 +65,7 @@ def test_an_invalid_ledger_is_refused(tmp_path: Path) -> None:
         ledger.read(tmp_path / "short")
     Ledger(3, 9, KeySpace(8), 5, tmp_path / "l")
     (tmp_path / "l").write_bytes((tmp_path / "l").read_bytes()[:-1])
-    with pytest.raises(LedgerError, match=mentions(229, 8, 228)):
+    with pytest.raises(LedgerError, match=mentions(237, 8, 236)):
         ledger.read(tmp_path / "l")
     with pytest.raises(LedgerError, match=mentions(5, 6)):
         Ledger(3, 9, KeySpace(8), 5).open(np.arange(6), np.zeros(6, np.uint32))

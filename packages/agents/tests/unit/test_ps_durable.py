@@ -263,7 +263,7 @@ def test_a_file_holds_the_last_checkpoint_and_the_commits_since(
                 with pytest.raises(DurabilityError):
                     durable.checkpoint([("part", b"1"), ("part", b"2")])
             elif isinstance(action, tuple):
-                data, cut = action
+                data, cut = action[0] + b"\1", action[1]  # whose last byte is none that follows a cut
                 end = durable._journal._end
                 durable.append(data)
                 kept = os.pread(durable._journal._descriptor, 48, end)[: min(cut, len(data) + 7)]
@@ -296,7 +296,7 @@ class FailingConnection:
 
 
 @pytest.mark.parametrize("is_made", [False, True])
-def test_commits_go_on_from_what_a_failed_checkpoint_has_left(
+def test_commits_go_on_after_a_failed_checkpoint(
     file: PsFile, monkeypatch: pytest.MonkeyPatch, is_made: bool
 ) -> None:
     durable = file.open("never")
@@ -348,7 +348,7 @@ def test_a_journal_ends_in_a_checkpoint(file: PsFile) -> None:
 
 
 @pytest.mark.parametrize(("fsync", "number"), [("always", 2), ("checkpoint", 1), ("never", 0)])
-def test_the_sync_policy_is_that_of_sqlite_and_of_each_commit(
+def test_the_sync_policy_holds_for_sqlite_and_for_each_commit(
     file: PsFile, fsync: Fsync, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []

@@ -180,8 +180,8 @@ BUGS = (
     PlantedBug("linear", "if label is EXIT:  # which", "if False:  # which"),
     PlantedBug(
         "linear",
-        "(item.then, item.otherwise, negation(item.condition)),",
-        "(item.then, item.otherwise, item.condition),",
+        "(item.then, item.otherwise, negation(item.condition), negated_text),",
+        "(item.then, item.otherwise, item.condition, negated_text),",
     ),
     PlantedBug("linear", "if is_last and not self._is_target(here):", "if is_last:"),
     PlantedBug("graph", "self._labels[EXIT] = end", "self._labels[EXIT] = None"),
