@@ -219,7 +219,7 @@ class Accounting(_RecordModel):
     unreplayed: dict[str, int] = Field(default_factory=dict)
     """Dead worker -> keys with updates in its replay log that may be unreplayed."""
     combination: Combination = Combination.ADD
-    """What values were compared with. With NONE no value was, and `applied` and `lost` are 0."""
+    """Combination of pushes that values were compared with. With NONE, `applied` and `lost` are 0."""
 
 
 class SimulatedArm(_RecordModel):

@@ -26,7 +26,7 @@ def test_only_frames_for_known_hosts_are_forwarded(switch):
     switch.expect(2, known, (1, known))
 
 
-def test_a_frame_never_leaves_by_the_port_from_which_it_came(switch):
+def test_no_frame_leaves_by_the_port_of_its_arrival(switch):
     fill(switch, {0x0A: 1})
     frame = ethernet(dst=0x0A, payload=EMPTY)
     switch.expect(2, frame, (1, frame))
@@ -34,7 +34,7 @@ def test_a_frame_never_leaves_by_the_port_from_which_it_came(switch):
 
 
 @points(2)
-def test_random_frames_go_where_the_plain_model_sends_them(switch, parameters):
+def test_random_frames_leave_by_the_ports_of_the_plain_model(switch, parameters):
     fill(switch, parameters.hosts)
     for port, dst, data in parameters.frames:
         frame = ethernet(dst=dst, payload=data)

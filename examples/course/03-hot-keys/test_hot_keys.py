@@ -6,7 +6,10 @@ from hotline_course.frames import HotFrame
 from hotline_course.points import points
 
 MAX_COLD_REPORTS = 10
-"""Of 400 cold keys. One row reports 14 to 26 of them (seeds 0 to 11), and two rows 0 to 5 (seeds 0 to 39)."""
+"""Limit of the number of 400 cold keys that a sketch may report.
+
+A sketch of one row reports 14 to 26 (seeds 0 to 11), and one of two rows 0 to 5 (seeds 0 to 39).
+"""
 
 
 def send(switch, limit, keys):

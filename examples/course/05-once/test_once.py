@@ -36,7 +36,7 @@ def test_without_loss_all_workers_get_the_sum_of_each_version(switch):
 
 
 @points(2)
-def test_an_update_that_is_sent_again_is_added_once(switch):
+def test_a_repeated_update_is_added_once(switch):
     ports = connect(switch, 3)
     update(switch, 0, 10)
     update(switch, 0, 10)
@@ -45,7 +45,7 @@ def test_an_update_that_is_sent_again_is_added_once(switch):
 
 
 @points(2)
-def test_a_lost_result_is_returned_to_the_worker_that_asks_and_to_no_other(switch):
+def test_a_lost_result_is_returned_to_the_asking_worker_alone(switch):
     ports = connect(switch, 2)
     update(switch, 0, 10)
     update(switch, 1, 20, *result(ports, 1, 30))

@@ -87,7 +87,7 @@ def test_a_large_change_has_its_direction(module, parameters):
     assert refused <= limit, f'expected "not valid" for at most {limit} of these comparisons, got {refused}'
 
 
-def test_a_baseline_that_differs_from_its_repeat_makes_the_comparison_not_valid(module, parameters):
+def test_a_baseline_unlike_its_repeat_makes_the_comparison_not_valid(module, parameters):
     many = parameters.not_repeated
     found = count_verdicts(module, many, "not valid")
     assert found == len(many), f'expected "not valid" for all {len(many)} comparisons, got {found}'

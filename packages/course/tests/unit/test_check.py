@@ -84,12 +84,12 @@ MISTAKES = [
     ("04-sum", "sum.p4", "sum = 0;", "", "a sum begins at zero after a result"),
     ("05-once", "once.p4", "there & ~worker", "there", "all sums under random loss equal the plain model"),
     ("05-once", "once.p4", "std.egress_spec = std.ingress_port", "std.mcast_grp = 1",
-     "a lost result is returned to the worker that asks and to no other"),
+     "a lost result is returned to the asking worker alone"),
     ("06-two-switches", "tree.p4", " && (bit<32>) std.ingress_port == port_up", "",
      "the switch below takes results from its uplink alone"),
     ("07-rule", "rule.py", "MARGIN = 1.5", "MARGIN = 0", "the rule is as good as the plain model"),
     ("08-compare", "compare.py", "repeat_low > 0 or repeat_high < 0", "False",
-     "a baseline that differs from its repeat makes the comparison not valid"),
+     "a baseline unlike its repeat makes the comparison not valid"),
 ]  # fmt: skip
 
 
