@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from foundation.checkout import ROOT
 from hotline_course.checker import Submission
 from hotline_course.exercise import COURSE, load_module, open_exercise
 from hotline_course.frames import HotFrame
+from hotline_course.points import points_of
 from hotline_course.todos import remaining_todos
 from packages.course.tests.unit.submissions import EXERCISES, SOLUTIONS, submit
 
@@ -115,3 +117,13 @@ def test_todos_are_listed_by_number_with_their_whole_comment() -> None:
         "a.p4, line 1: TODO 2: later, also here",
         "b.py, line 1: TODO 3: last",
     ]
+
+
+def test_the_table_of_the_page_has_the_points_of_each_exercise() -> None:
+    page = (ROOT / "docs" / "course.md").read_text()
+    row = r"^\| \[\d+\]\(\.\./examples/course/([\w-]+)/README\.md\).*\| (\d+) \|$"
+    rows = re.findall(row, page, re.MULTILINE)
+    expected = {
+        name: 1 + sum(points_of(test) for _, test in open_exercise(COURSE / name).tests()) for name, _ in rows
+    }
+    assert len(rows) == len(EXERCISES) and {name: int(number) for name, number in rows} == expected
