@@ -29,9 +29,9 @@ discard_ms = 0
 trace_steps = 40
 profile_lanes = 10_000
 runs = "{runs}"
-[workload]
-parameters = 20_000
-hot_parameters = 1_000
+workload.parameters = 20_000
+workload.hot_parameters = 1_000
+workload.keys_per_step = 300
 """
 
 
@@ -122,8 +122,9 @@ def test_arms_of_one_name_of_two_designs_are_an_error(uninstalled: Path, tmp_pat
 def test_arms_of_two_designs_are_compared(run: Path, uninstalled: Path, tmp_path: Path) -> None:
     """`once` adds up all pushes in the switch, so that no packet of a push reaches the servers."""
     settings = SETTINGS.replace(DESIGN, "hotset") + "arms = ['baseline', 'offload']\ntop_k = 200\n"
-    (tmp_path / "other.toml").write_text(f"{settings}runs = '{tmp_path}'")
-    assert invoke("simulate", tmp_path / "other.toml").exit_code == 0
+    (tmp_path / "other.toml").write_text(settings.format(runs=tmp_path))
+    result = invoke("simulate", tmp_path / "other.toml")
+    assert result.exit_code == 0, result.output
     other = (tmp_path / "latest").resolve()
     arms = (f"{other}:offload", f"{uninstalled}:once", f"{other}:baseline")
     found = json.loads(invoke("compare", *arms, "--json").stdout)
