@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from nativekit.installed import absence_message, is_absence
+from softswitch.extras import missing_package
 from softswitch.shared import is_wanted
 
 # Imported on demand, so that a switch starts without them.
@@ -69,9 +70,11 @@ def _run(arguments: list[str]) -> None:
         else:
             import_module(module).main(arguments[1:])
     except ImportError as error:
-        if not is_absence(error):
+        what = "softswitch" if module is None else f"softswitch {arguments[0]}"
+        message = absence_message(what) if is_absence(error) else missing_package(error, what)
+        if message is None:
             raise
-        sys.exit(f"softswitch: error: {absence_message('softswitch')}")
+        sys.exit(f"softswitch: error: {message}")
 
 
 def select_fast_protobuf() -> None:

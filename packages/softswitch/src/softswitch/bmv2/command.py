@@ -15,6 +15,7 @@ from softswitch import __version__
 from softswitch.bmv2 import logs
 from softswitch.bmv2.options import GRPC, GRPC_ADDRESS, TARGET_OPTIONS, THRIFT_PORT, parse
 from softswitch.errors import SwitchError
+from softswitch.extras import installation
 from softswitch.p4runtime.access import make_policy
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.settings import (
@@ -132,7 +133,7 @@ def thrift_settings(name: str, values: argparse.Namespace) -> ThriftSettings | N
     access = make_policy(values.allow_user or (), is_open=values.allow_everyone)
     if values.notifications_addr is not None and find_spec("pynng") is None:
         values.warnings.append(
-            "--notifications-addr: digests over nanomsg need pynng: pip install 'hotline-softswitch[nanomsg]'"
+            f"--notifications-addr: digests over nanomsg need pynng: {installation('pynng')}"
         )
     return ThriftSettings(f"127.0.0.1:{port}", access, values.notifications_addr)
 

@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 from softswitch.errors import SwitchError
+from softswitch.extras import missing_package
 from softswitch.frames.ports import FramePorts
 
 _LOG = logging.getLogger(__name__)
@@ -31,8 +32,8 @@ class Nanomsg:
     def open(self, ports: FramePorts) -> None:
         try:
             import pynng  # optional dependency
-        except ImportError:
-            raise SwitchError("--packet-in needs pynng: pip install 'hotline-softswitch[nanomsg]'") from None
+        except ImportError as error:
+            raise SwitchError(missing_package(error, "--packet-in") or str(error)) from None
         self._ports, self._closed_error, self._full_error = ports, pynng.Closed, pynng.TryAgain
         try:
             self._socket = pynng.Pair0(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import shutil
 import subprocess
@@ -88,6 +89,21 @@ assert pipeline.process(1, frame, 0, 0) == [(2, frame)]
 print("used")
 """
 
+# Argument: a network's file; prints how each subcommand ends that needs a package which is not there.
+SUBCOMMANDS_ALONE = """
+import json, sys
+from softswitch import verbs
+
+network = sys.argv[1]
+endings = {}
+for words in (["simulate", network], ["net", network], ["explain", network, "--from", "h1", "--to", "h2"]):
+    sys.argv[1:] = words
+    try:
+        verbs.main()
+    except SystemExit as end:
+        endings[words[0]] = end.code
+print(json.dumps(endings))
+"""
 SDIST = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
 FORBID = """
 import sys
@@ -181,6 +197,34 @@ def test_softswitch_runs_elsewhere_without_the_requirements_of_tests_and_bench(t
     command = [sys.executable, str(script), str(PROGRAM), str(source)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "used\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("package", "command", "needing"),
+    [
+        ("scapy", "pip install 'hotline-softswitch[network]'", {"simulate", "net", "explain"}),
+        ("mininet", "apt install mininet", {"net"}),
+    ],
+)
+def test_subcommands_without_an_optional_package_name_what_installs_that_package(
+    package: str, command: str, needing: set[str], tmp_path: Path
+) -> None:
+    network = tmp_path / "topology.json"
+    hosts = {name: {"ip": f"10.0.0.{number}/24"} for number, name in enumerate(("h1", "h2"), 1)}
+    switch = {"program": str(SOURCE)}
+    links = [["h1", "s1-p1"], ["h2", "s1-p2"]]
+    network.write_text(json.dumps({"hosts": hosts, "switches": {"s1": switch}, "links": links}))
+    script = tmp_path / "use.py"
+    script.write_text(f"FORBIDDEN = {[package]}\n{FORBID}\n{SUBCOMMANDS_ALONE}")
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+    done = subprocess.run(
+        [sys.executable, str(script), str(network)], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    endings = json.loads(done.stdout.splitlines()[-1])
+    for name in needing:
+        assert says(str(endings[name]), f"softswitch {name}", package, command)
+    assert not {name for name in endings.keys() - needing if command in str(endings[name])}
 
 
 @pytest.mark.soak
