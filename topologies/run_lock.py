@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -166,7 +167,7 @@ def find_marked_processes() -> list[int]:
 
 
 def interface_exists(name: str) -> bool:
-    return Path("/sys/class/net", name).exists()
+    return name in (existing for _, existing in socket.if_nameindex())
 
 
 def _kill_marked_processes() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -82,6 +83,13 @@ def test_hosts_of_a_file_reach_the_same_hosts_as_in_the_simulated_network(topolo
     assert (run["host"], run["status"], run["output"]) == ("h1", 3, "08:00:00:00:01:11\n")
     assert "pings of h2: 1 of 2 answered" in done.stderr
     assert remains(topology.parents[1]) == []
+
+
+def test_nothing_remains_of_a_network_in_a_namespace_with_the_sysfs_of_another_one(topology: Path) -> None:
+    command = shlex.join([*COMMAND, str(topology), "--pingall"])
+    script = f"ip link set lo up && {command} && ip -json link"
+    done = subprocess.run(["unshare", "--net", "sh", "-c", script], stdout=subprocess.PIPE, check=True)
+    assert [interface["ifname"] for interface in json.loads(done.stdout.splitlines()[-1])] == ["lo"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

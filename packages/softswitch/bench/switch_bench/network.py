@@ -1,6 +1,7 @@
 """The bench's own veth pairs: the switch's ends here, the others in a network namespace."""
 
 import os
+import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -68,7 +69,7 @@ def _set_namespace(fd: int) -> None:
 def _remove() -> None:
     """Delete all pairs, each by its end here, and the namespace, if they exist."""
     prefix = switch_interface(0).removesuffix("0")
-    interfaces = [name for name in os.listdir("/sys/class/net") if name.startswith(prefix)]
+    interfaces = [name for _, name in socket.if_nameindex() if name.startswith(prefix)]
     _ip(f"link del {name}" for name in interfaces)
     if os.path.exists(f"/run/netns/{NAMESPACE}"):
         _run("ip", "netns", "del", NAMESPACE)

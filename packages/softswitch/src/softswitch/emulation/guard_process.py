@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -28,7 +29,8 @@ def main(interfaces: list[str], namespaces: set[str]) -> None:
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-    existing = set(os.listdir("/sys/class/net"))
+    # /sys lists the interfaces of the namespace that it was mounted in, which may be another one.
+    existing = {name for _, name in socket.if_nameindex()}
     for name in interfaces:
         if name in existing:  # not the other end of one that has been removed
             subprocess.run(["ip", "link", "delete", name], stderr=subprocess.DEVNULL, check=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import socket
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,6 @@ from softswitch.network.switch import NetworkSwitch
 from softswitch.p4runtime.messages import p4r
 
 MAX_INTERFACE_NAME = 15  # Linux: IFNAMSIZ, without its final zero
-_INTERFACES = Path("/sys/class/net")
 
 
 class CommandFile(NamedTuple):
@@ -110,7 +109,7 @@ def _check_names(plan: NetworkPlan) -> None:
 
 def check_interfaces_are_free(plan: NetworkPlan) -> None:
     """Raise `SwitchError` if this machine has an interface of the network already."""
-    existing = set(os.listdir(_INTERFACES))
+    existing = {name for _, name in socket.if_nameindex()}
     for switch, interfaces in plan.switch_interfaces().items():
         for name in interfaces.values():
             if name in existing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from softswitch.emulation import plan
 from softswitch.emulation.command import main, net
 from softswitch.emulation.plan import check_interfaces_are_free, read_plan
 from softswitch.emulation.shaping import host_rate_command, missing_without_netem, netem_command
@@ -89,10 +89,9 @@ def test_rates_of_hosts_delays_and_losses_are_qdiscs() -> None:
 
 
 def test_existing_interfaces_of_a_machine_are_refused(
-    topology: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    topology: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "s2-eth3").mkdir()
-    monkeypatch.setattr(plan, "_INTERFACES", tmp_path)
+    monkeypatch.setattr(socket, "if_nameindex", lambda: [(1, "lo"), (2, "s2-eth3")])
     with read_plan(topology) as planned, pytest.raises(SwitchError, match=mentions("s2-eth3", "mn -c")):
         check_interfaces_are_free(planned)
 
