@@ -85,7 +85,7 @@ def soaked(*files: str) -> list[Any]:
         "packages/agents/src/hotline_agents/hotset/ps/rpc.py",
         "packages/simulator/src/hotline_simulator/hotset.py", "p4src/compiled/hotset.json",
         *soaked(
-            "src/foundation/protocol/header.py", "packages/simulator/src/hotline_simulator/switch.py",
+            "src/foundation/protocol/header.py", "packages/simulator/src/hotline_simulator/cabling.py",
             "src/experiment/hotset_arms.py", "packages/answers/src/hotline_answers/sweeps/point.py",
         ),
     ],

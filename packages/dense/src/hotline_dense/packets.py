@@ -15,12 +15,13 @@ from hotline_dense.catalogue import DenseModel
 from hotline_dense.fusion import Fusion, fuse
 from hotline_dense.layers import Values
 from hotline_dense.network import DenseNetwork, addition_us
-from hotline_dense.rings import FRAME, Rings, run_rings
+from hotline_dense.rings import Rings, run_rings
 from hotline_dense.whatif import last_end_us
 from hotline_simulator.costs import Network as LinkSettings
 from hotline_simulator.costs import links_of
-from hotline_simulator.state import EVENT, HEAD_BYTES, WORLD_HEADER
-from nativekit.records import records
+from hotline_simulator.state import HEAD_BYTES
+from nativekit.records import one_record, records
+from softswitch.network.state import FrameState, NetworkHeader, ScheduledEvent
 from softswitch.queues.fifo import WIRE_OVERHEAD
 
 MTU = 1500
@@ -90,14 +91,14 @@ def _make_rings(
     # Frames on a host's two cables, and some in queues.
     frames_in_flight = _MIN_FRAMES_PER_HOST + int(2 * delay_us * gbit * 1e3 / 8 / MTU)
     frame_count, buffers = workers * frames_in_flight, len(part_bytes)
-    header = records(1, WORLD_HEADER)[0]
+    header = one_record(NetworkHeader)
     header.free = frame_count
     shape = (buffers, workers)
     return Rings(
         header=header,
         # Room for two events per frame, one READY or DUE per buffer and host, and a few per host.
-        heap=records(2 * frame_count + (buffers + 4) * workers, EVENT),
-        frames=records(frame_count, FRAME),
+        heap=records(2 * frame_count + (buffers + 4) * workers, ScheduledEvent),
+        frames=records(frame_count, FrameState),
         free=np.arange(frame_count),
         up=links_of(link_settings, workers),
         down=links_of(link_settings, workers),

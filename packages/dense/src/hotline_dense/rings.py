@@ -8,30 +8,26 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from foundation.compiled import entry_point
-from hotline_simulator.links import free_frame, new_frame, send_over_link
 from hotline_simulator.state import HEAD_BYTES
 from nativekit.compile import compiled, int64
-from nativekit.records import record
 from softswitch.network.events import pop_event, push_event
+from softswitch.network.links import free_frame, new_frame, send_over
 
 DUE, FREE, AT_SWITCH, AT_HOST, READY = range(5)
 """Events: a step may be sent, a link is free, a frame reached the switch or a host, a buffer is ready."""
 _NO_FRAME = 0  # frame of an event that has none
-FRAME = record(("head", np.uint8, (HEAD_BYTES,)), "length", "buffer")
 
 
 class Rings(NamedTuple):
-    """State of n hosts, b buffers, f frames, in ns; `hotline_simulator.links` uses the first four fields."""
+    """State of n hosts, b buffers, f frames, in ns; `softswitch.network.links` uses the first four fields."""
 
-    header: Any  # WORLD_HEADER
+    header: Any  # NetworkHeader
     heap: Any  # EVENT[events]: scheduled events, the next first
-    frames: Any  # FRAME[f]: frames on links and in queues
+    frames: Any  # FrameState[f]: frames on links and in queues; `flow` is the number of their buffer
     free: Any  # int64[f]: the first header.free are unused frames
-    up: Any  # LINK[n]: links from hosts to the switch
-    down: Any  # LINK[n]: links from the switch to hosts
+    up: Any  # LinkState[n]: links from hosts to the switch
+    down: Any  # LinkState[n]: links from the switch to hosts
     ready_times: Any  # int64[b]: time at which each host has a buffer's gradients
     part_bytes: Any  # int64[b]: bytes sent in a step
     add_times: Any  # int64[b]: time to add one part
@@ -67,9 +63,9 @@ def run_rings(rings: Any, payload: int, startup: int, at_once: int) -> None:
             _send_frame(rings, h, now, payload)
         elif kind == AT_SWITCH:
             next_host = (h + 1) % len(rings.up)
-            send_over_link(rings, rings.down[next_host], f, now, AT_HOST, next_host)
+            send_over(rings, rings.down[next_host], f, now, AT_HOST, next_host)
         else:
-            b = int64(rings.frames[f].buffer)
+            b = int64(rings.frames[f].flow)
             free_frame(rings, f)
             _receive_frame(rings, b, h, now, payload, startup, at_once)
 
@@ -106,13 +102,9 @@ def _send_frame(rings: Any, h: int, now: int, payload: int) -> None:
     frames_per_step = _count_frames_per_step(rings, b, payload)
     is_last = rings.sent_frames[b, h] % frames_per_step == frames_per_step - 1
     rings.sent_frames[b, h] += 1
-    f = new_frame(rings)
-    frame = rings.frames[f]
-    frame.length = HEAD_BYTES + (
-        int64(rings.part_bytes[b]) - (frames_per_step - 1) * payload if is_last else payload
-    )
-    frame.buffer = b
-    send_over_link(rings, rings.up[h], f, now, AT_SWITCH, h)
+    last_bytes = int64(rings.part_bytes[b]) - (frames_per_step - 1) * payload
+    f = new_frame(rings, HEAD_BYTES + (last_bytes if is_last else payload), b, now)
+    send_over(rings, rings.up[h], f, now, AT_SWITCH, h)
     rings.is_sending[h] = 1
     push_event(rings, int64(rings.up[h].free_at), FREE, h, _NO_FRAME)
 

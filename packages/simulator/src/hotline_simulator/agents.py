@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from hotline_simulator.cores import make_ready
-from hotline_simulator.links import (
-    address_of,
-    count_delivery,
-    defer_to_python,
-    fill_head,
-    free_frame,
-    new_frame,
-    prefetch_arrived,
-    send_over_link,
-)
-from hotline_simulator.state import AT_RACK, AT_SWITCH, HEAD_BYTES, QUANTILES, World
-from hotline_simulator.switch import pass_through
+from hotline_simulator.links import fill_head, head_of, prefetch_arrived
+from hotline_simulator.state import HEAD_BYTES, QUANTILES, World
 from nativekit.compile import compiled, int64
 from nativekit.libc import memcpy
 from nativekit.records import Ints
 from softswitch.network.chance import next_random
+from softswitch.network.links import (
+    address_of,
+    count_delivery,
+    defer_to_python,
+    free_frame,
+    new_frame,
+    send,
+)
+from softswitch.network.state import ABSENT, AT_HOST
+from softswitch.network.switching import enter_switch
 
 
 @compiled
 def deliver(world: World, a: int, f: int, now: int) -> None:
     """Put frame `f` into the inbox of agent `a`; lose it if the agent is dead or its inbox is full."""
-    agent, ring, link = world.agents[a], world.inbox[a], world.down[a]
-    count_delivery(link, world.frames[f])
+    agent, ring = world.agents[a], world.inbox[a]
     if agent.dead or agent.waiting == len(ring):
         free_frame(world, f)
         return
     if agent.is_external:
-        defer_to_python(world, a, f)
+        defer_to_python(world, AT_HOST, a, f)
         return
     world.frames[f].arrival = now
     prefetch_arrived(world, a, f)
@@ -53,13 +52,12 @@ def take_frame(world: World, a: int) -> int:
 @compiled
 def build_frame(world: World, a: int, peer: int, datagram: int, length: int) -> int:
     """Return a new frame from agent `a` to a peer, with the `length` bytes at address `datagram`."""
-    f = new_frame(world)
-    frame, head = world.frames[f], world.heads[a, peer]
+    f = new_frame(world, HEAD_BYTES + length, ABSENT, 0)
+    head, peer_head = head_of(world, f), world.heads[a, peer]
     for k in range(HEAD_BYTES):
-        frame.head[k] = head[k]
-    fill_head(frame.head, length)
-    memcpy(address_of(frame) + HEAD_BYTES, datagram, length)
-    frame.length = HEAD_BYTES + length
+        head[k] = peer_head[k]
+    fill_head(head, length)
+    memcpy(address_of(world, f) + HEAD_BYTES, datagram, length)
     return f
 
 
@@ -71,14 +69,13 @@ def send_burst(world: World, a: int, n: int, now: int, cost: int) -> int:
         f = int64(world.burst[k])
         if world.costs.program_runs_at_sender:
             # The frame crosses no cable, but its sender's cable counts it as if it did.
-            link = world.up[a]
+            link, i = world.links[a], int64(world.interfaces[a].peer)
             link.frames += 1
             link.bytes += world.frames[f].length
-            count_delivery(link, world.frames[f])
-            now = pass_through(world, a, f, now)
+            count_delivery(world, i, f)
+            now = enter_switch(world, i, f, now, now)
         else:
-            is_in_rack = world.header.workers_per_rack > 0 and a < world.header.workers
-            send_over_link(world, world.up[a], f, now, AT_RACK if is_in_rack else AT_SWITCH, a)
+            send(world, a, f, now)
     return now
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from hotline_agents.interface import NEVER
-from hotline_simulator.state import ABSENT, ALARM, BLOCKED, READY, RUNNING, STEP, World
+from hotline_simulator.state import ALARM, BLOCKED, READY, RUNNING, STEP, World
 from nativekit.compile import compiled, int64
 from softswitch.network.chance import next_random
 from softswitch.network.events import push_event
+from softswitch.network.state import ABSENT
 
 CONTINUES, YIELDS = 0, 1
 """A STEP event has as `frame`: the agent continues, or its slice has ended and the next agent runs."""

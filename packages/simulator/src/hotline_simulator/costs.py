@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,9 +20,11 @@ from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
 from hotline_agents.interface import NEVER
 from hotline_simulator import measured_costs
-from hotline_simulator.state import QUANTILES, AgentDurations, Link, Outage
+from hotline_simulator.state import QUANTILES, AgentDurations, Outage
 from nativekit.records import Records, one_record, records
-from softswitch.queues.shape import MAX_RATE, Rate, Shape, byte_depth
+from softswitch.network.state import LinkState
+from softswitch.queues.fifo import WIRE_OVERHEAD
+from softswitch.queues.shape import MAX_RATE, UNLIMITED, Shape, byte_depth
 
 _NS_PER_S = 1_000_000_000
 _PICOSECONDS_PER_S = 10**12
@@ -196,13 +198,11 @@ def costs_of(hosts: HostCosts, arm: str | None = None) -> AgentDurations:
     share = hosts.server_share
     # A server polls the connections of all workers, 1 / share as many, and takes 1 / share as long for each.
     costs.connection_ns = round(hosts.connection_ns / share**2)
-    costs.lane_ns, costs.hit_ns = round(hosts.lane_ns / share), hosts.hit_ns
+    costs.lane_ns = round(hosts.lane_ns / share)
     costs.value_ns = hosts.value_ns / share
     costs.contention, costs.has_request_threads = hosts.contention, hosts.has_request_threads
     costs.latency_ns = hosts.latency_ns
-    costs.program_runs_at_sender, costs.program_ns = hosts.program_ns is not None, hosts.program_ns or 0
-    aggregates = arm is not None and arm_of(arm).settings.aggregates
-    costs.lookup_ns, costs.answer_ns = (hosts.lookup_ns, hosts.answer_ns) if aggregates else (0, 0)
+    costs.program_runs_at_sender = hosts.program_ns is not None
     costs.noise_every_ns = round((hosts.noise_every_us or 0) * 1e3)
     costs.noise_ns = round(hosts.noise_us * 1e3)
     costs.serve_take_ns, costs.serve_send_ns = round(hosts.take_ns / share), round(hosts.send_ns / share)
@@ -212,6 +212,22 @@ def costs_of(hosts: HostCosts, arm: str | None = None) -> AgentDurations:
         costs.lane_ns, costs.value_ns = 0, 0.0
     costs.receive_ns[:], costs.serve_ns[:] = receive, np.rint(serve / share).astype(np.int64)
     return costs
+
+
+class PassTimes(NamedTuple):
+    """Times in ns of a pass on the core of a frame's sender; all are 0 if the switch is a device."""
+
+    of_worker: int
+    of_server: int
+    answered: int  # further time if the switch answers
+
+
+def pass_times_of(hosts: HostCosts, arm: str) -> PassTimes:
+    if hosts.program_ns is None:
+        return PassTimes(0, 0, 0)
+    looks_up = arm_of(arm).settings.aggregates
+    of_worker, of_server = (hosts.lookup_ns, hosts.answer_ns) if looks_up else (0, 0)
+    return PassTimes(hosts.program_ns + of_worker, hosts.program_ns + of_server, hosts.hit_ns)
 
 
 def measured_times(run: Path, arm: str | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -252,14 +268,11 @@ def _measured_times(
     return receive_ns, serve_ns
 
 
-def shapes_of(network: Network, workers: int, servers: int) -> list[Shape]:
-    """Return port shapes by host (a rack's at its first worker), or none without a traffic manager."""
+def shapes_of(network: Network, interfaces: int) -> list[Shape]:
+    """Return the shape of the queues of each interface; without a traffic manager there are none."""
     if not network.traffic_manager:
         return []
-    depth = byte_depth(round(network.queue_kb * 1024))
-    cable, uplink = (round(mbit * 1e6) for mbit in (network.rate_mbit, uplink_mbit(network)))
-    worker_rates = [cable if network.rack is None else uplink] * workers
-    return [Shape(Rate(bits_per_s=bits), depth) for bits in (*worker_rates, *[cable] * servers)]
+    return [Shape(UNLIMITED, byte_depth(round(network.queue_kb * 1024)))] * interfaces
 
 
 def uplink_mbit(network: Network) -> float:
@@ -267,10 +280,10 @@ def uplink_mbit(network: Network) -> float:
     return sum_of_cables if network.uplink_mbit is None else network.uplink_mbit
 
 
-def uplinks_of(network: Network, workers: int) -> Records[Link]:
+def uplinks_of(network: Network, workers: int) -> Records[LinkState]:
     """Return the racks' uplinks, which have no faults; none if each worker has a port."""
     if network.rack is None:
-        return records(0, Link)
+        return records(0, LinkState)
     without_faults = {"rate_mbit": uplink_mbit(network), "loss": 0.0, "duplication": 0.0, "reordering": 0.0}
     return links_of(network.model_copy(update=without_faults), -(-workers // network.rack))
 
@@ -297,20 +310,21 @@ def host_of(name: str, workers: int) -> int:
     return int(name[1:]) - 1 + (0 if name[0] == "w" else workers)
 
 
-def links_of(network: Network, hosts: int) -> Records[Link]:
-    links = records(hosts, Link)
+def links_of(network: Network, hosts: int) -> Records[LinkState]:
+    links = records(hosts, LinkState)
     links.delay = round(network.delay_us * 1e3)
     links.picoseconds_per_byte = (
         0 if network.rate_mbit == 0 else round(8 * _PICOSECONDS_PER_S / (network.rate_mbit * 1e6))
     )
-    links.limit = round(network.queue_kb * 1024)
+    links.limit = max(1, round(network.queue_kb * 1024))
     links.ecn_threshold = NEVER if network.mark_kb is None else round(network.mark_kb * 1024)
-    links.max_extra_delay_ns = round(network.extra_delay_us * 1e3)
+    links.overhead = WIRE_OVERHEAD
+    links.max_extra_delay = round(network.extra_delay_us * 1e3)
     set_frame_faults(links, network.loss, network.duplication, network.reordering)
     return links
 
 
-def cables_of(network: Network, hosts: HostCosts, workers: int, servers: int) -> Records[Link]:
+def cables_of(network: Network, hosts: HostCosts, workers: int, servers: int) -> Records[LinkState]:
     cables = links_of(network, workers + servers)
     cables.picoseconds_per_byte[workers:] = np.rint(
         cables.picoseconds_per_byte[workers:] / hosts.server_share
@@ -318,6 +332,6 @@ def cables_of(network: Network, hosts: HostCosts, workers: int, servers: int) ->
     return cables
 
 
-def set_frame_faults(links: Records[Link], loss: float, duplication: float, reordering: float) -> None:
+def set_frame_faults(links: Records[LinkState], loss: float, duplication: float, reordering: float) -> None:
     links.loss, links.duplication, links.reordering = loss, duplication, reordering
-    links.impaired = max(loss, duplication, reordering) > 0
+    links.is_impaired = max(loss, duplication, reordering) > 0

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from hotline_simulator.agents import deliver
 from hotline_simulator.cores import YIELDS, block, fire_alarm, leave_core, make_ready, occupy_core, yield_core
-from hotline_simulator.links import begin_outage, end_outage, forward_down, forward_up
+from hotline_simulator.links import begin_outage, end_outage, forward
 from hotline_simulator.server import step_server
-from hotline_simulator.state import (
-    ALARM,
-    AT_HOST,
-    AT_RACK,
-    AT_SWITCH,
-    DEPARTS_FROM,
-    FROM_RACK,
-    OUTAGE_BEGINS,
-    OUTAGE_ENDS,
-    SENDS,
-    STEP,
-    SWITCH_LATENCY_OVER,
-    World,
-    entry_point,
-)
-from hotline_simulator.switch import arrive_at_switch, finish_switch_latency, send_queued_packet
+from hotline_simulator.state import ALARM, OUTAGE_BEGINS, OUTAGE_ENDS, SENDS, STEP, World, entry_point
 from hotline_simulator.worker import AGENT_LOG_FULL, CONTINUED, step_worker
 from nativekit.compile import compiled, int64
 from nativekit.reference import as_ref
 from softswitch.network.events import pop_event, push_event
+from softswitch.network.links import count_delivery
+from softswitch.network.state import ABSENT, ARRIVES, DEPARTS, IS_PROCESSED
+from softswitch.network.switching import arrive_at_switch, depart_from_switch, enter_switch
 
 NO_EVENTS, TIME_REACHED, DRIVER_DUE, LOG_FULL, OUT_OF_ROOM, FRAMES_DEFERRED = 0, 1, 2, 3, 4, 5
 """Why the loop returns: no event is left; the time is reached; the driver of agent `header.agent` is due; the
@@ -43,9 +31,14 @@ def run(world: World, until: int) -> int:
 @compiled
 def run_until_needed(world: World, until: int) -> int:
     header = world.header
-    while header.events:
+    while True:
+        while header.ready:
+            header.ready -= 1
+            depart_from_switch(world, int64(world.ready[header.ready]), header.now)
         if header.deferred:
             return FRAMES_DEFERRED
+        if not header.events:
+            return NO_EVENTS
         event = world.heap[0]
         now, kind, target, f = event.time, int64(event.kind), int64(event.target), event.frame
         if now >= until:
@@ -56,10 +49,8 @@ def run_until_needed(world: World, until: int) -> int:
         header.now = now
         pop_event(world)
         header.handled_events += 1
-        if kind == AT_SWITCH:
-            arrive_at_switch(world, target, f, now)
-        elif kind == AT_HOST:
-            deliver(world, target, f, now)
+        if kind == ARRIVES:
+            _arrive(world, target, f, now)
         elif kind != STEP:
             _handle_rare_event(world, kind, target, f, now)
         elif world.agents[target].dead:
@@ -79,21 +70,28 @@ def run_until_needed(world: World, until: int) -> int:
                     push_event(world, now, STEP, target, f)  # again, when the log is empty
                     return LOG_FULL
                 return DRIVER_DUE
-    return FRAMES_DEFERRED if header.deferred else NO_EVENTS
+
+
+@compiled
+def _arrive(world: World, i: int, f: int, now: int) -> None:
+    count_delivery(world, i, f)
+    interface = world.interfaces[i]
+    if interface.host != ABSENT:
+        deliver(world, interface.host, f, now)
+    elif world.switches[interface.switch].process:
+        arrive_at_switch(world, i, f, now)
+    else:
+        forward(world, i, f, now)
 
 
 @compiled
 def _handle_rare_event(world: World, kind: int, target: int, f: int, now: int) -> None:
-    if kind == SWITCH_LATENCY_OVER:
-        finish_switch_latency(world, target, f, now)
+    if kind == IS_PROCESSED:
+        enter_switch(world, target, f, world.frames[f].arrival, now)
     elif kind == ALARM:
         fire_alarm(world, target, now)
-    elif kind == AT_RACK:
-        forward_up(world, target, f, now)
-    elif kind == FROM_RACK:
-        forward_down(world, target, f, now)
-    elif kind == DEPARTS_FROM:
-        send_queued_packet(world, target, now)
+    elif kind == DEPARTS:
+        depart_from_switch(world, target, now)
     elif kind == OUTAGE_BEGINS:
         begin_outage(world, target, now)
     elif kind == OUTAGE_ENDS:

@@ -7,19 +7,14 @@ from hotline_agents.interface import COMMAND, NOTHING, SERVER_OPS, ServerState
 from hotline_agents.udp import BURST
 from hotline_simulator.agents import build_frame, draw_duration, send_burst, take_frame
 from hotline_simulator.cores import block, occupy_core
-from hotline_simulator.links import (
-    DESTINATION_PORT,
-    defer_to_python,
-    fill_head,
-    free_frame,
-    new_frame,
-    swap_endpoints,
-)
+from hotline_simulator.links import DESTINATION_PORT, fill_head, head_of, rpc_of, swap_endpoints
 from hotline_simulator.state import HEAD_BYTES, World
 from hotline_simulator.worker import AGENT_LOG_FULL, CONTINUED
 from nativekit.compile import compiled, int64
 from nativekit.records import Octets
 from nativekit.reference import row
+from softswitch.network.links import defer_to_python, free_frame, new_frame
+from softswitch.network.state import ABSENT, AT_HOST
 
 handle, lanes, stamp, wake = SERVER_OPS.handle, SERVER_OPS.lanes, SERVER_OPS.stamp, SERVER_OPS.wake
 share_cpu, needs_room, transmit = SERVER_OPS.share_cpu, SERVER_OPS.needs_room, SERVER_OPS.transmit
@@ -58,31 +53,33 @@ def step_server(world: World, a: int, now: int) -> int:
     finished_at = burst_read_at
     for _ in range(n):
         f = take_frame(world, a)
-        if is_rpc_answer(world.frames[f].head):
-            defer_to_python(world, a, f)
+        head = head_of(world, f)
+        if is_rpc_answer(head):
+            defer_to_python(world, AT_HOST, a, f)
             continue
-        g = new_frame(world)
-        frame, answer = world.frames[f], world.frames[g]
+        g = new_frame(world, HEAD_BYTES, ABSENT, 0)
+        frame, rpc, answer = world.frames[f], rpc_of(world, f), rpc_of(world, g)
         arrival = frame.arrival
-        n_lanes, further_values = lanes(server, frame.rpc), max(int64(frame.rpc.dim), 1) - 1
+        n_lanes, further_values = lanes(server, rpc), max(int64(rpc.dim), 1) - 1
         duration = draw_duration(world, costs.serve_ns) + costs.lane_ns * n_lanes
         duration += int64(costs.value_ns * (n_lanes * further_values))
         duration = int64(duration * competition)
-        length = handle(server, frame.rpc, frame.length - HEAD_BYTES, arrival, answer.rpc)
+        length = handle(server, rpc, frame.length - HEAD_BYTES, arrival, answer)
         if length > 0:
             # The frame has waited until the burst was read, and the frames before it were finished.
             waited = finished_at - arrival
             queued = min(waited, dispatch_ns) if costs.has_request_threads else waited
-            stamp(server, answer.rpc, duration + waited - queued + costs.latency_ns, queued)
-            swap_endpoints(answer.head, frame.head)
-            fill_head(answer.head, length)
-            answer.length = HEAD_BYTES + length
+            stamp(server, answer, duration + waited - queued + costs.latency_ns, queued)
+            answer_head = head_of(world, g)
+            swap_endpoints(answer_head, head)
+            fill_head(answer_head, length)
+            world.frames[g].length = HEAD_BYTES + length
             world.burst[answers] = g
             answers += 1
         else:
             free_frame(world, g)
         if length == COMMAND:
-            defer_to_python(world, a, f)
+            defer_to_python(world, AT_HOST, a, f)
         else:
             free_frame(world, f)
         finished_at += duration

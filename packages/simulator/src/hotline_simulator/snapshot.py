@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from hotline_simulator.state import WORLD_HEADER, World
 
 _NOT_IN_SNAPSHOTS = {
-    "frames", "heap", "inbox", "burst", "deferred", "waiting", "port_queues", "header", "costs", "heads",
-    "workers", "servers",
+    "frames", "octets", "heap", "inbox", "burst", "deferred", "queues", "queued", "ready", "ports", "header",
+    "costs", "heads", "workers", "servers",
 }  # fmt: skip
 """Fields of a world that are written before they are read, do not change, or have their own code here."""
 _NOT_IN_SNAPSHOTS_OF_STATES = {"sent", "log", "connection_records", "journal", "requests"}

@@ -8,10 +8,11 @@ from hotline_agents.udp import BURST
 from hotline_agents.worker.compiled_loop import SEND_BURST
 from hotline_simulator.agents import build_frame, draw_duration, send_burst, take_frame
 from hotline_simulator.cores import block, occupy_core
-from hotline_simulator.links import free_frame
+from hotline_simulator.links import rpc_of
 from hotline_simulator.state import HEAD_BYTES, RECEIVES, SENDS, World
 from nativekit.compile import compiled, int64
 from nativekit.reference import row
+from softswitch.network.links import free_frame
 
 octets, peer, receive = WORKER_OPS.octets, WORKER_OPS.peer, WORKER_OPS.receive
 transmit, wake, prefetch_next = WORKER_OPS.transmit, WORKER_OPS.wake, WORKER_OPS.prefetch_next
@@ -84,7 +85,7 @@ def _receive_burst(world: World, w: int, worker: WorkerState, now: int) -> int:
         f = take_frame(world, w)
         frame = world.frames[f]
         duration = draw_duration(world, world.costs.receive_ns)
-        log_row = receive(worker, frame.rpc, frame.length - HEAD_BYTES, frame.arrival, read_at)
+        log_row = receive(worker, rpc_of(world, f), frame.length - HEAD_BYTES, frame.arrival, read_at)
         if log_row != NOTHING:
             worker.log[log_row].w_proc = duration
         free_frame(world, f)

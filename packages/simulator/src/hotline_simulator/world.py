@@ -23,26 +23,24 @@ from hotline_agents.designs import agents_of, configure_server
 from hotline_agents.interface import NEVER
 from hotline_agents.udp import BURST
 from hotline_agents.worker.client import BaseClient, ClientState
+from hotline_simulator.cabling import cabling_of
 from hotline_simulator.costs import (
     HostCosts,
     Network,
-    cables_of,
     costs_of,
     outages_of,
+    pass_times_of,
     shapes_of,
     switch_times_of,
-    uplinks_of,
 )
 from hotline_simulator.loop import MARGIN, wake_agent
-from hotline_simulator.memory import sparse_zeros
 from hotline_simulator.simulated_switch import SimulatedSwitch
 from hotline_simulator.state import (
-    ABSENT,
-    FRAME,
+    FRAME_BYTES,
+    FRAME_OFFSET,
     HEAD_BYTES,
-    MAX_DEFERRED,
     OUTAGE_BEGINS,
-    Frame,
+    P4_SWITCH,
     SimulatedAgent,
     SimulatedCore,
     World,
@@ -52,14 +50,28 @@ from hotline_simulator.state import (
 from hotline_simulator.system import SimulatedSystem
 from nativekit.llvm import Compiled
 from nativekit.plain import plain
-from nativekit.records import Records, as_records, one_record, records
+from nativekit.records import (
+    CACHE_LINE_BYTES,
+    Records,
+    as_records,
+    one_record,
+    records,
+    sparse_zeros,
+    with_arrays,
+)
 from nativekit.reference import pinned_ref, row
 from softswitch.compiled import OUT_CAPACITY
-from softswitch.memory.output import HEAD_BYTES as RECORD_HEAD_BYTES
+from softswitch.network.arrays import extend, with_frames
 from softswitch.network.events import push_event as compiled_push_event
-from softswitch.network.state import ScheduledEvent
+from softswitch.network.state import (
+    ABSENT,
+    MAX_DEFERRED,
+    Deferred,
+    FrameState,
+    ScheduledEvent,
+    SwitchState,
+)
 from softswitch.queues.state import make_queues
-from softswitch.v1model import PORT_NUMBERS
 
 push_event = plain(compiled_push_event)
 INBOX_FRAMES = 1024  # maximum frames that wait for an agent: about 0.5 MB of socket buffer
@@ -163,25 +175,25 @@ class SimulatedNetwork:
         hosts_count = workers + servers
         # Keep references: the world has only their addresses.
         self._switch, self._output_buffer = switch, np.zeros(OUT_CAPACITY, np.uint8)
-        ports = _ports(workers, servers, workers_per_rack=network.rack or 1)
-        queues = make_queues(shapes_of(network, workers, servers))
+        cabling = cabling_of(network, hosts, arm.name, workers, servers)
+        queues = make_queues(shapes_of(network, len(cabling.links)))
         # First capacity for frames and events; `make_room` doubles it if necessary.
         max_frames = 4 * WINDOW * workers + 4 * MARGIN
-        self.world = World(
+        world = World(
             header=_make_header(arm, workers, servers, network, switch, self._output_buffer, system.seed),
             heap=records(max_frames + 8 * hosts_count + 4 * MARGIN, ScheduledEvent),
-            frames=frames_for(max_frames),
-            free=np.arange(max_frames)[::-1].copy(),  # frame 0 is taken first
-            up=cables_of(network, hosts, workers, servers),
-            down=cables_of(network, hosts, workers, servers),
-            racks_up=uplinks_of(network, workers),
-            racks_down=uplinks_of(network, workers),
-            ports=ports,
-            host_at_port=_first_host_at_port(ports),
+            frames=records(0, FrameState),
+            octets=np.zeros((0, 0), np.uint8),
+            free=np.zeros(0, np.int64),
+            links=cabling.links,
+            interfaces=cabling.interfaces,
+            ports=cabling.ports,
+            switches=_make_switches(system, switch, cabling.racks),
+            queues=queues,
+            queued=np.zeros(len(queues.slots), np.int64),
+            ready=np.zeros(len(cabling.links), np.int64),
+            deferred=records(MAX_DEFERRED, Deferred),
             outages=outages_of(network, workers),
-            port_queues=queues,
-            waiting=np.zeros((len(queues.slots), _record_bytes(switch)), np.uint8),
-            deferred=np.zeros((MAX_DEFERRED, 2), np.int64),
             agents=_make_agents(workers, servers, hosts),
             inbox=np.zeros((hosts_count, INBOX_FRAMES), np.int64),
             cores=_make_cores(workers, servers, hosts),
@@ -194,13 +206,13 @@ class SimulatedNetwork:
             workers=_stack_states([client.state for client in self.clients]),
             servers=_stack_states(server_states),
         )
+        self.world = with_frames(world, max_frames)
         self.pinned_ref = pinned_ref(self.world, write_world)
         # Columns of the world as arrays, which Python reads ten times faster than its records.
         header, agents_array = np.asarray(self.world.header), np.asarray(self.world.agents)
         self._now = header["now"].reshape(-1)
         self._agent = header["agent"].reshape(-1)
         self._woke_idle_core = agents_array["woke_idle_core"]
-        self.world.header.free = max_frames
         for k, outage in enumerate(self.world.outages):
             push_event(self.world, int(outage.begin_ns), OUTAGE_BEGINS, k, ABSENT)
         for w, client in enumerate(self.clients):
@@ -293,14 +305,8 @@ class SimulatedNetwork:
         return popped
 
     def make_room(self) -> None:
-        world, n = self.world, len(self.world.frames)
-        frames, heap = frames_for(2 * n), records(2 * len(world.heap), ScheduledEvent)
-        frames[:n], heap[: len(world.heap)] = world.frames, world.heap
-        free_count = int(world.header.free)
-        free = np.zeros(2 * n, np.int64)
-        free[:free_count], free[free_count : free_count + n] = world.free[:free_count], np.arange(n, 2 * n)
-        world.header.free += n
-        self.world = world._replace(frames=frames, heap=heap, free=free)
+        world = with_frames(self.world, 2 * len(self.world.frames))
+        self.world = with_arrays(world, heap=extend(world.heap, 2 * len(world.heap), ScheduledEvent))
         self.pinned_ref = pinned_ref(self.world, write_world)
 
 
@@ -352,35 +358,21 @@ def _make_header(
     header = one_record(WorldHeader)
     header.workers, header.servers, header.random = workers, servers, np.uint64(seed)
     header.workers_per_rack, header.connections = network.rack or 0, 1 if arm.settings.proxies else workers
-    header.packet_function = switch.pipeline.process_address
-    header.memory = switch.pipeline.state_address
     header.out, header.out_bytes = out.ctypes.data, len(out)
-    header.switch_latency, header.switch_interval_ps = switch_times_of(network)
+    header.traced, header.frame_offset = ABSENT, FRAME_OFFSET
+    # A packet of the traffic manager takes the room of its record.
+    header.frame_room = FRAME_BYTES + switch.pipeline.queue_record_bytes
+    header.frame_stride = -(-(FRAME_OFFSET + header.frame_room) // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
     return header
 
 
-def frames_for(n: int) -> Records[Frame]:
-    array: Records[Frame] = as_records(sparse_zeros((n,), FRAME))
-    return array
-
-
-def _ports(workers: int, servers: int, workers_per_rack: int) -> NDArray[np.int64]:
-    return np.array(
-        [addressing.worker_port(number, workers_per_rack) for number in range(1, workers + 1)]
-        + [addressing.server_port(workers, number, workers_per_rack) for number in range(1, servers + 1)]
-    )
-
-
-def _record_bytes(switch: SimulatedSwitch) -> int:
-    # A record is aligned to 8 bytes.
-    return RECORD_HEAD_BYTES + (switch.pipeline.queue_record_bytes + FRAME.itemsize + 7) // 8 * 8
-
-
-def _first_host_at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:
-    first_host = np.full(PORT_NUMBERS, ABSENT)
-    # Backwards, so that the first host of a port is assigned last, and remains.
-    first_host[ports[::-1]] = np.arange(len(ports))[::-1]
-    return first_host
+def _make_switches(system: SimulatedSystem, switch: SimulatedSwitch, racks: int) -> Records[SwitchState]:
+    switches = records(1 + racks, SwitchState)
+    state = switches[P4_SWITCH]
+    state.process, state.state = switch.pipeline.process_address, switch.pipeline.state_address
+    state.latency, state.gap_ps = switch_times_of(system.network)
+    state.reflect_ns = pass_times_of(system.hosts, system.arm.name).answered
+    return switches
 
 
 def _make_agents(workers: int, servers: int, hosts: HostCosts) -> Records[SimulatedAgent]:

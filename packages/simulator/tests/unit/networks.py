@@ -108,10 +108,11 @@ class RandomTestbed:
 
     def state(self) -> bytes:
         world = self.network.world
-        remaining = [world.up, world.down, world.agents, world.cores, world.servers.cells, world.servers.jobs]
-        numbers = [
-            int(getattr(world.header, name))
-            for name in ("now", "order", "events", "passes", "handled_events", "random")
-        ]
+        remaining = [
+            world.links, world.switches.passes, world.agents, world.cores, world.servers.cells,
+            world.servers.jobs,
+        ]  # fmt: skip
+        names = ("now", "order", "events", "handled_events", "random")
+        numbers = [int(getattr(world.header, name)) for name in names]
         logs = [np.array(client.records).tobytes() for client in self.network.clients]
         return b"".join([repr(numbers).encode(), *(np.asarray(each).tobytes() for each in remaining), *logs])

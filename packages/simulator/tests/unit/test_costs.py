@@ -22,6 +22,7 @@ from hotline_simulator.costs import (
     links_of,
     measured_times,
     outages_of,
+    pass_times_of,
     switch_times_of,
     uplinks_of,
 )
@@ -48,16 +49,21 @@ def test_network_settings_beyond_the_range_of_the_clock_are_refused(network: dic
 
 def test_given_costs_are_the_same_for_every_rpc() -> None:
     costs = costs_of(
-        HostCosts(
-            receive_ns=7, serve_ns=9, lane_ns=2, value_ns=0.5, take_ns=3, send_ns=4, program_ns=5, hit_ns=6
-        )
+        HostCosts(receive_ns=7, serve_ns=9, lane_ns=2, value_ns=0.5, take_ns=3, send_ns=4, program_ns=5)
     )
     assert set(costs.receive_ns) == {7} and set(costs.serve_ns) == {9}
     assert (costs.lane_ns, costs.value_ns, costs.take_ns, costs.serve_take_ns) == (2, 0.5, 3, 3)
     assert costs_of(HostCosts(value_ns=0.5, server_share=0.25)).value_ns == 2
     assert (costs.send_ns, costs.serve_send_ns) == (4, 4)
-    assert (costs.program_runs_at_sender, costs.program_ns, costs.hit_ns) == (1, 5, 6)
-    assert costs_of(HostCosts()).program_runs_at_sender == 0
+    assert costs.program_runs_at_sender == 1 and costs_of(HostCosts()).program_runs_at_sender == 0
+
+
+def test_passes_take_time_by_their_sender_and_only_on_its_core() -> None:
+    """Keys are looked up in arms whose switch aggregates."""
+    hosts = HostCosts(program_ns=1, lookup_ns=20, answer_ns=300, hit_ns=4_000)
+    assert pass_times_of(hosts, "offload") == (21, 301, 4_000)
+    assert pass_times_of(hosts, "baseline") == (1, 1, 4_000)
+    assert pass_times_of(hosts.model_copy(update={"program_ns": None}), "offload") == (0, 0, 0)
 
 
 def test_measured_costs_are_drawn_from_a_runs_quantiles(tmp_path: Path) -> None:
@@ -112,16 +118,16 @@ def test_links_are_in_picoseconds_a_byte_and_in_bytes() -> None:
     for link in links:
         assert (link.picoseconds_per_byte, link.delay) == (800, 2_500)
         assert (link.limit, link.ecn_threshold) == (65_536, 16_384)
-        assert link.impaired and link.loss == 0.1
+        assert link.is_impaired and link.loss == 0.1
     free = links_of(Network(rate_mbit=0), 1)[0]
-    assert (free.picoseconds_per_byte, free.ecn_threshold, free.impaired) == (0, NEVER, 0)
+    assert (free.picoseconds_per_byte, free.ecn_threshold, free.is_impaired) == (0, NEVER, 0)
 
 
 def test_a_rack_has_the_sum_of_its_workers_bandwidths_unless_given() -> None:
     assert len(uplinks_of(Network(), 8)) == 0
     racks = uplinks_of(Network(rate_mbit=1_000, rack=4, loss=0.5), 9)
     assert len(racks) == 3 and (racks.picoseconds_per_byte == 2_000).all()
-    assert (racks.impaired == 0).all() and (racks.loss == 0).all()
+    assert (racks.is_impaired == 0).all() and (racks.loss == 0).all()
     assert uplinks_of(Network(rack=4, uplink_mbit=500), 4)[0].picoseconds_per_byte == 16_000
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ctypes
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,31 +14,47 @@ from foundation.protocol import frames
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from hotline_agents.interface import NEVER
 from hotline_simulator.costs import Network, links_of
-from hotline_simulator.links import fill_head, mark_congestion, send_over_link, swap_endpoints
-from hotline_simulator.state import AT_HOST, EVENT, FRAME, HEAD_BYTES, WORLD_HEADER, World
+from hotline_simulator.links import fill_head, swap_endpoints
+from hotline_simulator.state import FRAME_BYTES, HEAD_BYTES
 from nativekit.plain import plain
-from nativekit.records import records
+from nativekit.records import Ints, Octets, Records, one_record, records
+from softswitch.network.arrays import with_frames
 from softswitch.network.events import pop_event, push_event
+from softswitch.network.links import mark_congestion, octets_at, send_over
+from softswitch.network.state import ARRIVES, FrameState, NetworkHeader, ScheduledEvent
 
 A = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 20002)
 B = UdpEndpoint("02:00:00:00:03:01", "10.0.3.1", 4800)
-_put, _drop, _carry = plain(push_event), plain(pop_event), plain(send_over_link)
+_put, _drop = plain(push_event), plain(pop_event)
 
 
-def world(n: int = 64, seed: int = 1) -> World:
-    header = records(1, WORLD_HEADER)[0]
-    header.free, header.random = n, np.uint64(seed)
-    nothing: Any = None
-    return World(
-        header=header,
-        heap=records(4 * n, EVENT),
-        frames=records(n, FRAME),
-        free=np.arange(n),
-        **dict.fromkeys(World._fields[4:], nothing),
-    )
+def octets_by_ctypes(address: int, length: int) -> Octets:
+    """Do what `octets_at` does, with an address that numba's pointers do not hide from Python."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * length).from_address(int(address)))
 
 
-def taken(of: World) -> list[tuple[int, int]]:
+_carry = plain(send_over, {octets_at: octets_by_ctypes})
+
+
+class Frames(NamedTuple):
+    """The state that `send_over` needs."""
+
+    header: NetworkHeader
+    heap: Records[ScheduledEvent]
+    frames: Records[FrameState]
+    octets: Octets
+    free: Ints
+
+
+def world(n: int = 64, seed: int = 1) -> Frames:
+    header = one_record(NetworkHeader)
+    header.random, header.frame_stride, header.frame_room = np.uint64(seed), FRAME_BYTES, FRAME_BYTES
+    empty = Frames(header, records(4 * n, ScheduledEvent), records(0, FrameState), np.zeros((0, 0), np.uint8),
+                   np.zeros(0, np.int64))  # fmt: skip
+    return with_frames(empty, n)
+
+
+def taken(of: Frames) -> list[tuple[int, int]]:
     """Return time and frame of all events, in order."""
     found = []
     while of.header.events:
@@ -56,16 +73,16 @@ def test_events_come_in_the_order_of_time_and_equal_times_keep_their_order(
             assert (found.heap[0].time, found.heap[0].frame) == min(model)
             model.remove(min(model))
             _drop(found)
-        _put(found, time, AT_HOST, 0, number)
+        _put(found, time, ARRIVES, 0, number)
         model.append((time, number))
     assert taken(found) == sorted(model)
 
 
-def put(of: World, link: Any, length: int, now: int) -> int:
+def put(of: Frames, link: Any, length: int, now: int) -> int:
     of.header.free -= 1
     f = int(of.free[of.header.free])
     of.frames[f].length = length
-    _carry(of, link, f, now, AT_HOST, 0)
+    _carry(of, link, f, now, ARRIVES, 0)
     return f
 
 
@@ -143,9 +160,9 @@ def test_only_ecn_capable_frames_are_marked_with_a_valid_checksum(bits: int, mar
 def test_ecn_capable_frames_are_marked_in_a_long_queue() -> None:
     found, link = world(), links_of(Network(rate_mbit=8, delay_us=0, mark_kb=0.25), 1)[0]
     head = np.frombuffer(frames.build(UdpFrame(A, B, b"")), np.uint8)
-    found.frames.head[:] = head
-    found.frames.head[:, 15] = 2
+    found.octets[:, :HEAD_BYTES] = head
+    found.octets[:, 15] = 2
     sent = [put(found, link, 100, 0) for _ in range(5)]
     # Before them wait 0, 124, 248, 372 and 496 bytes, of which 256 are no congestion.
-    assert [int(found.frames[f].head[15]) for f in sent] == [2, 2, 2, 3, 3]
+    assert [int(found.octets[f, 15]) for f in sent] == [2, 2, 2, 3, 3]
     assert (link.marked, link.ecn_threshold) == (2, 256) and links_of(Network(), 1)[0].ecn_threshold == NEVER

@@ -16,21 +16,25 @@ from hypothesis import strategies as st
 from foundation.designs.hotset import BASELINE, OFFLOAD, OFFLOAD_PROXY, PROXY
 from foundation.designs.interface import Arm
 from foundation.protocol.rows import RowRange, RowRanges
-from foundation.protocol.rpc import BUFFER_BYTES
+from foundation.protocol.rpc import RPC
 from hotline_simulator import drive as drives
 from hotline_simulator import loop
 from hotline_simulator.config import SimulationError
 from hotline_simulator.costs import HostCosts, LinkOutage, Network
 from hotline_simulator.drive import pass_time
-from hotline_simulator.links import free_frame, new_frame, send_over_link
-from hotline_simulator.state import ABSENT, AT_HOST, AT_SWITCH, FRAME, READY, SWITCH_LATENCY_OVER, World
-from hotline_simulator.switch import pass_once
+from hotline_simulator.links import head_of, rpc_of
+from hotline_simulator.state import FRAME_BYTES, HEAD_BYTES, P4_SWITCH, READY, World
 from nativekit.plain import plain
+from nativekit.records import Octets, as_records
 from nativekit.reference import unwrap_ref
 from packages.simulator.tests.unit.networks import PARAMETERS, RandomTestbed
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.jit import PROCESS_CTYPE
 from softswitch.memory.output import read_records
+from softswitch.network.arrays import frame_octets
+from softswitch.network.links import free_frame, new_frame, send
+from softswitch.network.state import ABSENT, ARRIVES, IS_PROCESSED
+from softswitch.network.switching import enter_switch
 from switch_harness.wording import mentions
 
 MEASURED = [BASELINE, PROXY, OFFLOAD, OFFLOAD_PROXY]
@@ -39,7 +43,7 @@ FAULTY = Network(loss=0.05, duplication=0.05, reordering=0.1)
 MANAGED = Network(rate_mbit=200, queue_kb=8, traffic_manager=True)
 DEVICE = Network(switch_us=3, switch_mpps=0.05)
 MIXED = (RowRange(0, 1), RowRange(100, 64))
-_free_frame, _new_frame, _send_over_link = plain(free_frame), plain(new_frame), plain(send_over_link)
+_free_frame, _new_frame = plain(free_frame), plain(new_frame)
 
 
 def check_conservation(testbed: RandomTestbed) -> None:
@@ -54,7 +58,8 @@ def check_conservation(testbed: RandomTestbed) -> None:
     # Everything that came up passed through the program; every arrival was taken or did not fit.
     behind_racks = int(world.header.workers) if len(world.racks_up) else 0
     assert world.up.delivered[:behind_racks].sum() == world.racks_up.frames.sum()
-    assert world.header.passes == world.racks_up.delivered.sum() + world.up.delivered[behind_racks:].sum()
+    came_up = world.racks_up.delivered.sum() + world.up.delivered[behind_racks:].sum()
+    assert world.switches.passes[P4_SWITCH] == came_up
     assert (world.agents.waiting == 0).all()
 
 
@@ -74,11 +79,12 @@ def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
     testbed = RandomTestbed(arm, network=network, hot=HALF)
     operate_to_rest(testbed, 12, lanes=500)
     again = int(testbed.network.world.workers.header.retransmissions.sum())
-    dropped = int(testbed.network.world.port_queues.queues.dropped.sum())
+    dropped = int(testbed.network.world.queues.queues.dropped.sum())
     assert (again > 0) == (network is FAULTY or dropped > 0)
     if network is MANAGED:
-        assert (testbed.network.world.port_queues.queues.packets == 0).all()
-        assert testbed.network.world.down.dropped.sum() == 0 == testbed.network.world.down.waited.sum()
+        assert (testbed.network.world.queues.queues.packets == 0).all()
+        down = testbed.network.world.down
+        assert down.dropped.sum() == 0 and down.longest_queue.max() <= FRAME_BYTES
     if arm.settings.aggregates:
         # The switch holds what is hot.
         assert testbed.switch.stored_values(arm.job, testbed.space)[::2].any()
@@ -103,9 +109,9 @@ def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
         return sum(testbed.network.worker_used_ns()) + testbed.network.server_used_ns()
 
     free, each, hits = run(), run(program_ns=1_000), run(hit_ns=10_000)
-    passes = int(free.network.world.header.passes)
+    passes = int(free.network.world.switches.passes[P4_SWITCH])
     answers = int(free.network.world.up[1:].frames.sum())
-    assert [int(testbed.network.world.header.passes) for testbed in (each, hits)] == [passes] * 2
+    assert [int(each.network.world.switches.passes[P4_SWITCH]) for each in (each, hits)] == [passes] * 2
     assert used(each) - used(free) == 1_000 * passes
     answered = passes - 2 * answers
     assert (answered > 0) == (arm is OFFLOAD)
@@ -157,7 +163,7 @@ def test_plain_and_compiled_leave_the_same_bytes(network: Network, monkeypatch: 
 
     compiled = run()
     for name in ("run", "resume", "wake_agent"):
-        twin = plain(getattr(loop, name), {pass_once: pass_by_python})
+        twin = plain(getattr(loop, name), PLAIN_FORMS)
         monkeypatch.setattr(drives, name, partial(of_world, twin))
     assert run() == compiled
 
@@ -167,24 +173,40 @@ def of_world(twin: Callable[..., Any], world: Any, *rest: Any) -> Any:
     return twin(unwrap_ref(world), *rest)
 
 
-def pass_by_python(world: World, port: int, f: int, received: int, now: int) -> int:
-    """Do what `pass_once` does, with the program called by ctypes, as numba's pointers are none to Python."""
-    world.header.passes += 1
-    frame = world.frames[f]
-    length = int(frame.length)
-    octets = ctypes.string_at(frame.head.ctypes.data, length)
+def _find_rpc(world: World, f: int) -> Any:  # a record of an RPC
+    """Do what `rpc_of` does without an address."""
+    return as_records(frame_octets(world, f)[HEAD_BYTES:FRAME_BYTES].view(RPC))[0]
+
+
+def _find_head(world: World, f: int) -> Octets:
+    return frame_octets(world, f)[:HEAD_BYTES]
+
+
+def enter_by_python(world: World, i: int, f: int, received: int, now: int) -> int:
+    """Do what `enter_switch` does, with the program called by ctypes: numba's pointers are none to Python."""
+    switch = world.switches[P4_SWITCH]
+    switch.passes += 1
+    octets = frame_octets(world, f)[: int(world.frames[f].length)].tobytes()
     out = (ctypes.c_char * OUT_CAPACITY)()
-    count = PROCESS_CTYPE(int(world.header.packet_function))(
-        int(world.header.memory), port, octets, length, received // 1000, now // 1000, out, OUT_CAPACITY
-    )
+    count = PROCESS_CTYPE(int(switch.process))(
+        int(switch.state), int(world.interfaces[i].port), octets, len(octets), received // 1000, now // 1000,
+        out, OUT_CAPACITY,
+    )  # fmt: skip
     _free_frame(world, f)
     for to, data in read_records(memoryview(out), count):
         if to <= len(world.down):
-            g = _new_frame(world)
-            world.frames[g].length = len(data)
-            ctypes.memmove(world.frames[g].head.ctypes.data, data, len(data))
-            _send_over_link(world, world.down[to - 1], g, now, AT_HOST, to - 1)
+            g = _new_frame(world, len(data), ABSENT, 0)
+            frame_octets(world, g)[: len(data)] = np.frombuffer(data, np.uint8)
+            _send(world, int(world.ports[P4_SWITCH, to]), g, now)
     return now
+
+
+PLAIN_FORMS: dict[Any, Callable[..., Any]] = {  # compiled functions have no common type
+    enter_switch: enter_by_python,
+    rpc_of: _find_rpc,
+    head_of: _find_head,
+}
+_send = plain(send, PLAIN_FORMS)
 
 
 def test_the_program_sees_how_long_packets_wait_for_a_port() -> None:
@@ -222,10 +244,10 @@ def test_frames_wait_before_a_switch_with_a_limited_packet_rate() -> None:
     """10,000 a second: no two passes begin within 100 µs, and everything else takes much less."""
     testbed = RandomTestbed(BASELINE, network=Network(switch_us=20, switch_mpps=0.01))
     operate_to_rest(testbed, 3)
-    header = testbed.network.world.header
-    last_begun = int(header.switch_free_ps) // 1000 - 100_000
-    assert last_begun == pytest.approx(100_000 * int(header.passes), rel=0.2)
-    assert last_begun > 100_000 * (int(header.passes) - 1)
+    switch = testbed.network.world.switches[P4_SWITCH]
+    last_begun = int(switch.free_ps) // 1000 - 100_000
+    assert last_begun == pytest.approx(100_000 * int(switch.passes), rel=0.2)
+    assert last_begun > 100_000 * (int(switch.passes) - 1)
     residences = np.concatenate([client.records["residence_us"] for client in testbed.network.clients])
     assert residences.min() >= 40 and np.median(residences) > 300
 
@@ -377,7 +399,9 @@ def test_a_simulation_may_have_more_hosts_than_a_real_network() -> None:
     testbed = RandomTestbed(OFFLOAD_PROXY, workers=252, servers=4, hot=HALF)
     operate_to_rest(testbed, 1, lanes=5_000)
     assert (testbed.network.world.up.frames > 0).all()
-    assert testbed.network.world.ports.tolist() == [*range(1, 255), 256, 257]
+    interfaces = testbed.network.world.interfaces
+    ports = [int(port) for port in interfaces.port[interfaces.peer[:256]]]
+    assert ports == [*range(1, 255), 256, 257]
 
 
 @pytest.mark.parametrize("arm", MEASURED, ids=lambda arm: arm.name)
@@ -386,13 +410,13 @@ def test_workers_of_a_rack_share_a_port(arm: Arm) -> None:
     network = Network(rate_mbit=1_000, rack=3, uplink_mbit=500)
     testbed = RandomTestbed(arm, workers=7, network=network, hot=HALF)
     world = testbed.network.world
-    assert world.ports.tolist() == [1, 1, 1, 2, 2, 2, 3, 4, 5]
-    assert [h for h in world.host_at_port.tolist() if h != ABSENT] == [0, 3, 6, 7, 8]
+    # Seven workers and two servers have 18 interfaces, the three racks and their ports the next six.
+    assert world.interfaces.switch[9:].tolist() == [1, 1, 1, 2, 2, 2, 3, 0, 0, 1, 2, 3, 0, 0, 0, 0]
+    assert world.ports[P4_SWITCH, 1:6].tolist() == [21, 22, 23, 16, 17]
     operate_to_rest(testbed, 6, lanes=1_000)
     assert (testbed.network.world.workers.header.retransmissions == 0).all()
     # A frame takes twice as long on an uplink as on the way to it, so that it waits there; not for others.
-    length = FRAME["head"].shape[0] + BUFFER_BYTES
-    assert (world.racks_up.longest_queue[:2] > length).all() and (world.racks_up.waited > 0).all()
+    assert (world.racks_up.longest_queue[:2] > FRAME_BYTES).all() and (world.racks_up.waited > 0).all()
     assert (world.racks_down.frames > 0).all()
 
 
@@ -452,9 +476,9 @@ def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> N
         while world.header.events:
             now = min(int(world.heap[0].time), until)
             for event in world.heap[: world.header.events]:
-                if event.kind in (AT_SWITCH, AT_HOST):
-                    on_cables[event.target + n * (event.kind == AT_HOST)] += now - then
-                in_switch += (now - then) * int(event.kind == SWITCH_LATENCY_OVER)
+                if event.kind == ARRIVES:
+                    on_cables[world.interfaces[event.target].peer] += now - then
+                in_switch += (now - then) * int(event.kind == IS_PROCESSED)
             waiting[world.agents.state == READY] += now - then
             then = now
             reason = loop.run(pinned_ref, min(now + 1, until))
@@ -472,6 +496,7 @@ def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> N
         # Each frame's time on the wire is rounded down to ns.
         assert ((seen <= stayed) & (seen >= stayed - links.frames)).all()
         assert (links.waited > 0).any() and (links.frames > 0).all()
-    assert in_switch == world.header.switch_waited + 2_000 * world.header.passes
-    assert world.header.switch_waited > 10_000 * world.header.passes
+    switch = world.switches[P4_SWITCH]
+    assert in_switch == switch.waited + 2_000 * switch.passes
+    assert switch.waited > 10_000 * switch.passes
     assert (waiting == world.agents.queued_ns).all() and (waiting > 0).any()

@@ -14,6 +14,8 @@ Numba compiles functions for the dtype, and ignores annotations.
 
 from __future__ import annotations
 
+import math
+import mmap
 from collections.abc import Iterator, Sequence
 from functools import cache
 from inspect import get_annotations
@@ -39,6 +41,7 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 CACHE_LINE_BYTES = 64
+_MIN_MAPPED_BYTES = 1 << 18  # below this, a mapping takes longer than clearing the memory
 
 Dtype: TypeAlias = np.dtype[Any]  # of fields known only at run time
 Int32: TypeAlias = Annotated[int, np.int32]
@@ -223,3 +226,15 @@ def zeros(shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:  # of any typ
     start = -buffer.ctypes.data % CACHE_LINE_BYTES
     array: NDArray[Any] = buffer[start : start + size].view(kind).reshape(shape)
     return array
+
+
+def sparse_zeros(shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:  # of any type of elements
+    """Return an array of zeros whose pages take neither time nor memory before they are written.
+
+    `np.zeros` clears memory that the process has used before.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    if size < _MIN_MAPPED_BYTES:
+        return zeros(shape, dtype)
+    mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(mapping, np.uint8).view(dtype).reshape(shape)

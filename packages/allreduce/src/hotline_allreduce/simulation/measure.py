@@ -87,7 +87,7 @@ def measure(
     return AllReduceResult(
         workers=workers, servers=servers, values=values, chunk_size=values_per_packet, window=window_packets,
         seconds=float(end_ns.max()) / 1e9,
-        limit_s=int(max(link.carried.max() for link in cables)) / 1e9,
+        limit_s=int(max(link.busy.max() for link in cables)) / 1e9,
         payload_limit_s=load * values * VALUE_BYTES * int(world.up.picoseconds_per_byte[0]) / 1e12,
         worker_up=float(up[:workers].mean()),
         worker_down=float(down[:workers].mean()),

@@ -34,9 +34,10 @@ from hotline_simulator.drive import run_network
 from hotline_simulator.loop import resume, wake_agent
 from hotline_simulator.simulated_switch import switch_of
 from hotline_simulator.snapshot import WorldSnapshot
-from hotline_simulator.state import ABSENT, OUTAGE_BEGINS
+from hotline_simulator.state import OUTAGE_BEGINS
 from hotline_simulator.system import SimulatedSystem
 from hotline_simulator.world import SimulatedNetwork, push_event
+from softswitch.network.state import ABSENT
 
 TESTBED_HOSTS = HostCosts(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
@@ -75,7 +76,7 @@ class AllReduceTestbed:
         self._snapshot.restore()
         for links in (world.up, world.down):
             links.delay = schedule.delay_us * _NS_PER_US
-            links.max_extra_delay_ns = schedule.extra_delay_us * _NS_PER_US
+            links.max_extra_delay = schedule.extra_delay_us * _NS_PER_US
             set_frame_faults(links, schedule.loss, schedule.duplication, schedule.reordering)
         world.header.random = np.uint64(schedule.seed)
         for client in self.network.clients:

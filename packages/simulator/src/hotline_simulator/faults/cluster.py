@@ -22,6 +22,7 @@ from hotline_simulator.faults.operations import REPLAYING
 from hotline_simulator.faults.schedule import WORKERS, FaultSchedule
 from hotline_simulator.faults.switch import ControllerSession
 from hotline_simulator.faults.testbed import SimulatedTestbed
+from hotline_simulator.state import P4_SWITCH
 
 _MAX_RENEWAL_NS = 2_000_000  # maximum delay of a control message to a worker
 _NS_PER_S = 1_000_000_000
@@ -71,7 +72,7 @@ class SimulatedCluster:
 
     def kill_switch(self, boot_ns: int) -> None:
         """Kill the switch; the next process answers RPCs `boot_ns` after it has started."""
-        self._testbed.switch.is_off, self._testbed.world.header.is_switch_off = True, 1
+        self._testbed.switch.is_off, self._testbed.world.switches[P4_SWITCH].is_off = True, 1
         self._boot_ns = boot_ns
         self._switch_ended.set()
 
@@ -88,7 +89,7 @@ class SimulatedCluster:
 
     async def wait_for_switch_answer(self) -> None:
         await asyncio.sleep(self._boot_ns / _NS_PER_S)
-        self._testbed.switch.is_off, self._testbed.world.header.is_switch_off = False, 0
+        self._testbed.switch.is_off, self._testbed.world.switches[P4_SWITCH].is_off = False, 0
 
     def controller(self) -> AbstractAsyncContextManager[Controller]:
         return Controller(switch=self._player.new_session())

@@ -24,6 +24,7 @@ from hotline_simulator.faults.player import MS, Player, ScheduleOutcome
 from hotline_simulator.faults.schedule import SERVERS, WORKERS, FaultInjection, FaultSchedule
 from hotline_simulator.faults.switch import ControllerSession
 from hotline_simulator.faults.testbed import SimulatedTestbed
+from hotline_simulator.state import P4_SWITCH
 
 Need = Literal["durability", "switch state", "requests at servers"]
 """Durability: journals and replay logs. Switch state: parameters that controllers load into the switch.
@@ -185,7 +186,7 @@ class SwitchRestarted(Fault):
     def _kill(self) -> None:
         player, world = self._player, self._testbed.world
         self._had_replay_log = bool(acknowledged_sums(world.workers.replay_log).any())
-        self._refused_before = int(world.header.refused)
+        self._refused_before = int(world.switches.refused[P4_SWITCH])
         span = [self._testbed.now, NEVER]
         player.blind_spans.append(span)
         incarnations = list(player.cluster.incarnations)
@@ -208,9 +209,8 @@ class SwitchRestarted(Fault):
             span[1] = self._testbed.now
 
     def took_effect(self) -> bool:
-        has_missed_frames = (
-            self._had_replay_log and int(self._testbed.world.header.refused) > self._refused_before
-        )
+        refused = int(self._testbed.world.switches.refused[P4_SWITCH])
+        has_missed_frames = self._had_replay_log and refused > self._refused_before
         # As in `ServerRestarted.took_effect`.
         return has_missed_frames or self._injection.after_previous_us is not None
 

@@ -25,7 +25,7 @@ from hotline_simulator.faults.schedule import WORKERS, FaultInjection, FaultSche
 from hotline_simulator.faults.switch import ControllerSession
 from hotline_simulator.faults.testbed import SimulatedTestbed
 from hotline_simulator.loop import FRAMES_DEFERRED, NO_EVENTS, OUT_OF_ROOM, TIME_REACHED
-from hotline_simulator.state import ABSENT
+from softswitch.network.state import ABSENT
 
 MS = 1_000_000  # a millisecond, in ns
 _NS_PER_US = 1_000
@@ -260,7 +260,7 @@ class Player:
         if not self.recoveries:  # only frames are affected, from the beginning
             self.recoveries.append((self.testbed.now, 0))
         for links in (world.up, world.down):
-            links.impaired = 0
+            links.is_impaired = 0
         self.is_closing = True
         self._closing_deadline_ns = self.testbed.now + _MAX_CLOSING_NS
         self.testbed.operations.header.is_closing = 1

@@ -32,16 +32,19 @@ from hotline_simulator.faults.operations import (
 from hotline_simulator.faults.schedule import SERVERS, WORKERS, FaultSchedule
 from hotline_simulator.faults.servers import RestartableServer, ServerHost
 from hotline_simulator.faults.switch import RestartableSwitch
-from hotline_simulator.links import send_over_link
 from hotline_simulator.loop import wake_agent
 from hotline_simulator.simulated_switch import CompiledConfig
 from hotline_simulator.snapshot import WorldSnapshot
-from hotline_simulator.state import AT_SWITCH, FRAME, World, entry_point
-from hotline_simulator.switch import pass_once
+from hotline_simulator.state import P4_SWITCH, World, entry_point
 from hotline_simulator.switch_state import Entry
 from hotline_simulator.system import SimulatedSystem
 from hotline_simulator.world import SimulatedNetwork, row_of
+from nativekit.compile import int64
 from nativekit.reference import as_ref, pinned_ref
+from softswitch.network.arrays import frame_octets
+from softswitch.network.links import send
+from softswitch.network.state import ABSENT, AT_CONTROLLER
+from softswitch.network.switching import enter_switch
 
 _COSTS = HostCosts(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
@@ -50,8 +53,6 @@ _COSTS = HostCosts(
 _JOURNAL_BYTES = 1 << 20
 _NS_PER_US = 1_000
 _OPERATIONS_SALT = 0x5EED  # makes random operations differ from the random faults of the same seed
-assert FRAME.fields is not None
-_HEAD_OFFSET = int(FRAME.fields["head"][1])
 
 
 class ExternalWorker(Protocol):
@@ -107,7 +108,6 @@ class SimulatedTestbed:
         self._provisioned_image = self.switch.image()
         self.world.agents.is_external = [is_external(agent) for agent in range(WORKERS + SERVERS)]
         self._snapshot = WorldSnapshot(self.world)
-        self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
         replay_arrays = self.world.workers.replay_log if self.design.is_durable else ()
         self.logs = [ReplayLog.in_memory(each, self.space, KEYS) for each in replay_arrays]
         self.unknown_updates: list[tuple[int, int]] = []
@@ -136,7 +136,7 @@ class SimulatedTestbed:
         self._snapshot.restore()
         for links in (world.up, world.down):
             links.delay = schedule.delay_us * _NS_PER_US
-            links.max_extra_delay_ns = schedule.extra_delay_us * _NS_PER_US
+            links.max_extra_delay = schedule.extra_delay_us * _NS_PER_US
             set_frame_faults(links, schedule.loss, schedule.duplication, schedule.reordering)
         world.header.random = np.uint64(schedule.seed)
         operations.progress[...] = np.zeros(1, operations.progress.dtype)[0]
@@ -181,10 +181,10 @@ class SimulatedTestbed:
     def take_deferred(self) -> Iterator[tuple[int, bytes]]:  # (host, or ABSENT for the controller; frame)
         deferred = self.world.deferred[: self._deferred_count[0]].tolist()
         self._deferred_count[0] = 0
-        for agent, f in deferred:
-            octets = self._frame_bytes[f, _HEAD_OFFSET : _HEAD_OFFSET + int(self._frame_lengths[f])].tobytes()
+        for kind, agent, f in deferred:
+            octets = frame_octets(self.world, f)[: int(self._frame_lengths[f])].tobytes()
             self._free_frame(f)
-            yield agent, octets
+            yield ABSENT if kind == AT_CONTROLLER else agent, octets
 
     def send(self, host: int, frame: bytes) -> None:
         _send_up(self.world_ref, host, self._store_frame(frame), self.now)
@@ -195,7 +195,7 @@ class SimulatedTestbed:
     def _store_frame(self, frame: bytes) -> int:
         self._free_count[0] -= 1
         f = int(self.world.free[self._free_count[0]])
-        self._frame_bytes[f, _HEAD_OFFSET : _HEAD_OFFSET + len(frame)] = np.frombuffer(frame, np.uint8)
+        frame_octets(self.world, f)[: len(frame)] = np.frombuffer(frame, np.uint8)
         self._frame_lengths[f] = len(frame)
         return f
 
@@ -302,13 +302,13 @@ def _field_array(records: object, name: str) -> NDArray[np.int64]:
 
 @entry_point
 def _send_up(world: World, host: int, f: int, now: int) -> None:
-    world = as_ref(world)
-    send_over_link(world, world.up[host], f, now, AT_SWITCH, host)
+    send(as_ref(world), host, f, now)
 
 
 @entry_point
 def _send_out(world: World, f: int, now: int) -> None:
-    pass_once(as_ref(world), CPU_PORT, f, now, now)
+    world = as_ref(world)
+    enter_switch(world, int64(world.ports[P4_SWITCH, CPU_PORT]), f, now, now)
 
 
 @entry_point

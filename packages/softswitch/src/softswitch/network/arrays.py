@@ -7,12 +7,13 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from nativekit.records import Octets, Records, one_record, records, with_arrays, zeros
+from nativekit.records import Octets, Records, one_record, records, sparse_zeros, with_arrays
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.network.loop import MARGIN
 from softswitch.network.state import (
     ABSENT,
     MAX_DEFERRED,
+    BufferedFrames,
     Deferred,
     Flow,
     FrameState,
@@ -36,6 +37,7 @@ _FIRST_OCTETS = 1 << 16
 _FIRST_RECEIPTS = 2 * MARGIN
 _ALIGNMENT = 64
 R = TypeVar("R")
+M = TypeVar("M", bound=BufferedFrames)
 
 
 class NetworkSizes(NamedTuple):
@@ -55,7 +57,8 @@ def make_state(sizes: NetworkSizes, seed: int, output_buffer: Octets) -> Network
     stride = -(-sizes.frame_bytes // _ALIGNMENT) * _ALIGNMENT
     header = one_record(NetworkHeader)
     header.out, header.out_bytes = output_buffer.ctypes.data, OUT_CAPACITY
-    header.frame_stride, header.random, header.traced = stride, np.uint64(seed), ABSENT
+    header.frame_stride = header.frame_room = stride
+    header.random, header.traced = np.uint64(seed), ABSENT
     state = NetworkState(
         header=header,
         heap=records(0, ScheduledEvent),
@@ -79,22 +82,34 @@ def make_state(sizes: NetworkSizes, seed: int, output_buffer: Octets) -> Network
     )
     for name in ("switch", "host", "peer"):
         state.interfaces[name] = ABSENT
-    return with_frames(state, _FIRST_FRAMES)
+    return with_frames_and_events(state, _FIRST_FRAMES)
 
 
-def with_frames(state: NetworkState, count: int) -> NetworkState:
+def with_frames_and_events(state: NetworkState, count: int) -> NetworkState:
     """Return the state with `count` frames; no more events than frames, interfaces and flows can wait."""
+    return with_events(with_frames(state, count))
+
+
+def with_frames(state: M, count: int) -> M:
+    """Return a state, a `NamedTuple`, with `count` frames, of which it has fewer."""
     old_count, free_count = len(state.frames), int(state.header.free)
-    octets = zeros((count, int(state.header.frame_stride)), np.uint8)
-    octets[:old_count] = state.octets
+    octets = sparse_zeros((count, int(state.header.frame_stride)), np.dtype(np.uint8))
+    if old_count:
+        octets[:old_count] = state.octets
     free = np.zeros(count, np.int64)
     # The frames that are used first are the ones that have been used before.
     free[: count - old_count] = np.arange(count - 1, old_count - 1, -1)
     free[count - old_count : count - old_count + free_count] = state.free[:free_count]
     state.header.free = free_count + count - old_count
-    state.header.frames_at = octets.ctypes.data
-    extended = with_arrays(state, frames=extend(state.frames, count, FrameState), octets=octets, free=free)
-    return with_events(extended)
+    state.header.frames_at = octets.ctypes.data + int(state.header.frame_offset)
+    return with_arrays(state, frames=extend(state.frames, count, FrameState), octets=octets, free=free)
+
+
+def frame_octets(state: BufferedFrames, f: int) -> Octets:
+    """Return the octets of a buffer that a frame may have."""
+    offset = int(state.header.frame_offset)
+    octets: Octets = state.octets[f, offset : offset + int(state.header.frame_room)]
+    return octets
 
 
 def with_events(state: NetworkState) -> NetworkState:

@@ -11,7 +11,14 @@ from nativekit.reference import pinned_ref
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.errors import SwitchError
 from softswitch.network import loop
-from softswitch.network.arrays import NetworkSizes, extend, make_state, with_events, with_frames
+from softswitch.network.arrays import (
+    NetworkSizes,
+    extend,
+    frame_octets,
+    make_state,
+    with_events,
+    with_frames_and_events,
+)
 from softswitch.network.flow import Receipts, Schedule
 from softswitch.network.state import Flow, NetworkState, Receipt, Template
 
@@ -53,7 +60,7 @@ class Engine:
         while True:
             reason = loop.run(self._reference, until)
             if reason == loop.OUT_OF_ROOM:
-                self._use(with_frames(self.state, 2 * len(self.state.frames)))
+                self._use(with_frames_and_events(self.state, 2 * len(self.state.frames)))
             elif reason == loop.LOG_FULL:
                 receipts = extend(self.state.receipts, 2 * len(self.state.receipts), Receipt)
                 self._use(self.state._replace(receipts=receipts))
@@ -74,7 +81,7 @@ class Engine:
         taken = []
         for deferred in state.deferred[: header.deferred]:
             f = int(deferred.frame)
-            data = state.octets[f, : int(state.frames[f].length)].tobytes()
+            data = frame_octets(state, f)[: int(state.frames[f].length)].tobytes()
             taken.append(DeferredFrame(int(deferred.kind), int(deferred.target), data))
             state.free[header.free] = f
             header.free += 1
@@ -94,17 +101,17 @@ class Engine:
     def _new_frame(self, data: bytes) -> int:
         self._check_length(data)
         if self.state.header.free < loop.MARGIN:
-            self._use(with_frames(self.state, 2 * len(self.state.frames)))
+            self._use(with_frames_and_events(self.state, 2 * len(self.state.frames)))
         state, header = self.state, self.state.header
         header.free -= 1
         f = int(state.free[header.free])
-        state.octets[f, : len(data)] = np.frombuffer(data, np.uint8)
+        frame_octets(state, f)[: len(data)] = np.frombuffer(data, np.uint8)
         frame = state.frames[f]
         frame.length, frame.flow, frame.sent = len(data), -1, header.now
         return f
 
     def _check_length(self, frame: bytes) -> None:
-        longest = int(self.state.header.frame_stride)
+        longest = int(self.state.header.frame_room)
         if not 0 < len(frame) <= longest:
             raise SwitchError(f"a frame of {len(frame)} bytes: expected 1 to {longest}: set max_frame_bytes")
 

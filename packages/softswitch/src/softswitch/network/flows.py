@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from nativekit.compile import compiled, int64
+from nativekit.generic import implement
 from nativekit.libc import memcpy
 from softswitch.network.chance import next_exponential
 from softswitch.network.events import push_event
-from softswitch.network.links import address_of, defer_to_python, free_frame, new_frame
+from softswitch.network.links import (
+    LINK_HOOKS,
+    LinkHooks,
+    address_of,
+    defer_to_python,
+    free_frame,
+    new_frame,
+)
 from softswitch.network.queueing import send_from_host
 from softswitch.network.state import ABSENT, AT_HOST, POISSON, SENDS, TRACE, Flow, NetworkState
 
@@ -64,3 +72,10 @@ def _count_receipt(net: NetworkState, h: int, k: int, f: int, now: int) -> None:
         net.header.receipts += 1
         receipt.flow, receipt.host, receipt.sent, receipt.received = k, h, frame.sent, now
         receipt.length = frame.length
+
+
+@compiled
+def _announce(_net: NetworkState, _i: int, _f: int) -> None: ...
+
+
+implement(NetworkState, LINK_HOOKS, LinkHooks(announce=_announce))

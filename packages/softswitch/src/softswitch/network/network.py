@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 Node: TypeAlias = "NetworkSwitch | Host"
 MAX_FRAME = 1514
 """Bytes of the largest frame by default: a packet of 1,500 bytes with its Ethernet header."""
-_NS_PER_S, _NS_PER_US = 10**9, 1e3
+_PS_PER_S, _NS_PER_S, _NS_PER_US = 10**12, 10**9, 1e3
 _CPU_SHAPE = Shape(UNLIMITED, packet_depth(64))
 _MAC_PREFIX = "02:00:00:00"
 
@@ -127,8 +127,8 @@ class Network(contextlib.AbstractContextManager["Network"]):
         switch = self.switch_type(name, number, self, config, priority_queues, cpu_port, Path(program))
         self.switches.append(switch)
         self.nodes[name], self._ports[name] = switch, {}
-        gap_ns = 0 if max_pps == math.inf else round(_NS_PER_S / max_pps)
-        self._begin_actions.append(lambda: self._write_switch(switch, round(latency_us * _NS_PER_US), gap_ns))
+        gap_ps = 0 if max_pps == math.inf else round(_PS_PER_S / max_pps)
+        self._begin_actions.append(lambda: self._write_switch(switch, round(latency_us * _NS_PER_US), gap_ps))
         return switch
 
     def add_host(self, name: str, ip: str, *, mac: str | None = None, gateway: str | None = None) -> Host:
@@ -326,9 +326,10 @@ class Network(contextlib.AbstractContextManager["Network"]):
                     state.ports[node.number, port] = i
         return engine
 
-    def _write_switch(self, switch: NetworkSwitch, latency_ns: int, gap_ns: int) -> None:
+    def _write_switch(self, switch: NetworkSwitch, latency_ns: int, gap_ps: int) -> None:
         state = self.network_state().switches[switch.number]
-        state.latency, state.gap = latency_ns, gap_ns
+        state.latency, state.gap_ps = latency_ns, gap_ps
+        state.has_listener = 1
         switch.write_addresses(state)
 
     def network_state(self) -> NetworkState:

@@ -7,7 +7,7 @@ that of its outgoing direction (`LinkState`) and of its queues, too.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -44,11 +44,17 @@ class FrameState:
 
 
 class LinkState:
-    """One direction of a link. Frames wait for it in the queues of its interface."""
+    """One direction of a link.
+
+    Frames wait for it in the queues of its interface; or, if it has a `limit`, in a queue of its own, of
+    which only the time is known at which all frames in it will have left.
+    """
 
     delay: int  # propagation delay
     picoseconds_per_byte: int  # 0 means unlimited bandwidth
     overhead: int  # bytes of the wire that each frame takes besides its own
+    limit: int  # bytes that its own queue has room for; 0 means that it has none
+    ecn_threshold: int  # bytes in this queue above which frames are marked
     max_extra_delay: int  # of a reordered frame
     is_impaired: int  # whether frames may be lost, doubled, delayed or changed at random
     is_captured: int  # whether Python gets a copy of each frame that is sent
@@ -58,16 +64,22 @@ class LinkState:
     duplication: float
     reordering: float
     corruption: float
-    frames: int  # number of frames sent
+    frames: int  # number of frames sent, or that came to the link's own queue
     bytes: int
+    dropped: int  # number of frames that found the link's own queue full
+    dropped_bytes: int
     lost: int  # number of frames that an impairment or an outage took
+    lost_bytes: int
     doubled: int  # number of frames that came twice
+    doubled_bytes: int
     delayed: int  # number of reordered frames
     corrupted: int  # number of frames with a changed bit
+    marked: int  # number of frames with an ECN mark because of the link's own queue
     delivered: int  # number of frames that arrived at the other end
     delivered_bytes: int
     busy: int  # time on the wire, of all frames
     waited: int  # time in the queue, of all frames that have left it
+    longest_queue: int  # bytes in the link's own queue
 
 
 class NetworkInterface:
@@ -75,6 +87,7 @@ class NetworkInterface:
     host: int  # the host, or ABSENT
     port: int  # number of the port
     peer: int  # the interface at the other end; ABSENT for the controller
+    pass_ns: int  # time that a pass of a frame that came in here takes before its outputs leave
     is_scheduled: int  # whether there is an event DEPARTS, or the interface is in `ready`
 
 
@@ -82,9 +95,12 @@ class SwitchState:
     process: int  # address of the packet function
     state: int  # address of the program's state
     is_off: int
+    has_listener: int  # whether Python gets notices of its program
     latency: int  # time between a frame's arrival and its pass
-    gap: int  # minimum time between two passes of frames that arrive
-    free_at: int  # when the next pass may begin
+    gap_ps: int  # minimum time between two passes of frames that arrive, ps
+    free_ps: int  # when the next pass may begin, ps
+    waited: int  # time before their passes, of all frames, without the latency
+    reflect_ns: int  # further time of a pass before an output leaves where its frame came in
     passes: int  # number of calls of the packet function for frames that came in
     departures: int  # number of calls for packets that leave their queue
     refused: int  # number of frames that arrived while the switch was off
@@ -155,9 +171,60 @@ class NetworkHeader:
     traced: int  # the flow whose frames Python gets copies of on each link, or ABSENT
     out: int  # address of the output records of a pass
     out_bytes: int
-    frames_at: int  # address of the first frame's buffer
+    frames_at: int  # address of the first frame
     frame_stride: int  # bytes between two buffers, which is their size
+    frame_offset: int  # bytes of a buffer before its frame
+    frame_room: int  # bytes of a buffer for its frame
     random: np.uint64
+
+
+class Medium(Protocol):
+    """Any state with frames, and with events for their arrivals."""
+
+    @property
+    def header(self) -> NetworkHeader: ...
+
+    @property
+    def heap(self) -> Records[ScheduledEvent]: ...
+
+    @property
+    def frames(self) -> Records[FrameState]: ...
+
+    @property
+    def free(self) -> Ints: ...
+
+
+class BufferedFrames(Medium, Protocol):
+    @property
+    def octets(self) -> Octets: ...
+
+
+class Nodes(Medium, Protocol):
+    """Any state with links, switches and their queues. Its fields are those of `NetworkState`."""
+
+    @property
+    def links(self) -> Records[LinkState]: ...
+
+    @property
+    def interfaces(self) -> Records[NetworkInterface]: ...
+
+    @property
+    def ports(self) -> Ints: ...
+
+    @property
+    def switches(self) -> Records[SwitchState]: ...
+
+    @property
+    def queues(self) -> Queues: ...
+
+    @property
+    def queued(self) -> Ints: ...
+
+    @property
+    def ready(self) -> Ints: ...
+
+    @property
+    def deferred(self) -> Records[Deferred]: ...
 
 
 class NetworkState(NamedTuple):
@@ -166,7 +233,7 @@ class NetworkState(NamedTuple):
     header: NetworkHeader
     heap: Records[ScheduledEvent]  # EVENT[e]: scheduled events, the next first
     frames: Records[FrameState]  # FrameState[f]
-    octets: Octets  # uint8[f, frame_stride]: the buffers of the frames
+    octets: Octets  # uint8[f, frame_stride]: the buffers of the frames, which begin at `frame_offset`
     free: Ints  # int64[f]: the first header.free are unused frames
     links: Records[LinkState]  # LinkState[i]: the direction that leaves each interface
     interfaces: Records[NetworkInterface]  # NetworkInterface[i]
