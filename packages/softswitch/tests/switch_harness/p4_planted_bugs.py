@@ -201,7 +201,12 @@ BUGS = (
         "return operands.Scalar(ir.FieldRef(index, 0), given)",
     ),
     # Simplification.
-    PlantedBug("storage_bits", "Effects(valid, self.header(header), valid,", "Effects(0, valid, valid,"),
+    PlantedBug(
+        "storage_bits",
+        "written = self.header(header) | siblings\n",
+        "written = self.validity(header) | siblings\n",
+    ),
+    PlantedBug("storage_bits", "self._program.siblings.get(header, ())", "()"),
     PlantedBug("storage_bits", "index | self._union(self._reference(source))", "index"),
     PlantedBug("dead_code", "after & ~effects.replaced", "after & ~effects.written"),
     PlantedBug("dead_code", "(at_end if has_exit else 0)", "0"),
@@ -216,7 +221,8 @@ BUGS = (
     PlantedBug("action_bodies", "offset = len(one.body)", "offset = 0"),
     PlantedBug("action_bodies", "count += i < len(action.body) and i not in dropped", "count += 1"),
     PlantedBug("idle_nodes", "or len(before) != 1:", "or not before:"),
-    PlantedBug("simplified", "kept |= bits.header(header)", "pass"),
+    PlantedBug("simplified", "if not bits.field(ref := ir.FieldRef(index, i)) & kept", "for ref in [ir.FieldRef(index, i)]"),
+    PlantedBug("direct_meters", "sum(bool(each & bits.field(colour)) for each in mentioned) == 1", "True"),
 )
 
 

@@ -1,6 +1,6 @@
 """Read constants and other variables instead of the variables to which they were assigned.
 
-A value that is read once is computed where it is read. What is assigned in vain then goes with `dead_code`.
+A value that is read once is computed where it is read. Assignments in vain then go with `dead_code`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from softswitch.p4.folding import fits, rewritten
 from softswitch.p4.operands import expression_parts
 from softswitch.p4.storage_bits import VALIDITY, StorageBits
 
-_MAX_PARTS = 24
-"""Parts of an expression that is computed elsewhere than where it was."""
+_MAX_PARTS = {1: 24, 2: 3}
+"""Parts of an expression that is computed where it is read, by the number of places that read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +140,8 @@ class Propagation:
 
     def _is_idle(self, statement: ir.Assign, values: _Values) -> bool:
         """Return whether a variable already has the value that is assigned to it."""
-        if not isinstance(statement.target, ir.FieldRef):
-            return False
-        known = values.get(statement.target)
-        return statement.value in (statement.target, known and known.value)
+        known = values.get(statement.target) if isinstance(statement.target, ir.FieldRef) else None
+        return statement.value == statement.target or (known is not None and statement.value == known.value)
 
     def _validity_after(self, statement: ir.Statement) -> tuple[ir.FieldRef, ir.Constant] | None:
         match statement:
@@ -168,9 +166,10 @@ class Propagation:
             case ir.FieldRef() | ir.Parameter():
                 if not found.signed and fits(value, found.width, self._program):
                     return value
-        is_small = sum(1 for _ in expression_parts(value)) <= _MAX_PARTS
-        is_read_once = self._reads[target] == 1 and self._program.headers[target.header].metadata
-        return value if is_read_once and is_small else None
+        if not self._program.headers[target.header].metadata:
+            return None
+        parts = sum(1 for _ in expression_parts(value))
+        return value if parts <= _MAX_PARTS.get(self._reads[target], 0) else None
 
     # -- expressions
 
@@ -178,10 +177,12 @@ class Propagation:
         """Return a statement that reads what is known; externs read no more than a field or a constant."""
         match statement:
             case ir.Assign(target, value):
+                target = self._place(target, values)
                 if isinstance(value, ir.FieldRef) and value in values and self._are_alike(value, target):
                     return ir.Assign(target, values[value].value)  # which stores the same bits
-                read_value = self._read(value, values)
-                return statement if read_value is value else ir.Assign(target, read_value)
+                value = self._read(value, values)
+                is_same = value is statement.value and target is statement.target
+                return statement if is_same else ir.Assign(target, value)
             case ir.LogMessage(message, logged):
                 read = tuple(self._read(each, values, is_extern=True) for each in logged)
                 return ir.LogMessage(message, read)
@@ -200,6 +201,8 @@ class Propagation:
 
     def _read(self, expression: ir.Expression, values: _Values, is_extern: bool = False) -> ir.Expression:
         def known(part: ir.Expression) -> ir.Expression:
+            if isinstance(part, ir.ElementField):
+                return self._place(part, values)
             key = ir.FieldRef(part.header, VALIDITY) if isinstance(part, ir.IsValid) else part
             if not isinstance(key, ir.FieldRef) or key not in values:
                 return part
@@ -209,6 +212,18 @@ class Propagation:
             return part if is_extern else self._wrapped(value, key)
 
         return rewritten(expression, known)
+
+    def _place(self, place: ir.LValue, values: _Values) -> ir.LValue:
+        """Return a place in a stack by a known position, or by the field that has it."""
+        if isinstance(place, ir.FieldRef):
+            return place
+        element = place.element
+        index = self._read(element.index, values, is_extern=not isinstance(element.index, ir.FieldRef))
+        headers = self._program.stacks[element.stack].headers
+        if isinstance(index, ir.Constant):
+            is_inside = 0 <= index.value < len(headers)
+            return ir.FieldRef(headers[index.value], place.field) if is_inside else place
+        return place if index is element.index else ir.ElementField(ir.Element(element.stack, index), place.field)
 
     def _wrapped(self, value: ir.Expression, variable: ir.FieldRef) -> ir.Expression:
         """Return a value as a variable would have it that it is assigned to."""
@@ -242,7 +257,9 @@ def _reads(program: ir.Program) -> Counter[object]:
     found: Counter[object] = Counter(part.source for table in program.tables.values() for part in table.key)
     for action in program.actions:
         for statement in action.body:
-            operands = (getattr(statement, name, None) for name in _OPERANDS)
+            operands = [getattr(statement, name, None) for name in _OPERANDS]
+            if isinstance(target := getattr(statement, "target", None), ir.ElementField):
+                operands.append(target.element.index)
             expressions += [each for each in operands if each is not None]
     for each in expressions:
         found.update(part for part in expression_parts(each) if isinstance(part, ir.FieldRef))

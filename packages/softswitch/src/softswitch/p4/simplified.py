@@ -45,16 +45,14 @@ def _size(program: ir.Program) -> int:
 
 
 def _kept(program: ir.Program, bits: StorageBits) -> int:
-    """Return the storage of which each statement counts: parts outside of controls read it, or groups of headers.
+    """Return the storage of which each statement counts: parts outside of controls read it, or its stack is copied.
 
-    An assignment to a member of a union changes other members. A stack is copied by a group of statements.
+    The copy of a stack is a group of statements, of which none may go alone.
     """
     kept = bits.mentioned(
         (program.calculations, program.field_lists, program.digests, program.verify, program.update,
          program.deparser_body)
     )  # fmt: skip
-    for header in (each for union in program.unions for each in union):
-        kept |= bits.header(header)
     for statement in program.statements:
         if isinstance(statement, ir.CopyCursor):
             kept |= bits.stacks_of(statement.target) | bits.stacks_of(statement.source)

@@ -120,15 +120,22 @@ class StorageBits:
                 return self._replacement(self.field(source), self.field(target))
             case ir.AssignHeader(target, source):
                 index, written = self._reference(target)
-                return self._header_write(target, index | self._union(self._reference(source)), written)
+                read = index | self._union(self._reference(source))
+                siblings = self._siblings(target) if isinstance(target, int) else 0
+                return self._header_write(target, read, written, siblings)
             case ir.SetInvalid(reference):
                 return self._header_write(reference, *self._reference(reference))
             case ir.SetValid(int() as header):  # zeroes the fields of an invalid header
-                valid = self.validity(header)
-                return Effects(valid, self.header(header), valid, only_writes=True)
+                valid, siblings = self.validity(header), self._siblings(header)
+                written = self.header(header) | siblings
+                return Effects(valid, written, valid | siblings, only_writes=True)
             case ir.SetValid(reference):
                 index, written = self._reference(reference)
                 return Effects(index | written, written)
+            case ir.RegisterRead(ir.FieldRef() as target, register, index):
+                written, size = self.field(target), self._program.registers[register].size
+                is_inside = isinstance(index, ir.Constant) and 0 <= index.value < size
+                return Effects(self.read(index), written, written if is_inside else 0, only_writes=True)
             case ir.Shift(stacks):
                 shifted = self._union(map(self.stack, stacks))
                 return Effects(shifted, shifted)
@@ -146,18 +153,24 @@ class StorageBits:
     def _replacement(self, read: int, replaced: int) -> Effects:
         return Effects(read, replaced, replaced, only_writes=True)
 
-    def _header_write(self, target: ir.HeaderRef, read: int, written: int) -> Effects:
-        """Return the effects of a statement after which a header has its fields of before nowhere.
+    def _header_write(self, target: ir.HeaderRef, read: int, written: int, others: int = 0) -> Effects:
+        """Return the effects of a statement that replaces a header, and may invalidate others.
 
         The fields of an invalid header are undefined (specification, §8.17).
         """
-        return Effects(read, written, written if isinstance(target, int) else 0, only_writes=True)
+        return Effects(read, written | others, written if isinstance(target, int) else 0, only_writes=True)
+
+    def _siblings(self, header: int) -> int:
+        """Return the other members of a header's union, which become invalid when it becomes valid."""
+        return self._union(map(self.header, self._program.siblings.get(header, ())))
 
     def _reference(self, reference: ir.HeaderRef) -> tuple[int, int]:
         """Return what decides which header is meant, and the headers that may be."""
         if isinstance(reference, int):
             return 0, self.header(reference)
-        return self.read(reference.index), self.stack(reference.stack)
+        headers = self._program.stacks[reference.stack].headers
+        found = self.stack(reference.stack) | self._union(map(self._siblings, headers))
+        return self.read(reference.index), found
 
     def _extern(self, statement: ir.Statement) -> Effects:
         read = written = 0
