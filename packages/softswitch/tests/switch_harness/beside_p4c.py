@@ -7,12 +7,12 @@ From the folder tests, with a checkout of p4c, p4-guide or another repository wi
     python -m switch_harness.beside_p4c compiled CHECKOUT  frames, on softswitch, compiled as well
     python -m switch_harness.beside_p4c bmv2 CHECKOUT      frames, on BMv2 as well (`HOTLINE_BMV2`)
     python -m switch_harness.beside_p4c sizes CHECKOUT     tables, conditions and primitives of the JSON
-    python -m switch_harness.beside_p4c fills CHECKOUT     frames of our output with two fills of storage
+    python -m switch_harness.beside_p4c fills CHECKOUT     frames, with two fills of storage
     python -m switch_harness.beside_p4c errors CHECKOUT    lines of errors in programs that p4c refuses
     python -m switch_harness.beside_p4c expected CHECKOUT  P4Info that p4c's repository expects
 
-All but the last three need p4c-bm2-ss on the PATH, and the last two a checkout of p4c. The counts are those of
-all programs for v1model, with those that a compiler refuses. `frames`, `compiled` and `bmv2` write random
+All but the last three need p4c-bm2-ss on the PATH, and the last two a checkout of p4c. The counts are those
+of all programs for v1model, with those that a compiler refuses. `frames`, `compiled` and `bmv2` write random
 entries and send random frames, with p4c's JSON and with ours, to switches of one kind; `bmv2` also sends them
 to softswitch with our JSON, and sets fields of headers to 0 in the parser, as `beside_bmv2` says. `fills`
 sends them to softswitch, where fields of invalid headers and variables begin with 0, and with something else:

@@ -216,12 +216,18 @@ BUGS = (
     PlantedBug("propagation", "if i in starts:", "if False:"),
     PlantedBug("propagation", "_without(values, self._bits.effects(made).written)", "dict(values)"),
     PlantedBug("propagation", "_without(values, self._written_by(node))", "dict(values)"),
-    PlantedBug("propagation", "if fits(value, found.width, self._program):\n            return value", "return value"),
+    PlantedBug(
+        "propagation", "if fits(value, found.width, self._program):\n            return value", "return value"
+    ),
     PlantedBug("folding", "return left if condition else right", "return right if condition else left"),
     PlantedBug("action_bodies", "offset = len(one.body)", "offset = 0"),
     PlantedBug("action_bodies", "count += i < len(action.body) and i not in dropped", "count += 1"),
     PlantedBug("idle_nodes", "or len(before) != 1:", "or not before:"),
-    PlantedBug("simplified", "if not bits.field(ref := ir.FieldRef(index, i)) & kept", "for ref in [ir.FieldRef(index, i)]"),
+    PlantedBug(
+        "simplified",
+        "if not bits.field(ref := ir.FieldRef(index, i)) & kept",
+        "for ref in [ir.FieldRef(index, i)]",
+    ),
     PlantedBug("direct_meters", "sum(bool(each & bits.field(colour)) for each in mentioned) == 1", "True"),
 )
 

@@ -34,7 +34,9 @@ def filled(program: Path, folder: Path, metadata: str) -> Path:
     loaded = json.loads(program.with_suffix(".json").read_text())
     types = {each["name"]: each["fields"] for each in loaded["header_types"]}
     variables = [
-        (SCALARS, name, width) for name, width, *_ in types.get(SCALARS, []) if not name.startswith(f"{metadata}.")
+        (SCALARS, name, width)
+        for name, width, *_ in types.get(SCALARS, [])
+        if not name.startswith(f"{metadata}.")
     ]
     _fill(loaded, [*_header_fields(loaded), *variables], _BYTE)
     return _write(loaded, program, folder / f"{program.name}-filled")

@@ -30,14 +30,16 @@ def with_direct_colours(program: ir.Program, specs: Mapping[str, TableSpec]) -> 
             targets[name] = target
             for i, (_, position) in copies.items():
                 actions[i] = shortened(actions[i], {position})
-    controls = {
-        control.name: replace(control, nodes={n: _metered(node, targets) for n, node in control.nodes.items()})
+    ingress, egress = (
+        replace(control, nodes={n: _metered(node, targets) for n, node in control.nodes.items()})
         for control in (program.ingress, program.egress)
-    }
-    return replace(program, actions=tuple(actions), **controls)
+    )
+    return replace(program, actions=tuple(actions), ingress=ingress, egress=egress)
 
 
-def _metered(node: ir.Table | ir.Conditional, targets: Mapping[str, ir.FieldRef]) -> ir.Table | ir.Conditional:
+def _metered(
+    node: ir.Table | ir.Conditional, targets: Mapping[str, ir.FieldRef]
+) -> ir.Table | ir.Conditional:
     if isinstance(node, ir.Conditional) or node.meter is None or node.name not in targets:
         return node
     return replace(node, meter=replace(node.meter, target=targets[node.name]))

@@ -29,7 +29,6 @@ def rewritten(
 
     The position of a stack's element is not replaced.
     """
-
     parts = _operands(expression)
     if not parts:
         return replacement(expression)
@@ -40,7 +39,7 @@ def rewritten(
         case ir.Unary(op):
             return _folded(ir.Unary(op, *made))
         case ir.Cast(fit, _, width):
-            return _folded(ir.Cast(fit, *made, width))
+            return _folded(ir.Cast(fit, made[0], width))
         case ir.Binary(op):
             return _folded(ir.Binary(op, *made))
     return _folded(ir.Ternary(*made))

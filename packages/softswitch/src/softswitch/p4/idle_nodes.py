@@ -117,8 +117,8 @@ def _with_used_actions(program: ir.Program) -> ir.Program:
             next_nodes={number[action]: name for action, name in node.next_nodes.items()},
         )
 
-    controls = {
-        name: replace(control, nodes={key: renumbered(node) for key, node in control.nodes.items()})
-        for name, control in (("ingress", program.ingress), ("egress", program.egress))
-    }
-    return replace(program, actions=tuple(program.actions[i] for i in kept), **controls)
+    ingress, egress = (
+        replace(control, nodes={name: renumbered(node) for name, node in control.nodes.items()})
+        for control in (program.ingress, program.egress)
+    )
+    return replace(program, actions=tuple(program.actions[i] for i in kept), ingress=ingress, egress=egress)

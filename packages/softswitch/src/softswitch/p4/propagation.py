@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Any
 
 from softswitch import ir
 from softswitch.ir.graph import successors, topological_order
@@ -111,7 +112,9 @@ class Propagation:
         is_same = all(one is other for one, other in zip(body, action.body, strict=True))
         return action if is_same else replace(action, body=tuple(body)), values
 
-    def _statement(self, statement: ir.Statement, values: _Values, next_: int) -> tuple[ir.Statement, _Values]:
+    def _statement(
+        self, statement: ir.Statement, values: _Values, next_: int
+    ) -> tuple[ir.Statement, _Values]:
         """Return a statement with what it leaves known; one that does nothing is a jump to the next."""
         if isinstance(statement, ir.Jump):
             return statement, values
@@ -186,7 +189,7 @@ class Propagation:
             case ir.LogMessage(message, logged):
                 read = tuple(self._read(each, values, is_extern=True) for each in logged)
                 return ir.LogMessage(message, read)
-        changed = {
+        changed: dict[str, Any] = {  # a parameter of each kind of statement
             name: made
             for name in _OPERANDS
             if (operand := getattr(statement, name, None)) is not None
@@ -223,14 +226,19 @@ class Propagation:
         if isinstance(index, ir.Constant):
             is_inside = 0 <= index.value < len(headers)
             return ir.FieldRef(headers[index.value], place.field) if is_inside else place
-        return place if index is element.index else ir.ElementField(ir.Element(element.stack, index), place.field)
+        return (
+            place
+            if index is element.index
+            else ir.ElementField(ir.Element(element.stack, index), place.field)
+        )
 
     def _wrapped(self, value: ir.Expression, variable: ir.FieldRef) -> ir.Expression:
         """Return a value as a variable would have it that it is assigned to."""
         found = self._program.type_of(variable)
         if found.signed:
-            is_in_range = isinstance(value, ir.Cast) and value.fit is not ir.Fit.SATURATE
-            return value if is_in_range and value.width <= found.width else variable
+            if isinstance(value, ir.Cast) and value.fit is not ir.Fit.SATURATE and value.width <= found.width:
+                return value
+            return variable
         if fits(value, found.width, self._program):
             return value
         return ir.Binary(ir.Op.AND, value, ir.Constant(mask_of(found.width)))

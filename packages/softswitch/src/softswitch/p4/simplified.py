@@ -45,7 +45,7 @@ def _size(program: ir.Program) -> int:
 
 
 def _kept(program: ir.Program, bits: StorageBits) -> int:
-    """Return the storage of which each statement counts: parts outside of controls read it, or its stack is copied.
+    """Return the storage of which no assignment is left out, as more than the controls' statements read it.
 
     The copy of a stack is a group of statements, of which none may go alone.
     """

@@ -57,7 +57,8 @@ NEEDED = {
     "a field before a swap": ("bit<8> x = hdr.first.kind; hdr.first.kind = hdr.first.count;"
                               " hdr.first.count = x;", 3),
     "a member of a union that another one replaces": (
-        "either_t u; u.first.setValid(); u.second.setValid(); if (u.first.isValid()) { hdr.first.kind = 1; }", 3
+        "either_t u; u.first.setValid(); u.second.setValid(); if (u.first.isValid()) { hdr.first.kind = 1; }",
+        3,
     ),
     "members of a union": ("hdr.one.first.setValid(); hdr.one.second.setValid();", 2),
     "a copy of a stack": ("second_t[3] s = hdr.items; s[0].value = 1; hdr.others = s;", 3),
