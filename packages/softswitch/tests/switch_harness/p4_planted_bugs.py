@@ -201,11 +201,7 @@ BUGS = (
         "return operands.Scalar(ir.FieldRef(index, 0), given)",
     ),
     # Simplification.
-    PlantedBug(
-        "storage_bits",
-        "written = self.header(header) | siblings\n",
-        "written = self.validity(header) | siblings\n",
-    ),
+    PlantedBug("storage_bits", "((2 << len(", "((1 << len("),
     PlantedBug("storage_bits", "self._program.siblings.get(header, ())", "()"),
     PlantedBug("storage_bits", "index | self._union(self._reference(source))", "index"),
     PlantedBug("dead_code", "after & ~effects.replaced", "after & ~effects.written"),

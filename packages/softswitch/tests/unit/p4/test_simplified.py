@@ -118,10 +118,10 @@ def test_a_statement_that_one_of_two_tables_needs_stays_in_their_action(tmp_path
 
 
 def test_an_exit_keeps_what_is_needed_at_the_end_of_the_control(tmp_path: Path) -> None:
-    locals_ = "action leave() { meta.kept = 1; if (hdr.first.kind == 7) { exit; } }"
+    locals_ = LOCALS + "action leave() { meta.kept = 1; if (hdr.first.kind == 7) { exit; } }"
     update = "hdr.first.count = (bit<8>) meta.kept;"
     program = compile_small(
-        tmp_path, ingress_locals=locals_, ingress="leave(); meta.kept = 2;", egress=update
+        tmp_path, ingress_locals=locals_, ingress="leave(); v.apply(); meta.kept = 2;", egress=update
     ).program
     sent = [
         InterpretedPipeline(program).process(1, bytes([kind, 0, 0, 0, 0, 0, 0, 0]), 0, 0)[0].frame[1]
