@@ -117,7 +117,7 @@ def test_a_statement_that_one_of_two_tables_needs_stays_in_their_action(tmp_path
     assert out.frame[:2].hex() == "0707"
 
 
-def test_an_exit_keeps_what_is_needed_at_the_end_of_the_control(tmp_path: Path) -> None:
+def test_an_exit_keeps_values_for_the_end_of_the_control(tmp_path: Path) -> None:
     locals_ = LOCALS + "action leave() { meta.kept = 1; if (hdr.first.kind == 7) { exit; } }"
     update = "hdr.first.count = (bit<8>) meta.kept;"
     program = compile_small(
