@@ -221,7 +221,7 @@ BUGS = (
     PlantedBug("idle_nodes", "or len(before) != 1:", "or not before:"),
     PlantedBug(
         "simplified",
-        "if not bits.field(ref := ir.FieldRef(index, i)) & kept",
+        "if not bits.field(ref := ir.FieldRef(index, i)) & pinned",
         "for ref in [ir.FieldRef(index, i)]",
     ),
     PlantedBug("direct_meters", "sum(bool(each & bits.field(colour)) for each in mentioned) == 1", "True"),

@@ -18,8 +18,8 @@ def is_hidden(node: object) -> TypeGuard[ir.Table]:
 
 def shortened(action: ir.Action, dropped: Container[int]) -> ir.Action:
     """Return an action without the statements at some positions; jumps to them go on after them."""
-    kept = [i for i in range(len(action.body)) if i not in dropped]
-    if len(kept) == len(action.body):
+    remaining = [i for i in range(len(action.body)) if i not in dropped]
+    if len(remaining) == len(action.body):
         return action
     moved: dict[int, int] = {}
     count = 0
@@ -28,9 +28,9 @@ def shortened(action: ir.Action, dropped: Container[int]) -> ir.Action:
         count += i < len(action.body) and i not in dropped
     body = tuple(
         replace(each, target_position=moved[each.target_position]) if isinstance(each, Jumping) else each
-        for each in (action.body[i] for i in kept)
+        for each in (action.body[i] for i in remaining)
     )
-    locations = tuple(action.locations[i] for i in kept) if action.locations else ()
+    locations = tuple(action.locations[i] for i in remaining) if action.locations else ()
     return replace(action, body=body, locations=locations)
 
 

@@ -13,9 +13,9 @@ from softswitch.p4.storage_bits import StorageBits
 class Liveness:
     """Finds the statements that write only what is overwritten, or what ends with the packet's controls."""
 
-    def __init__(self, program: ir.Program, bits: StorageBits, local: int, kept: int) -> None:
-        """`local` storage is not needed after the controls; writes to what is `kept` are."""
-        self._program, self._bits, self._local, self._kept = program, bits, local, kept
+    def __init__(self, program: ir.Program, bits: StorageBits, local: int, pinned: int) -> None:
+        """`local` storage is not needed after the controls; writes to what is `pinned` are."""
+        self._program, self._bits, self._local, self._pinned = program, bits, local, pinned
         self._after_actions: dict[int, int] = {}
 
     def run(self) -> ir.Program:
@@ -86,7 +86,7 @@ class Liveness:
         if isinstance(statement, Jumping):
             return False
         effects = self._bits.effects(statement)
-        return effects.only_writes and not effects.written & (after | self._kept)
+        return effects.only_writes and not effects.written & (after | self._pinned)
 
 
 def _may_end(node: ir.Table | ir.Conditional) -> bool:

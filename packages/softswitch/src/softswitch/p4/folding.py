@@ -80,7 +80,7 @@ def _folded(expression: ir.Expression) -> ir.Expression:
 
 
 def fits(expression: ir.Expression, width: int, program: ir.Program) -> bool:
-    """Return whether a value is a natural number of at most so many bits."""
+    """Return whether a value is a natural number of `width` bits at most."""
 
     def both(left: ir.Expression, right: ir.Expression) -> bool:
         return fits(left, width, program) and fits(right, width, program)

@@ -96,10 +96,10 @@ def _join_rows(nodes: dict[str, Node], start: str | None, actions: list[ir.Actio
 def _with_used_actions(program: ir.Program) -> ir.Program:
     """Return the program without actions that the compiler has made and no table has."""
     used = {index for table in program.tables.values() for index in table.actions}
-    kept = [i for i, each in enumerate(program.actions) if i in used or not each.name.startswith("$")]
-    if len(kept) == len(program.actions):
+    remaining = [i for i, each in enumerate(program.actions) if i in used or not each.name.startswith("$")]
+    if len(remaining) == len(program.actions):
         return program
-    number = {old: new for new, old in enumerate(kept)}
+    number = {old: new for new, old in enumerate(remaining)}
 
     def invocation(given: ir.Invocation) -> ir.Invocation:
         return replace(given, action=number[given.action])
@@ -121,4 +121,6 @@ def _with_used_actions(program: ir.Program) -> ir.Program:
         replace(control, nodes={name: renumbered(node) for name, node in control.nodes.items()})
         for control in (program.ingress, program.egress)
     )
-    return replace(program, actions=tuple(program.actions[i] for i in kept), ingress=ingress, egress=egress)
+    return replace(
+        program, actions=tuple(program.actions[i] for i in remaining), ingress=ingress, egress=egress
+    )

@@ -132,7 +132,7 @@ class Propagation:
             return ir.Jump(next_), values
         values = _without(values, self._bits.effects(made).written)
         if isinstance(made, ir.Assign) and isinstance(made.target, ir.FieldRef):
-            value = self._kept(made.target, made.value)
+            value = self._known_value(made.target, made.value)
             if value is not None:
                 storage = self._bits.field(made.target) | self._bits.read(value)
                 values = values | {made.target: _Known(value, storage)}
@@ -154,7 +154,7 @@ class Propagation:
                     return ir.FieldRef(header, VALIDITY), ir.Constant(int(is_valid))
         return None
 
-    def _kept(self, target: ir.FieldRef, value: ir.Expression) -> ir.Expression | None:
+    def _known_value(self, target: ir.FieldRef, value: ir.Expression) -> ir.Expression | None:
         """Return the value of a variable after an assignment if later statements can take it instead."""
         if target not in self._variables.fields or self._bits.read(value) & self._bits.field(target):
             return None

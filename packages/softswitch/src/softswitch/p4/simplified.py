@@ -22,8 +22,8 @@ def simplified(program: ir.Program, arguments: Collection[Leaf]) -> ir.Program:
     share, which are needed after each control.
     """
     bits = StorageBits(program)
-    kept = _kept(program, bits)
-    variables = _variables(program, bits, frozenset(arguments), kept)
+    pinned = _pinned(program, bits)
+    variables = _variables(program, bits, frozenset(arguments), pinned)
     local = 0
     for ref in variables.fields:
         local |= bits.field(ref)
@@ -33,7 +33,7 @@ def simplified(program: ir.Program, arguments: Collection[Leaf]) -> ir.Program:
     for _ in range(_MAX_ROUNDS):
         size = _size(program)
         program = Propagation(program, bits, variables).run()
-        program = without_idle_nodes(Liveness(program, bits, local, kept).run())
+        program = without_idle_nodes(Liveness(program, bits, local, pinned).run())
         if _size(program) == size:
             break
     return program
@@ -44,27 +44,27 @@ def _size(program: ir.Program) -> int:
     return nodes + sum(len(each.body) for each in program.actions)
 
 
-def _kept(program: ir.Program, bits: StorageBits) -> int:
+def _pinned(program: ir.Program, bits: StorageBits) -> int:
     """Return the storage of which no assignment is left out, as more than the controls' statements read it.
 
     The copy of a stack is a group of statements, of which none may go alone.
     """
-    kept = bits.mentioned(
+    pinned = bits.mentioned(
         (program.calculations, program.field_lists, program.digests, program.verify, program.update,
          program.deparser_body)
     )  # fmt: skip
     for statement in program.statements:
         if isinstance(statement, ir.CopyCursor):
-            kept |= bits.stacks_of(statement.target) | bits.stacks_of(statement.source)
-    return kept
+            pinned |= bits.stacks_of(statement.target) | bits.stacks_of(statement.source)
+    return pinned
 
 
-def _variables(program: ir.Program, bits: StorageBits, arguments: frozenset[Leaf], kept: int) -> Variables:
+def _variables(program: ir.Program, bits: StorageBits, arguments: frozenset[Leaf], pinned: int) -> Variables:
     """Return the storage that only statements of controls use."""
     found: set[ir.FieldRef] = set()
     headers: set[int] = set()
     for index, header in enumerate(program.headers):
-        if not header.metadata and (index, -1) not in arguments and not bits.header(index) & kept:
+        if not header.metadata and (index, -1) not in arguments and not bits.header(index) & pinned:
             headers.add(index)
         elif header.name != SCALARS:
             continue
@@ -72,6 +72,6 @@ def _variables(program: ir.Program, bits: StorageBits, arguments: frozenset[Leaf
             ref
             for i, each in enumerate(header.fields)
             if not each.varbit and (index, i) not in arguments
-            if not bits.field(ref := ir.FieldRef(index, i)) & kept
+            if not bits.field(ref := ir.FieldRef(index, i)) & pinned
         }
     return Variables(frozenset(found), frozenset(headers))

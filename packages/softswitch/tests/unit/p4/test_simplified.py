@@ -130,6 +130,23 @@ def test_an_exit_keeps_values_for_the_end_of_the_control(tmp_path: Path) -> None
     assert sent == [1, 2]
 
 
+@pytest.mark.parametrize("is_action", [False, True])
+def test_a_variable_that_a_branch_assigns_to_has_both_values_after_the_branch(
+    is_action: bool, tmp_path: Path
+) -> None:
+    body = "bit<8> x = 1; if (hdr.first.kind == 7) { x = 2; } hdr.first.count = x;"
+    program = compile_small(
+        tmp_path,
+        ingress_locals=f"action all() {{ {body} }}" if is_action else "",
+        ingress="all();" if is_action else body,
+    ).program
+    sent = [
+        InterpretedPipeline(program).process(1, bytes([kind, 0, 0, 0, 0, 0, 0, 0]), 0, 0)[0].frame[1]
+        for kind in (7, 8)
+    ]
+    assert sent == [2, 1]
+
+
 def test_hidden_tables_in_a_row_are_one(tmp_path: Path) -> None:
     declarations = "bit<8> next(in bit<8> x) { if (x > 1) { return x; } return x + 1; }"
     program = compile_small(
