@@ -209,10 +209,9 @@ class Propagation:
             key = ir.FieldRef(part.header, VALIDITY) if isinstance(part, ir.IsValid) else part
             if not isinstance(key, ir.FieldRef) or key not in values:
                 return part
-            value = values[key].value
-            if isinstance(value, ir.Constant | ir.FieldRef | ir.Parameter):
-                return value
-            return part if is_extern else self._wrapped(value, key)
+            value = self._wrapped(values[key].value, key)
+            is_simple = isinstance(value, ir.Constant | ir.FieldRef | ir.Parameter)
+            return value if is_simple or not is_extern else part
 
         return rewritten(expression, known)
 
@@ -234,7 +233,11 @@ class Propagation:
 
     def _wrapped(self, value: ir.Expression, variable: ir.FieldRef) -> ir.Expression:
         """Return a value as a variable would have it that it is assigned to."""
+        if isinstance(value, ir.Constant):
+            return value
         found = self._program.type_of(variable)
+        if isinstance(value, ir.FieldRef) and self._are_alike(value, variable):
+            return value
         if found.signed:
             if isinstance(value, ir.Cast) and value.fit is not ir.Fit.SATURATE and value.width <= found.width:
                 return value

@@ -147,6 +147,26 @@ def test_a_variable_that_a_branch_assigns_to_has_both_values_after_the_branch(
     assert sent == [2, 1]
 
 
+@pytest.mark.parametrize(
+    "read", ["x == 0x34 ? 8w1 : 8w2", "(bit<8>) (x > 0x80 ? 4w2 : 4w1)", "x >> 2 == 0xd ? 8w1 : 8w2"]
+)
+def test_a_variable_has_no_more_bits_than_its_type(read: str, tmp_path: Path) -> None:
+    ingress = f"bit<8> x = (bit<8>) hdr.first.value; hdr.first.count = {read};"
+    program = compile_small(tmp_path, ingress=ingress).program
+    [out] = InterpretedPipeline(program).process(1, bytes.fromhex("0000001234000000"), 0, 0)
+    assert out.frame[1] == 1
+
+
+def test_the_index_of_a_register_has_no_more_bits_than_its_type(tmp_path: Path) -> None:
+    program = compile_small(
+        tmp_path, ingress_locals="register<bit<8>>(64) cells;",
+        ingress="bit<5> i = (bit<5>) hdr.first.value; cells.write((bit<32>) i, 7);",
+    ).program  # fmt: skip
+    pipeline = InterpretedPipeline(program)
+    pipeline.process(1, bytes.fromhex("0000000023000000"), 0, 0)
+    assert pipeline.cells.read_register("I.cells", 0, 4) == [0, 0, 0, 7]
+
+
 def test_hidden_tables_in_a_row_are_one(tmp_path: Path) -> None:
     declarations = "bit<8> next(in bit<8> x) { if (x > 1) { return x; } return x + 1; }"
     program = compile_small(
