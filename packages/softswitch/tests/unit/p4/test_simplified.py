@@ -62,6 +62,7 @@ NEEDED = {
     ),
     "members of a union": ("hdr.one.first.setValid(); hdr.one.second.setValid();", 2),
     "a copy of a stack": ("second_t[3] s = hdr.items; s[0].value = 1; hdr.others = s;", 3),
+    "a value that stays if a table with an action profile misses": ("meta.kept = 1; w.apply();", 2),
     "writes of a register": ("bit<8> x = 1; r.write(0, x);", 1),
     "a header's validity for a key": ("hdr.first.setInvalid(); v.apply(); hdr.first.setValid();", 3),
     "a variable that both sides of an operator read": (
@@ -76,6 +77,8 @@ LOCALS = (
     "register<bit<8>>(1) r;"
     + TABLE % ("hdr.second.value = hdr.second.value + 1;", "meta.kept")
     + "action b() { hdr.second.is_on = true; }"
+    "action c() { meta.kept = 3; } table w { key = { hdr.first.kind: exact; } actions = { c; }"
+    " default_action = c(); implementation = action_profile(4); }"
     "table v { key = { hdr.first.kind: exact; } actions = { b; } default_action = b(); }"
 )
 
