@@ -216,8 +216,10 @@ BUGS = (
         "propagation", "if fits(value, found.width, self._program):\n            return value", "return value"
     ),
     PlantedBug("folding", "return left if condition else right", "return right if condition else left"),
-    PlantedBug("action_bodies", "offset = len(one.body)", "offset = 0"),
-    PlantedBug("action_bodies", "count += i < len(action.body) and i not in dropped", "count += 1"),
+    PlantedBug("action_bodies", "offset = len(one.body)", "offset = len(one.body) + 1"),
+    PlantedBug(
+        "action_bodies", "count += i < len(action.body) and i not in dropped", "count += i < len(action.body)"
+    ),
     PlantedBug("idle_nodes", "or len(before) != 1:", "or not before:"),
     PlantedBug(
         "simplified",
