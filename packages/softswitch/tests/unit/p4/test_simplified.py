@@ -170,6 +170,27 @@ def test_the_index_of_a_register_has_no_more_bits_than_its_type(tmp_path: Path) 
     assert pipeline.cells.read_register("I.cells", 0, 4) == [0, 0, 0, 7]
 
 
+@pytest.mark.parametrize(
+    ("reads", "count"),
+    [("d.read(meta.position);", 0), ("d.read(meta.position); d.read(hdr.first.kind);", 2),
+     ("meta.position = 1; hdr.first.kind = meta.position; d.read(meta.position);", 3)],
+)  # fmt: skip
+def test_a_direct_meter_stores_its_colour_where_all_actions_read_it(
+    reads: str, count: int, tmp_path: Path
+) -> None:
+    locals_ = f"""
+        direct_meter<bit<8>>(MeterType.packets) d;
+        action a() {{ {reads} }}
+        table metered {{
+            key = {{ hdr.first.kind: exact; }} actions = {{ a; @defaultonly NoAction; }} meters = d;
+        }}
+    """
+    document = written_json(compile_small(tmp_path, ingress_locals=locals_, ingress="metered.apply();"))
+    assert len(primitives(document)) == count
+    [meter] = document["meter_arrays"]
+    assert (meter["result_target"][1] == "meta.position") == (count == 0)
+
+
 def test_hidden_tables_in_a_row_are_one(tmp_path: Path) -> None:
     declarations = "bit<8> next(in bit<8> x) { if (x > 1) { return x; } return x + 1; }"
     program = compile_small(
