@@ -221,11 +221,7 @@ BUGS = (
         "action_bodies", "count += i < len(action.body) and i not in dropped", "count += i < len(action.body)"
     ),
     PlantedBug("idle_nodes", "or len(before) != 1:", "or not before:"),
-    PlantedBug(
-        "simplified",
-        "if not bits.field(ref := ir.FieldRef(index, i)) & pinned",
-        "for ref in [ir.FieldRef(index, i)]",
-    ),
+    PlantedBug("dead_code", "effects.written & (after | self._pinned)", "effects.written & after"),
     PlantedBug("direct_meters", "sum(bool(each & bits.field(colour)) for each in mentioned) == 1", "True"),
 )
 

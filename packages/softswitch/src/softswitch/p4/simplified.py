@@ -69,9 +69,8 @@ def _variables(program: ir.Program, bits: StorageBits, arguments: frozenset[Leaf
         elif header.name != SCALARS:
             continue
         found |= {
-            ref
+            ir.FieldRef(index, i)
             for i, each in enumerate(header.fields)
             if not each.varbit and (index, i) not in arguments
-            if not bits.field(ref := ir.FieldRef(index, i)) & pinned
         }
     return Variables(frozenset(found), frozenset(headers))
