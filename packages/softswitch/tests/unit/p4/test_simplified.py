@@ -175,7 +175,7 @@ def test_the_index_of_a_register_has_no_more_bits_than_its_type(tmp_path: Path) 
     [("d.read(meta.position);", 0), ("d.read(meta.position); d.read(hdr.first.kind);", 2),
      ("meta.position = 1; hdr.first.kind = meta.position; d.read(meta.position);", 3)],
 )  # fmt: skip
-def test_a_direct_meter_stores_its_colour_where_all_actions_read_it(
+def test_a_direct_meter_stores_the_colour_where_all_actions_copy_the_colour_to(
     reads: str, count: int, tmp_path: Path
 ) -> None:
     locals_ = f"""
