@@ -59,10 +59,12 @@ FOREIGN: dict[str, set[str]] = {
     "packages/softswitch/docs/tutorial-checks.md": {  # of P4's tutorials
         "byte_cnt", "cur_time", "last_time", "mycontroller.py", "optionLength", "send.py", "totalLen",
     },
-    "packages/softswitch/docs/compiler.md": {  # samples of p4c
-        "gauntlet_index_5", "gauntlet_short_circuit", "gauntlet_side_effects_in_mux",
-        "gauntlet_uninitialized_bool_struct", "issue1167", "issue1672", "issue2735", "issue3299",
-        "issue4739",
+    "packages/softswitch/docs/compiler.md": {  # samples of p4c, tests of p4-guide
+        "duplicatekeys", "gauntlet_indirect_hdr_assign_1", "gauntlet_nested_switch",
+        "gauntlet_short_circuit", "gauntlet_side_effect_order_1", "gauntlet_side_effect_order_5",
+        "gauntlet_side_effects_in_mux", "gauntlet_uninitialized_bool_struct", "issue1127", "issue1167",
+        "issue1672", "issue2289", "issue2735", "issue3299", "issue3374", "issue4739", "issue692",
+        "lpmtester", "named_meter_1", "named_meter_bmv2", "proliferation1",
     },
     "packages/softswitch/docs/conformance.md": {  # tests and programs of other projects
         "P4RUNTIME_COMPLIANCE.md",

@@ -7,14 +7,17 @@ From the folder tests, with a checkout of p4c, p4-guide or another repository wi
     python -m switch_harness.beside_p4c compiled CHECKOUT  frames, on softswitch, compiled as well
     python -m switch_harness.beside_p4c bmv2 CHECKOUT      frames, on BMv2 as well (`HOTLINE_BMV2`)
     python -m switch_harness.beside_p4c sizes CHECKOUT     tables, conditions and primitives of the JSON
+    python -m switch_harness.beside_p4c fills CHECKOUT     frames, with two fills of storage
     python -m switch_harness.beside_p4c errors CHECKOUT    lines of errors in programs that p4c refuses
     python -m switch_harness.beside_p4c expected CHECKOUT  P4Info that p4c's repository expects
 
-All but the last two need p4c-bm2-ss on the PATH, and the last two a checkout of p4c. The counts are those of
-all programs for v1model, with those that a compiler refuses. `frames`, `compiled` and `bmv2` write random
+All but the last three need p4c-bm2-ss on the PATH, and the last two a checkout of p4c. The counts are those
+of all programs for v1model, with those that a compiler refuses. `frames`, `compiled` and `bmv2` write random
 entries and send random frames, with p4c's JSON and with ours, to switches of one kind; `bmv2` also sends them
-to softswitch with our JSON, and sets fields of headers to 0 in the parser, as `beside_bmv2` says. `errors`
-compares the lines of our errors with those of p4c's messages.
+to softswitch with our JSON, and sets fields of headers to 0 in the parser, as `beside_bmv2` says. `fills`
+sends them to softswitch, where fields of invalid headers and variables begin with 0, and with something else:
+a program that does other things then reads undefined values. `errors` compares the lines of our errors with
+those of p4c's messages.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from softswitch.errors import ProgramError
@@ -33,7 +37,8 @@ from softswitch.p4.compiler import compile_file
 from softswitch.p4.p4info import p4info, p4info_text
 from switch_harness.p4c_errors import ARCHITECTURES, errors_suite
 from switch_harness.p4c_frames import compare_on_bmv2, compare_on_softswitch
-from switch_harness.p4c_samples import INFO_SUFFIX, SAMPLES, compiled_samples
+from switch_harness.p4c_samples import INFO_SUFFIX, SAMPLES, compiled_samples, v1model_samples, write_outputs
+from switch_harness.zeroed import filled, zeroed
 
 Verdicts = Iterator[tuple[str, str, str]]
 """A program's name, a verdict, and details."""
@@ -94,12 +99,29 @@ def expected_suite(checkout: Path, only: re.Pattern[str], _frames: int) -> Verdi
         yield name, "equal" if found == expected.read_text() else "differs", ""
 
 
+def fills_suite(checkout: Path, only: re.Pattern[str], frames: int) -> Verdicts:
+    """Yield whether each program for v1model does the same with two fills of uninitialised storage."""
+    for sample in v1model_samples(checkout, only):
+        with TemporaryDirectory() as folder:
+            ours = Path(folder) / "softswitch"
+            try:
+                lowered = compile_file(sample.file)
+            except ProgramError as error:
+                yield sample.name, "softswitch refuses it", str(error).partition("\n")[0]
+                continue
+            write_outputs(lowered, ours)
+            metadata = lowered.blocks["p"].declaration.parameters[2].name
+            other = filled(ours, Path(folder), metadata)
+            yield sample.name, *compare_on_softswitch(zeroed(ours, Path(folder)), other, frames)
+
+
 SUITES: dict[str, Callable[[Path, re.Pattern[str], int], Verdicts]] = {
     "info": partial(comparison_suite, compare_info),
     "frames": partial(comparison_suite, compare_on_softswitch),
     "compiled": partial(comparison_suite, partial(compare_on_softswitch, has_compiled=True)),
     "bmv2": partial(comparison_suite, compare_on_bmv2),
     "sizes": partial(comparison_suite, compare_sizes),
+    "fills": fills_suite,
     "errors": errors_suite,
     "expected": expected_suite,
 }

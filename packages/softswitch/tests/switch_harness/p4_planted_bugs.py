@@ -24,7 +24,8 @@ import pytest
 PROGRAMS = 120
 """Drawn programs that are tried, before the unit tests are."""
 SIZE = 30
-UNIT_TESTS = Path(__file__).parents[1] / "unit" / "p4" / "test_semantics.py"
+_UNIT = Path(__file__).parents[1] / "unit" / "p4"
+UNIT_TESTS = _UNIT / "test_semantics.py", _UNIT / "test_simplified.py"
 _RECURSION_LIMIT = 20_000
 
 
@@ -199,6 +200,29 @@ BUGS = (
         "return operands.Scalar(ir.FieldRef(index, position), given)",
         "return operands.Scalar(ir.FieldRef(index, 0), given)",
     ),
+    # Simplification.
+    PlantedBug("storage_bits", "((2 << len(", "((1 << len("),
+    PlantedBug("storage_bits", "self._program.siblings.get(header, ())", "()"),
+    PlantedBug("storage_bits", "index | self._union(self._reference(source))", "index"),
+    PlantedBug("dead_code", "after & ~effects.replaced", "after & ~effects.written"),
+    PlantedBug("dead_code", "(at_end if has_exit else 0)", "0"),
+    PlantedBug("dead_code", "self._after_actions.get(index, 0) | after_action", "after_action"),
+    PlantedBug("dead_code", "needed = 0 if is_hidden(table) else after", "needed = 0"),
+    PlantedBug("propagation", "_common(at[i], values) if is_reached else at[i]", "values"),
+    PlantedBug("propagation", "if i in starts:", "if False:"),
+    PlantedBug("propagation", "_without(values, self._bits.effects(made).written)", "dict(values)"),
+    PlantedBug("propagation", "_without(values, self._written_by(node))", "dict(values)"),
+    PlantedBug(
+        "propagation", "if fits(value, found.width, self._program):\n            return value", "return value"
+    ),
+    PlantedBug("folding", "return left if condition else right", "return right if condition else left"),
+    PlantedBug("action_bodies", "offset = len(one.body)", "offset = len(one.body) + 1"),
+    PlantedBug(
+        "action_bodies", "count += i < len(action.body) and i not in dropped", "count += i < len(action.body)"
+    ),
+    PlantedBug("idle_nodes", "or len(before) != 1:", "or not before:"),
+    PlantedBug("dead_code", "effects.written & (after | self._pinned)", "effects.written & after"),
+    PlantedBug("direct_meters", "sum(bool(each & bits.field(colour)) for each in mentioned) == 1", "True"),
 )
 
 
@@ -259,7 +283,7 @@ def _notice(bug: PlantedBug) -> str:
             return f"program {seed}: {found[:150]}"
     with redirect_stdout(io.StringIO()):
         failed = pytest.main(
-            ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-W", "ignore", str(UNIT_TESTS)]
+            ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-W", "ignore", *map(str, UNIT_TESTS)]
         )
     return "a unit test" if failed else ""
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from softswitch.errors import ProgramError
 from softswitch.p4.bmv2_json import bmv2_json_text
 from softswitch.p4.compiler import compile_file
+from softswitch.p4.lower_program import Lowered
 from softswitch.p4.p4info import p4info, p4info_text
 
 SAMPLES = Path("testdata") / "p4_16_samples"
@@ -80,9 +81,13 @@ def compile_by_p4c(sample: Sample, into: Path) -> Path | str:
 
 def compile_by_us(sample: Sample, into: Path) -> Path | str:
     try:
-        lowered = compile_file(sample.file)
-        into.with_suffix(".json").write_bytes(bmv2_json_text(lowered))
-        into.with_suffix(INFO_SUFFIX).write_text(p4info_text(p4info(lowered)))
+        write_outputs(compile_file(sample.file), into)
     except ProgramError as error:
         return str(error).partition("\n")[0]
     return into
+
+
+def write_outputs(lowered: Lowered, into: Path) -> None:
+    """Write JSON and P4Info to a path without suffix."""
+    into.with_suffix(".json").write_bytes(bmv2_json_text(lowered))
+    into.with_suffix(INFO_SUFFIX).write_text(p4info_text(p4info(lowered)))

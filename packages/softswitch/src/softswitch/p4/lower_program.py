@@ -9,6 +9,7 @@ from softswitch import ir
 from softswitch.p4 import operands, tree, types
 from softswitch.p4.constants import MemberValue
 from softswitch.p4.diagnostics import NOWHERE, SourceError, SourceFiles
+from softswitch.p4.direct_meters import with_direct_colours
 from softswitch.p4.flow import Item, Label, Leave, Loop, Part, Step, Unit
 from softswitch.p4.frames import Body, Frame, NestedLowering, frame_bindings
 from softswitch.p4.graph import GraphBuilder
@@ -24,8 +25,8 @@ from softswitch.p4.operand_values import leaves_of
 from softswitch.p4.operands import Operand, Scalar
 from softswitch.p4.renumber import in_json_order
 from softswitch.p4.scopes import Facts
+from softswitch.p4.simplified import simplified
 from softswitch.p4.storage import HeaderLayout
-from softswitch.p4.temporaries import without_temporaries
 from softswitch.p4.unify import fields_of
 from softswitch.p4.value_sets import add_value_sets, finished_value_sets
 from softswitch.v1model import STANDARD_METADATA
@@ -88,7 +89,8 @@ def lower_program(program: tree.Program, facts: Facts, sources: SourceFiles) -> 
         field_lists=tuple(state.field_lists), digests=tuple(state.digests), messages=tuple(state.messages),
         field_index=field_index(storage.layouts),
     )  # fmt: skip
-    made = without_temporaries(made, leaves_of(metadata, parser_frame))
+    made = with_direct_colours(made, state.tables)
+    made = simplified(made, leaves_of(headers, parser_frame) | leaves_of(metadata, parser_frame))
     return Lowered(in_json_order(made), state, blocks)
 
 

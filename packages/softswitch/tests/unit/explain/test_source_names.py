@@ -55,7 +55,7 @@ control I(inout headers_t hdr, inout metadata_t m, inout standard_metadata_t s) 
     }
     apply {
         cells.read(value, 1);
-        { bit<8> value_of_first = value + 1; m.kept = value_of_first; }
+        { bit<8> value_of_first = value + 1; m.kept = value_of_first & value_of_first & value_of_first; }
         { bit<8> value_of_first = hdr.label.value; m.kept = m.kept ^ value_of_first; }
         m.pair = { larger(value, 3), 2 };
         label_t copy = hdr.label;

@@ -50,6 +50,15 @@ def test_the_index_of_an_initialised_element_is_read_before_the_element_becomes_
     assert _sent(tmp_path, "01020304", body) == "0102030407"
 
 
+@pytest.mark.parametrize(("first", "sent"), [("07", "07000000"), ("08", "08010000")])
+def test_a_return_in_a_branch_leaves_the_rest_of_an_action_out(first: str, sent: str, tmp_path: Path) -> None:
+    locals_ = """
+        action one() { if (hdr.f.a == 7) { return; } hdr.f.b = 1; }
+        table t { actions = { one; } default_action = one(); }
+    """
+    assert _sent(tmp_path, f"{first}000000", "t.apply();", locals_) == sent
+
+
 def test_structs_that_swap_places_keep_their_values(tmp_path: Path) -> None:
     body = """
         pairs_t v = { { 1, 2 }, { 3, 4 } };
