@@ -114,6 +114,13 @@ class KeySpace:
         result: Indices = values_before[indices] + positions * table.dim[indices]
         return result
 
+    def positions_of(self, first: NDArray[np.integer]) -> Indices:
+        """Return the position of the row with its first value at each place [n]: `first_values` inverted."""
+        table = key_ranges(self)
+        indices = np.searchsorted(table.first_value, first, side="right") - 1
+        result: Indices = table.first[indices] + (first - table.first_value[indices]) // table.dim[indices]
+        return result
+
     def count_values(self, positions: NDArray[np.integer]) -> int:
         """Return the number of values of these rows."""
         if len(self.ranges) == 1:

@@ -117,6 +117,46 @@ class Ledger:
     def sums(self) -> Sums:
         return _read_sums(self._arrays)
 
+    @property
+    def unfinished_push(self) -> UnfinishedPush:
+        """The push that is open, for a test that kills the worker and keeps its memory."""
+        return UnfinishedPush(self._arrays)
+
+
+class UnfinishedPush:
+    """The push that a killed worker had begun, in its ledger; it has no rows if there is none."""
+
+    def __init__(self, arrays: _LedgerArrays) -> None:
+        self._arrays, n = arrays, int(arrays.head[_OPEN_LANES])
+        self.first, self.answered = arrays.first[:n], arrays.answered[:n]
+        """Place of the first value of each row in the value space, and whether the row was acknowledged."""
+
+    @classmethod
+    def in_file(cls, path: Path) -> UnfinishedPush:
+        """Map a ledger, whose worker has ended. Raises `LedgerError`."""
+        check_file(path, _HEAD, _MAGIC, _sections_of, "ledger")
+        content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r+"))
+        return cls(_split_content(content, _sections_of(content[: _HEAD.itemsize].view(_HEAD)[0])))
+
+    def retain_unanswered(self) -> Values:
+        """Add the acknowledged rows to the sums, and leave the others open; return the deltas of these."""
+        dims = self._arrays.dims[: len(self.first)]
+        is_missing = ~self.answered
+        first, dims_left = self.first[is_missing], dims[is_missing]
+        deltas = np.array(self._arrays.deltas[: dims.sum()][is_missing.repeat(dims)])
+        self.close()
+        n = len(first)
+        self.first, self.answered = self._arrays.first[:n], self._arrays.answered[:n]
+        self.first[:], self._arrays.dims[:n], self._arrays.deltas[: len(deltas)] = first, dims_left, deltas
+        if n:
+            _open_log(self._arrays, n)
+        return deltas
+
+    def close(self) -> None:
+        """Add the acknowledged rows to the sums, and forget the others."""
+        if self._arrays.head[_OPEN_LANES]:
+            _close_answered(self._arrays)
+
 
 @entry_point
 def _open_log(arrays: _LedgerArrays, n: int) -> None:
@@ -141,6 +181,24 @@ def _close_log(arrays: _LedgerArrays) -> None:
             k += 1
     arrays.head[_LANES] += n
     store_item_release(arrays.head, _OPEN_LANES, 0)  # until now the log counted
+
+
+@entry_point
+def _close_answered(arrays: _LedgerArrays) -> None:
+    arrays = as_ref(arrays)
+    n, k, code = int64(arrays.head[_OPEN_LANES]), 0, int64(arrays.head[_COMBINATION])
+    n_answered = int64(0)
+    for i in range(n):
+        n_answered += 1 if arrays.answered[i] else 0
+        for place in range(arrays.first[i], arrays.first[i] + arrays.dims[i]):
+            # The worker may have been killed while it added the deltas, so the sums before them count.
+            total = int64(arrays.sums_before[k])
+            if arrays.answered[i]:
+                total = combine(code, total, int64(arrays.deltas[k]))
+            arrays.sums[place] = total
+            k += 1
+    arrays.head[_LANES] = arrays.head[_LANES_BEFORE] + n_answered
+    store_item_release(arrays.head, _OPEN_LANES, 0)
 
 
 def read(path: Path) -> Sums:

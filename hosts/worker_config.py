@@ -14,6 +14,8 @@ from hosts.model.logistic import LEARNING_RATE, SCALE
 class WorkerJobConfig(JobConfig):
     arm: str
     udp_port: int = Field(gt=0, lt=2**16)
+    previous_epochs: tuple[int, ...] = ()
+    """Epochs with which the killed workers began whose rank this one takes, oldest first."""
 
 
 class PsServiceConfig(ServiceConfig):
@@ -31,5 +33,7 @@ class WorkerConfig(AgentConfig):
     scale: float = Field(default=SCALE, gt=0, allow_inf_nan=False)  # fixed-point units in 1.0
     learning_rate: float | None = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
     """Factor of gradients; None if servers have an optimiser, and workers push gradients."""
+    has_successors: bool = False
+    """Whether other workers may take this one's rank and end its push; not with a replay log."""
     switch: int = 0
     """Incarnation number of the switch: how often it has restarted."""

@@ -70,7 +70,7 @@ class PipeReader(NamedTuple):
 
 
 class ForkedProcess:
-    """A `topologies.agents.ChildProcess` that the fork server has started."""
+    """A `topologies.agent_process.ChildProcess` that the fork server has started."""
 
     def __init__(
         self,

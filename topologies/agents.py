@@ -7,11 +7,10 @@ import json
 import logging
 import signal
 import sys
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeVar
 
 from experiment.errors import AgentFailed
 from experiment.liveness import Liveness
@@ -21,132 +20,17 @@ from foundation.concurrency import gather_or_cancel
 from foundation.limits import wait_within
 from foundation.logs.parts import write_text
 from softswitch.progress import ENDED, Activity, ProcessState, last_line
+from topologies.agent_process import AgentProcess, Launch, Message, ReadProcess, launch_here
 
 log = logging.getLogger(__name__)
 
-Message = dict[str, Any]  # JSON
 T = TypeVar("T")
 
-MAX_LINE_BYTES = 1 << 20
 _READY_TIMEOUT_S = 60.0
-_CALL_TIMEOUT_S = 30.0
+CALL_TIMEOUT_S = 30.0
 _QUIT_TIMEOUT_S = 10.0
 _SETTLE_TIMEOUT_S = 30.0
 _GRACE_S = 0.5  # time to wait, after work has failed, for notice of the death that caused it
-
-
-class InputPipe(Protocol):
-    def write(self, data: bytes) -> None: ...
-
-    def close(self) -> None: ...
-
-    async def wait_closed(self) -> None: ...
-
-
-class ChildProcess(Protocol):
-    """The part of `asyncio.subprocess.Process` that runs use; the process may be on another machine."""
-
-    @property
-    def stdin(self) -> InputPipe | None: ...
-
-    @property
-    def stdout(self) -> asyncio.StreamReader | None: ...
-
-    @property
-    def pid(self) -> int: ...
-
-    @property
-    def returncode(self) -> int | None: ...
-
-    def kill(self) -> None: ...
-
-    async def wait(self) -> int: ...
-
-
-Launch: TypeAlias = Callable[[Sequence[str], Path], Awaitable[ChildProcess]]
-"""Starts a command whose standard error is appended to a file."""
-ReadProcess: TypeAlias = Callable[[int], Awaitable[Activity]]
-"""Returns what the process with an id does, on the machine where it is."""
-
-
-async def launch_here(command: Sequence[str], log_file: Path) -> ChildProcess:
-    with log_file.open("ab") as stderr:
-        return await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=stderr,
-            limit=MAX_LINE_BYTES,
-            start_new_session=True,
-        )
-
-
-class _PendingAnswer(NamedTuple):
-    answer: asyncio.Future[Message | None]
-    on_progress: Callable[[int], None]
-
-
-class _AgentProcess:
-    """An agent's process, which answers commands in their order. Only this object reads its output."""
-
-    def __init__(self, process: ChildProcess) -> None:
-        self.process = process
-        self.end_event = asyncio.Event()
-        # Whether another process is started after the end of this one.
-        self.has_successor: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self.error: str | None = None  # last line of the process that was not the answer to a command
-        self._pending: deque[_PendingAnswer] = deque()
-        self.first_answer = self.expect_answer()
-        self._read_task = asyncio.ensure_future(self._read())
-
-    def expect_answer(
-        self, on_progress: Callable[[int], None] = lambda steps: None
-    ) -> asyncio.Future[Message | None]:
-        """Return a future of the answer to the next command. A caller may stop awaiting it."""
-        answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
-        if self.end_event.is_set():
-            answer.set_result(None)
-        else:
-            self._pending.append(_PendingAnswer(answer, on_progress))
-        return answer
-
-    def write(self, command: Message) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(command).encode() + b"\n")
-
-    @property
-    def pending_answers(self) -> list[asyncio.Future[Message | None]]:
-        return [pending.answer for pending in self._pending]
-
-    def resolve_successor(self, has_successor: bool) -> None:
-        if not self.has_successor.done():
-            self.has_successor.set_result(has_successor)
-
-    async def _read(self) -> None:
-        assert self.process.stdout is not None
-        with suppress(ValueError):  # a line that is too long, or cut off by the end
-            while line := await self.process.stdout.readline():
-                self._handle_answer(json.loads(line))
-        # A process that is still alive has written a line that is not JSON, or is too long.
-        if self.process.returncode is None and not self.process.stdout.at_eof():
-            self.process.kill()
-        await self.process.wait()
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        with suppress(OSError):  # the process did not read everything
-            await self.process.stdin.wait_closed()
-        self.end_event.set()
-        for pending in self._pending:
-            pending.answer.set_result(None)
-        self._pending.clear()
-
-    def _handle_answer(self, answer: Message) -> None:
-        if not self._pending:
-            self.error = str(answer.get("error", answer))
-        elif "progress" in answer:
-            self._pending[0].on_progress(answer["progress"])
-        else:
-            self._pending.popleft().answer.set_result(answer)
 
 
 class CommandTarget(Protocol):
@@ -157,7 +41,7 @@ class CommandTarget(Protocol):
     def alive(self) -> bool: ...
 
     async def call(
-        self, command: Message, timeout_s: float = _CALL_TIMEOUT_S, on_progress: OnProgress | None = None
+        self, command: Message, timeout_s: float = CALL_TIMEOUT_S, on_progress: OnProgress | None = None
     ) -> Message:
         """Send a command and return its answer; raise AgentFailed for an error or a missing answer."""
         ...
@@ -171,6 +55,24 @@ class CommandTarget(Protocol):
     async def wait_until_failed(self) -> None: ...
 
 
+class Succession(Protocol):
+    """The rules for an agent whose process is killed; `wait_until_failed` follows them."""
+
+    @property
+    def is_immediate(self) -> bool:
+        """Whether another process is started at once; otherwise `Agent.join` has to ask for it."""
+
+    def note_death(self, agent: Agent) -> None:
+        """Note that the process was killed; raise `AgentFailed` if no worker is left."""
+
+    def next_settings(self, agent: Agent) -> Message:
+        """Return the settings of the process that comes next."""
+        ...
+
+    async def admit(self, agent: Agent) -> None:
+        """Have a process that is ready take part, by `Agent.ask`."""
+
+
 class Agent:
     """An agent's process, which executes one command at a time; `wait_until_failed` may restart it."""
 
@@ -181,28 +83,31 @@ class Agent:
         config: Message,
         log_dir: Path,
         restarts_after_death: bool = False,
+        succession: Succession | None = None,
         liveness: Liveness | None = None,
         launch: Launch = launch_here,
         read_process: ReadProcess = read_here,
     ) -> None:
         """Make an agent of `command --config FILE`, and write the file."""
-        config_file = log_dir / f"{name}.json"
-        write_text(config_file, json.dumps(config, indent=2))
+        self._config_file = log_dir / f"{name}.json"
+        self._write_settings(config)
         self.name = name
         self.restarts = 0
-        self._command = [*command, "--config", str(config_file)]
+        self._command = [*command, "--config", str(self._config_file)]
         self._launch, self._read_process = launch, read_process
-        self._restarts_after_death = restarts_after_death
+        self._restarts_after_death, self._succession = restarts_after_death, succession
+        self._takes_part, self._join_request = asyncio.Event(), asyncio.Event()
+        self._takes_part.set()
         self._liveness = liveness or Liveness()
         self._is_watched = False
         self._is_ready = False
         self._log_file = log_dir / f"{name}.log"
-        self._agent_process: _AgentProcess
+        self._agent_process: AgentProcess
 
     async def start(self) -> Agent:
         """Start the process, without waiting until the agent is ready, and return the agent."""
         self._is_ready = False
-        self._agent_process = _AgentProcess(await self._launch(self._command, self._log_file))
+        self._agent_process = AgentProcess(await self._launch(self._command, self._log_file))
         self._liveness.processes.register(self.name, self.activity)
         return self
 
@@ -213,6 +118,21 @@ class Agent:
     @property
     def alive(self) -> bool:
         return self._agent_process.process.returncode is None
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether the process is alive, and has been admitted if it is a successor."""
+        return self.alive and self._takes_part.is_set()
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether work includes the agent: not after a death that no process is expected to follow."""
+        return self.takes_part or self._succession is None or self._succession.is_immediate
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether a signal has ended the process."""
+        return self._agent_process.was_killed
 
     async def activity(self) -> Activity:
         """Return what the process does, on whichever machine it is."""
@@ -228,24 +148,36 @@ class Agent:
         self._is_ready = True
 
     async def call(
-        self, command: Message, timeout_s: float = _CALL_TIMEOUT_S, on_progress: OnProgress | None = None
+        self, command: Message, timeout_s: float = CALL_TIMEOUT_S, on_progress: OnProgress | None = None
     ) -> Message:
         """Send a command, again after a restart; return the answer.
 
         `timeout_s` (s) counts only time for which all processes of the run are up, and none of them works.
         """
         while True:
+            await self.wait_for_successor()
             process = self._agent_process
-            answer = process.expect_answer(
-                lambda steps: on_progress(self.name, steps) if on_progress else None
-            )
-            process.write(command)
-            limit = self._limit(timeout_s, f"answer to '{command['cmd']}'")
-            if not await wait_within(limit, answer):
-                raise AgentFailed(f"{self.name} did not answer '{command['cmd']}' {limit.describe()}")
-            result = answer.result()
+            result = await self._exchange(process, command, timeout_s, on_progress)
             if result is not None or not await self._has_successor(process):
                 return self._check_answer(result)
+
+    async def ask(self, command: Message, timeout_s: float = CALL_TIMEOUT_S) -> Message:
+        """Send a command to the process, also before it takes part; return the answer."""
+        return self._check_answer(await self._exchange(self._agent_process, command, timeout_s))
+
+    async def _exchange(
+        self,
+        process: AgentProcess,
+        command: Message,
+        timeout_s: float,
+        on_progress: OnProgress | None = None,
+    ) -> Message | None:
+        answer = process.expect_answer(lambda steps: on_progress(self.name, steps) if on_progress else None)
+        process.write(command)
+        limit = self._limit(timeout_s, f"answer to '{command['cmd']}'")
+        if not await wait_within(limit, answer):
+            raise AgentFailed(f"{self.name} did not answer '{command['cmd']}' {limit.describe()}")
+        return answer.result()
 
     async def send(self, command: Message) -> None:
         self._agent_process.write(command)
@@ -262,9 +194,12 @@ class Agent:
         try:
             while True:
                 await self._agent_process.end_event.wait()
-                if not self._restarts_after_death:
+                if self._succession is not None and self.was_killed:
+                    await self._be_succeeded(self._succession)
+                elif not self._restarts_after_death:
                     raise self._death_error()
-                await self._restart()
+                else:
+                    await self._restart()
         finally:
             self._is_watched = False
             self._agent_process.resolve_successor(has_successor=False)
@@ -275,7 +210,7 @@ class Agent:
         assert process.stdin is not None
         process.stdin.close()
         if not self._is_ready:
-            self._kill()
+            self.kill()
         end = asyncio.ensure_future(self._agent_process.end_event.wait())
         limit = ProcessLimit(
             _QUIT_TIMEOUT_S, f"end of {self.name}", self._read_ending_activity, counts_work=True
@@ -283,16 +218,56 @@ class Agent:
         try:
             if not await wait_within(limit, end):
                 log.warning("%s did not quit %s, and is killed", self.name, limit.describe())
-                self._kill()
+                self.kill()
                 await end
         finally:
             end.cancel()
         if self._agent_process.error is not None:
             log.warning("%s: %s", self.name, self._agent_process.error)
 
-    def _kill(self) -> None:
+    async def wait_for_successor(self) -> None:
+        """Wait until the process takes part, if another one is started at once after a death."""
+        if self._succession is not None and self._succession.is_immediate:
+            await self._takes_part.wait()
+
+    async def join(self) -> None:
+        """Start another process after a death, and wait until it takes part; `wait_until_failed` must run."""
+        self._join_request.set()
+        await self._takes_part.wait()
+
+    def kill(self) -> None:
         with suppress(ProcessLookupError):  # it has ended
             self._agent_process.process.kill()
+
+    async def _be_succeeded(self, succession: Succession) -> None:
+        ended_process = self._agent_process
+        self._takes_part.clear()
+        if not succession.is_immediate:
+            # Calls fail instead of waiting for a successor.
+            ended_process.resolve_successor(has_successor=False)
+        while True:
+            code = self._agent_process.process.returncode or 0
+            log.warning("%s was killed by signal %d", self.name, -code)
+            succession.note_death(self)
+            if not succession.is_immediate:
+                await self._join_request.wait()
+                self._join_request.clear()
+            self._write_settings(succession.next_settings(self))
+            self.restarts += 1
+            await self.start()
+            try:
+                await self.ready()
+                await succession.admit(self)
+            except AgentFailed:
+                if not self.was_killed:
+                    raise
+            else:
+                break
+        self._takes_part.set()
+        ended_process.resolve_successor(has_successor=True)
+
+    def _write_settings(self, settings: Message) -> None:
+        write_text(self._config_file, json.dumps(settings, indent=2))
 
     async def _restart(self) -> None:
         self._liveness.mark_down(self.name)
@@ -326,8 +301,9 @@ class Agent:
         is_stopped = activity.state is ProcessState.IS_STOPPED
         return {self.name: activity._replace(state=ProcessState.SLEEPS) if is_stopped else activity}
 
-    async def _has_successor(self, process: _AgentProcess) -> bool:
-        return self._restarts_after_death and self._is_watched and await asyncio.shield(process.has_successor)
+    async def _has_successor(self, process: AgentProcess) -> bool:
+        has_next = self._restarts_after_death or (self._succession is not None and process.was_killed)
+        return has_next and self._is_watched and await asyncio.shield(process.has_successor)
 
     def _check_answer(self, answer: Message | None) -> Message:
         if answer is None:
@@ -349,7 +325,7 @@ def namespace_command(pid: int, module: str) -> list[str]:
 async def call_all(
     agents: Iterable[CommandTarget],
     command: Message,
-    timeout_s: float = _CALL_TIMEOUT_S,
+    timeout_s: float = CALL_TIMEOUT_S,
     on_progress: OnProgress | None = None,
 ) -> list[Message]:
     return await gather_or_cancel(agent.call(command, timeout_s, on_progress) for agent in agents)

@@ -33,7 +33,8 @@ from hosts.model.hyperparameters import Hyperparameters
 from hosts.scapy import SCAPY_SERVER, SCAPY_WORKER, is_scapy_server, is_scapy_worker
 from hosts.unreplayed import KEYS_FILE
 from hosts.workload.trace import Trace
-from topologies.agents import Agent, Message
+from topologies.agent_process import Message
+from topologies.agents import Agent, Succession
 from topologies.cpu_placement import Placement, cpu_of
 from topologies.testbed import TestbedNetwork
 
@@ -93,7 +94,10 @@ async def publish(address: str, config: Config, processes: RunProcesses, arm: Ar
 
 @asynccontextmanager
 async def fleet(
-    context: RunContext, trace: Trace, training: Hyperparameters | None
+    context: RunContext,
+    trace: Trace,
+    training: Hyperparameters | None,
+    succession: Succession | None = None,
 ) -> AsyncIterator[tuple[list[Agent], list[Agent]]]:
     """Start agents, yield workers and servers once ready, and end them; `training` makes workers train."""
     workers: list[Agent] = []
@@ -103,10 +107,12 @@ async def fleet(
     try:
         await start_servers(servers, context, trace.space, table_optimisers(context.config, training))
         for number, host in enumerate(context.network.workers, start=1):
-            settings = _worker_config(number, context.config, context.run, context.placement, training)
+            settings = worker_config(number, context, training)
             is_scapy = is_scapy_worker(context.config.codec, number)
             module = SCAPY_WORKER if is_scapy else _compiled_agents(context.config).worker
-            agent = host.make_agent(f"worker-{number}", module, settings, logs, liveness=context.liveness)
+            agent = host.make_agent(
+                f"worker-{number}", module, settings, logs, succession=succession, liveness=context.liveness
+            )
             workers.append(await agent.start())
         for agent in (*servers, *workers):
             await agent.ready()
@@ -180,9 +186,16 @@ def service_endpoints(config: Config) -> list[addressing.Endpoint]:
     return [address_of(number) for number in range(1, config.servers + 1)]
 
 
-def _worker_config(
-    number: int, config: Config, run: Path, placement: Placement, training: Hyperparameters | None
+def worker_config(
+    number: int,
+    context: RunContext,
+    training: Hyperparameters | None,
+    epoch: int = EPOCH,
+    previous_epochs: Sequence[int] = (),
+    switch: int = 0,
 ) -> Message:
+    """Return a worker's configuration; `previous_epochs` are those of killed ones whose rank it takes."""
+    config, run, placement = context.config, context.run, context.placement
     services = service_endpoints(config)
     return {
         **config.agent_settings(),
@@ -197,7 +210,13 @@ def _worker_config(
         **({} if training is None else asdict(training)),
         "trace": str(run / "trace"),
         "jobs": [
-            {"job": arm.job, "arm": arm.name, "epoch": EPOCH, "udp_port": addressing.worker_udp_port(arm.job)}
+            {
+                "job": arm.job,
+                "arm": arm.name,
+                "epoch": epoch,
+                "udp_port": addressing.worker_udp_port(arm.job),
+                "previous_epochs": list(previous_epochs),
+            }
             for arm in config.every_arm
         ],
         "services": [
@@ -205,4 +224,6 @@ def _worker_config(
             for ps, service in enumerate(services)
         ],
         "workers": worker_addresses(config),
+        "has_successors": config.after_death != "end" and not config.recovery.replay_log,
+        "switch": switch,
     }

@@ -16,7 +16,8 @@ from foundation.protocol import addressing
 from foundation.protocol.addressing import Endpoint
 from topologies import routes
 from topologies.agent_launcher import AgentLauncher, ForkedProcess
-from topologies.agents import Agent, Message, namespace_command
+from topologies.agent_process import Message
+from topologies.agents import Agent, namespace_command
 from topologies.cpu_placement import Placement
 from topologies.mininet_api import Host, Mininet, Switch, set_up_mininet
 from topologies.neighbours import list_endpoints, neighbour_commands, without_ipv6

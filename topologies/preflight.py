@@ -44,7 +44,7 @@ def check(config: Config, kind: RunKind | None = None) -> None:
     """Raise `PreflightError` or `DesignError` for what a run lacks; `kind` is by default that of `config`."""
     kind = kind or (RunKind.SCRIPT if config.script else RunKind.REAL)
     _check_codec(config)
-    _check_after_death(config, kind)
+    check_after_death(config, kind)
     check_design(config.design, kind, hosts_of(config))
     if kind is RunKind.REAL and config.simulate_dedicated_switch and compiled_agents():
         _report_missing_simulation(config)
@@ -57,12 +57,15 @@ def check(config: Config, kind: RunKind | None = None) -> None:
     check_inputs(config)
 
 
-def _check_after_death(config: Config, kind: RunKind) -> None:
-    if config.after_death != "end" and kind is not RunKind.UP:
-        raise PreflightError(
-            f'after_death = "{config.after_death}": expected "end" in a run, whose arms have the '
-            "same workers; `hotline up` takes all three"
-        )
+def check_after_death(config: Config, kind: RunKind) -> None:
+    """Raise `PreflightError` if such a run ends with a worker's death, whatever `after_death` says."""
+    if config.after_death == "end" or kind is RunKind.UP:
+        return
+    refused = f'after_death = "{config.after_death}": expected "end" in'
+    if kind is RunKind.SCRIPT:
+        raise PreflightError(f"{refused} a run with SCRIPT, whose arms are compared step by step")
+    if config.machines is not None:
+        raise PreflightError(f"{refused} a run on several machines; one on this machine takes all three")
 
 
 def check_inputs(config: Config) -> None:

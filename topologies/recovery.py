@@ -47,10 +47,13 @@ class RecoverableRun:
             yield controller
 
     def rows(self, epoch: int) -> Sequence[InitialRow]:
-        return initial_rows(self._session.config, epoch=epoch)
+        return self._session.worker_epochs.rows(
+            initial_rows(self._session.config, epoch=epoch), epoch - EPOCH
+        )
 
     async def renew_workers(self, epoch: int) -> None:
-        epochs = {str(job): epoch for job in self.jobs}
         switch_restarts = epoch - EPOCH  # as in `start_switch`
-        for worker in self._session.workers:
+        for number, worker in enumerate(self._session.workers, start=1):
+            worker_epoch = self._session.worker_epochs.current(number, switch_restarts)
+            epochs = {str(job): worker_epoch for job in self.jobs}
             await worker.send({"cmd": "renew", "epochs": epochs, "switch": switch_restarts})

@@ -13,11 +13,11 @@ from foundation.designs.registry import design
 from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
-from topologies.agents import call_all
 from topologies.calibrate import calibrate, check_capacity, probe_capacities
 from topologies.cpu_counters import find_idle_threads, isolate
-from topologies.fleet import RunContext, fleet
-from topologies.session import RealSession
+from topologies.fleet import RunContext, fleet, worker_config
+from topologies.session import RealSession, is_expected
+from topologies.succession import WorkerSuccession
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +35,17 @@ class RunningCluster:
 async def agent_cluster(
     context: RunContext, trace: Trace, training: Hyperparameters | None
 ) -> AsyncIterator[RunningCluster]:
-    async with fleet(context, trace, training) as (workers, servers):
-        session = RealSession(**context._asdict(), workers=workers, servers=servers)
+    succession = None
+    if context.config.after_death != "end":
+        succession = WorkerSuccession(
+            context.config.after_death,
+            lambda number, *process: worker_config(number, context, training, *process),
+        )
+    async with fleet(context, trace, training, succession) as (workers, servers):
+        plan = context.config.worker_plan
+        session = RealSession(**context._asdict(), workers=workers, servers=servers, worker_plan=plan)
+        if succession is not None:
+            succession.session = session
         yield RunningCluster(session, trace.space, partial(_run_phases, session, trace))
 
 
@@ -50,6 +59,7 @@ async def _run_phases(session: RealSession, trace: Trace) -> None:
         await measure(session, partial(check_capacity, session, "middle"))
         await check_capacity(session, "end")
         await measure_empty_rpcs(session)
+    await session.wait_for_workers()
     if session.next_step > trace.steps:
         log.warning(
             "the run took %d steps of a trace of %d: it repeated steps from which the hot set was chosen",
@@ -70,7 +80,7 @@ async def measure_empty_rpcs(session: RealSession) -> None:
     timeout_s = _BASE_TIMEOUT_S + _TIMEOUT_PER_RPC_S * session.config.empty_rpcs
     before = await session.read_machine()
     with session.reporter.phase("empty RPCs", len(session.workers)) as phase:
-        for done, worker in enumerate(session.workers, start=1):
-            await call_all([worker], command, timeout_s)
+        for done, worker in enumerate(filter(is_expected, session.workers), start=1):
+            await session.call_while_expected(worker, command, timeout_s)
             phase.update(done)
     session.record.empty_rpcs_contention = await session.contention_since(before)

@@ -12,27 +12,31 @@ from typing import TypeVar
 
 import polars as pl
 
-from analysis.record import ProgramUse, ServerUse, Staleness
+from analysis.record import ProgramUse, ServerUse, Staleness, WorkerChange
 from controller.controller import Controller, no_progress
 from controller.controller_ops import control_of
 from controller.errors import ControllerError
 from controller.hotset.migrate import Progress
 from controller.tables import TableRow
 from experiment.defaults import MAX_STEP_S
+from experiment.errors import AgentFailed
 from experiment.liveness import Liveness
 from experiment.run_config import EPOCH, Faults
 from experiment.session import START_AHEAD_NS, BlockResult, MachineCounters, OnProgress, PlannedBlock, Session
+from experiment.worker_plan import PlannedChange
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.arms import profile_arm
 from foundation.designs.interface import Arm, ControllerOps
 from foundation.designs.registry import design
 from foundation.logs.columns import OPERATIONS
 from foundation.logs.merge import OPERATIONS_TIME, is_measured
-from topologies.agents import Agent, CommandTarget, Message, call_all
+from topologies.agent_process import Message
+from topologies.agents import CALL_TIMEOUT_S, Agent, CommandTarget, call_all
 from topologies.cpu_placement import Placement
 from topologies.fleet import own_controller
 from topologies.process_statistics import peak_memory_mb, read_cpu_ns_by_thread, run_queue_ns
 from topologies.testbed import TestbedNetwork, name_switch_rate
+from topologies.worker_epochs import WorkerEpochs
 
 T = TypeVar("T")
 _BASE_TIMEOUT_S = 60.0
@@ -51,6 +55,12 @@ class RealSession(Session):
     hot_sets: dict[int, Sequence[int]] = field(default_factory=dict)
     """Job -> its hot set that is in the switch or being loaded."""
     liveness: Liveness = field(default_factory=Liveness)
+    worker_epochs: WorkerEpochs = field(default_factory=WorkerEpochs)
+    worker_plan: Sequence[PlannedChange] = ()
+    """Kills and joins of workers that are still to come."""
+    hints: list[Message] = field(default_factory=list)
+    """Commands that have told the workers about hot sets; a later worker needs them, too."""
+    _round: int = -1  # of the last block
     _controller_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _read_parts: set[Path] = field(default_factory=set)
     _settled_epoch: int = EPOCH
@@ -113,13 +123,75 @@ class RealSession(Session):
         if self.config.faults != Faults():
             timeout_s *= _FAULTS_TIMEOUT_FACTOR
         with name_switch_rate(self.network.switch, self.clock_ns):
-            answers = await gather_or_cancel(
-                worker.call({**command, "start_ns": start_ns + clock_ns + offset_ns}, timeout_s, on_progress)
+            commands = [
+                (worker, {**command, "start_ns": start_ns + clock_ns + offset_ns})
                 for worker, clock_ns, offset_ns in zip(
                     self.workers, clocks_ns, planned.offsets_ns or repeat(0, len(self.workers)), strict=True
                 )
-            )
-        return [BlockResult.model_validate(answer) for answer in answers]
+                if is_expected(worker)
+            ]
+            self._round = planned.round
+            changes = asyncio.ensure_future(self._change_workers(planned))
+            try:
+                answers = await gather_or_cancel(
+                    self.call_while_expected(worker, command, timeout_s, on_progress)
+                    for worker, command in commands
+                )
+                await changes
+            finally:
+                changes.cancel()
+        return [BlockResult.model_validate(answer) for answer in answers if answer is not None]
+
+    async def _change_workers(self, planned: PlannedBlock) -> None:
+        """Make the changes that are planned for this round, in the middle of its first block."""
+        due = [change for change in self.worker_plan if change.round <= planned.round]
+        self.worker_plan = [change for change in self.worker_plan if change.round > planned.round]
+        agents = {each.name: each for each in self.workers if isinstance(each, Agent)}
+        if due:
+            await asyncio.sleep((START_AHEAD_NS + planned.steps * planned.period_ns / 2) / 1e9)
+        for change in due:
+            if change.change == "died" and agents[change.worker].alive:
+                agents[change.worker].kill()
+        await gather_or_cancel(agents[change.worker].join() for change in due if change.change == "joined")
+
+    async def call_while_expected(
+        self,
+        worker: CommandTarget,
+        command: Message,
+        timeout_s: float = CALL_TIMEOUT_S,
+        on_progress: OnProgress | None = None,
+    ) -> Message | None:
+        """Call a worker; return None if it has died, and the run goes on without it."""
+        try:
+            return await worker.call(command, timeout_s, on_progress)
+        except AgentFailed:
+            if is_expected(worker):
+                raise
+            return None
+
+    async def call_workers(self, command: Message) -> None:
+        """Have all workers execute a command, but for those without which the run goes on."""
+        await gather_or_cancel(
+            self.call_while_expected(worker, command) for worker in self.workers if is_expected(worker)
+        )
+
+    def note_worker_change(self, change: WorkerChange) -> None:
+        self.record.worker_changes.append(change.model_copy(update={"round": self._round}))
+
+    async def wait_for_workers(self) -> None:
+        """Wait until every worker takes part that the run waits for."""
+        for worker in self.workers:
+            if isinstance(worker, Agent):
+                await worker.wait_for_successor()
+
+    @property
+    def n_workers(self) -> int:
+        return sum(map(is_expected, self.workers))
+
+    @property
+    def switch_number(self) -> int:
+        """Number of restarts of the switch, 0 if the run does not survive one."""
+        return self.network.switch.restarts if self.config.recovery.replay_log else 0
 
     async def load(self, keys: Sequence[int]) -> None:
         """Load the hot set for the profile job in training, then for offloaded arms; tell workers of it."""
@@ -137,8 +209,9 @@ class RealSession(Session):
         await self.network.publish_files(self.hot_set_file)
         for arm in (profile, *arms):
             await self._stop_exchanges(arm)
-            command = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set_file)}
-            await call_all(self.workers, command)
+            command: Message = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set_file)}
+            self.hints.append(command)
+            await self.call_workers(command)
 
     async def _load_under_training(self, keys: Sequence[int], progress: Progress) -> None:
         load_done, profile = asyncio.Event(), profile_arm(self.config.design)
@@ -233,7 +306,7 @@ class RealSession(Session):
         return await self.network.read_contention(self.cpus)
 
     async def flush_workers(self, workers: Sequence[CommandTarget]) -> list[Message]:
-        epoch = EPOCH + self.network.switch.restarts if self.config.recovery.replay_log else EPOCH
+        epoch = EPOCH + self.switch_number
         answers = await call_all(workers, {"cmd": "flush"})
         # Servers may apply replayed updates only when all workers have replayed theirs.
         if epoch > self._settled_epoch and len(workers) == len(self.workers):
@@ -245,7 +318,7 @@ class RealSession(Session):
         return answers
 
     async def new_operations(self) -> pl.DataFrame:
-        await self.flush_workers(self.workers)
+        await self.flush_workers([worker for worker in self.workers if is_expected(worker)])
         await self.network.fetch_files("operations-worker-*.parquet")
         files = set(self.parts.glob("operations-worker-*.parquet")) - self._read_parts
         self._read_parts |= files
@@ -265,11 +338,17 @@ class RealSession(Session):
         return await self.network.read_processes(peak_memory_mb, self.pids())
 
     def pids(self) -> dict[str, int]:
-        pids = {each.name: each.pid for each in (*self.workers, *self.servers) if isinstance(each, Agent)}
+        agents = (each for each in (*self.workers, *self.servers) if isinstance(each, Agent))
+        pids = {each.name: each.pid for each in agents if each.alive}
         switch = self.network.switch
         if switch.pid is not None:
             pids[switch.name] = switch.pid
         return pids
+
+
+def is_expected(worker: CommandTarget) -> bool:
+    """Return whether a block includes a worker: not if it has died, and the run goes on without it."""
+    return not isinstance(worker, Agent) or worker.is_expected
 
 
 _JOB_FIELDS = ("packets", "bytes", "proc_wall_ns", "proc_cpu_ns")

@@ -17,7 +17,8 @@ from experiment.progress import Reporter
 from experiment.run_config import Config
 from experiment.session import MachineCounters
 from softswitch.progress import Activity
-from topologies.agents import Agent, Message
+from topologies.agent_process import Message
+from topologies.agents import Agent
 from topologies.cpu_counters import read_contention
 from topologies.cpu_placement import Placement, PortCounters, program_use_of
 from topologies.script_command import ScriptCommand

@@ -15,7 +15,6 @@ from analysis.record import Accounting, RunRecord
 from controller.controller_ops import control_of
 from experiment.errors import RunFailed
 from experiment.phases.check_updates import Lanes, count_lanes_served_by_switch, reconcile
-from experiment.run_config import EPOCH
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.registry import design
 from foundation.text import pluralize
@@ -74,7 +73,11 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Update
                 if control.is_changed is not None and await control.is_changed(controller, arm):
                     changed_arms.append(arm.name)
                 workers = session.workers if arm in session.arms_with_workers else []
-                ledgers = [_read_ledger(session, number, arm.job) for number in range(1, len(workers) + 1)]
+                ledgers = [
+                    each
+                    for number in range(1, len(workers) + 1)
+                    for each in _read_ledgers(session, number, arm.job)
+                ]
                 sent_lanes += sum(each.lanes_sent + each.lanes_unknown for each in ledgers)
                 unknown_lanes += sum(each.lanes_unknown for each in ledgers)
                 unreplayed_sum, unknown_replays = unreplayed_updates.read_job(arm.job, space.n_values)
@@ -112,7 +115,7 @@ async def _account_once(session: RealSession, space: KeySpace, collector: Update
     restarts = session.restarts()
     # In lockstep designs a row of a log does not say which workers' lanes were added.
     is_logged = all(worker.alive for worker in session.workers) and not (
-        dropped_rows or restarts or is_lockstep
+        dropped_rows or restarts or session.record.worker_changes or is_lockstep
     )
     accounting = reconcile(lanes, is_logged, combination)
     accounting.overflows = overflows
@@ -159,14 +162,19 @@ def values_at_servers(
     return sums
 
 
-def _read_ledger(session: RealSession, worker: int, job: int) -> ledger.Sums:
-    file = session.parts / f"ledger-worker-{worker}-job-{job}-epoch-{EPOCH}.bin"
-    if not file.exists():
+def _read_ledgers(session: RealSession, worker: int, job: int) -> list[ledger.Sums]:
+    """Read the ledgers of all processes that had a worker's rank."""
+    first, *later = [
+        session.parts / f"ledger-worker-{worker}-job-{job}-epoch-{epoch}.bin"
+        for epoch in session.worker_epochs.begin_epochs(worker)
+    ]
+    if not first.exists():
         raise RunFailed(
             f"worker-{worker} has left no ledger, so which of its pushes were applied is unknown, and the "
             "run is not accounted for"
         )
-    return ledger.read(file)
+    # A process that was killed before it was ready may have none, and has pushed nothing.
+    return [ledger.read(file) for file in (first, *filter(Path.exists, later))]
 
 
 def _dump_file(agent: CommandTarget, session: RealSession) -> Path:

@@ -76,3 +76,14 @@ class LedgerFile:
         self._sums[self._places] = self._combination.merge(self._sums[self._places], units)
         self._head[_LANES] += self._head[_OPEN_LANES]
         self._head[_OPEN_LANES] = 0  # until now the log counted
+
+
+class AnsweredRows:
+    """The rows of a killed worker's push, by key, in its ledger."""
+
+    def __init__(self, keys: Sequence[int], answered: np.ndarray) -> None:
+        self._index, self._answered = {key: i for i, key in enumerate(keys)}, answered
+
+    def add(self, key: int) -> None:
+        """Mark a key as acknowledged."""
+        self._answered[self._index[key]] = True

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import click
@@ -30,14 +31,16 @@ from hosts.agent import (
     run_queue_ns,
 )
 from hosts.agent_config import AgentConfigError
+from hosts.in_flight import InFlight
 from hosts.scapy import refusal
-from hosts.scapy.ledger import LedgerFile
+from hosts.scapy.ledger import AnsweredRows, LedgerFile
 from hosts.scapy.logs import LoggedBlock, LoggedOperation, WorkerLog
-from hosts.scapy.packets import Address, datagram_of, destination_of, packet_of
+from hosts.scapy.packets import WINDOW, Address, Hotline, datagram_of, destination_of, packet_of
 from hosts.scapy.rows import split_rows
 from hosts.scapy.training import LogisticModel, RandomGradient, StepModel
 from hosts.scapy.worker import ScapyWorker
 from hosts.sockets import Receiver, clock_offset, common_port, open_udp, send
+from hosts.succession import Exchange, Remainder, ledger_file, succeed
 from hosts.worker_config import WorkerConfig, WorkerJobConfig
 from hosts.workload.trace import Trace
 
@@ -64,14 +67,22 @@ class ScapyJobSocket:
         source_port = common_port(services.values()) if design(config.design).has_services else None
         self.socket = open_udp(self._address, source_port=source_port)
         self._receiver = Receiver(self.socket)
-        path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"
+        self.remainder: Remainder | None = None
+        self._requests: InFlight | None = None
+        if config.has_successors:
+            exchange = Exchange(self.socket, addresses, commands.fd)
+            self.remainder, self._requests = succeed(config, job, trace.space, exchange)
         self.ledger = LedgerFile(
-            job.job, job.epoch, trace.space, trace.largest_batch, path, design(config.design).combination
-        )
+            job.job, job.epoch, trace.space, trace.largest_batch, ledger_file(config, job.job, job.epoch),
+            design(config.design).combination,
+        )  # fmt: skip
 
     def send(self, packets: Sequence[Packet]) -> None:
         for packet in packets:
-            send(self.socket, datagram_of(packet), destination_of(packet))
+            datagram = datagram_of(packet)
+            if self._requests is not None:
+                self._requests.put(packet[Hotline].seq % WINDOW, datagram)
+            send(self.socket, datagram, destination_of(packet))
 
     def run_until(self, is_done: Callable[[], bool], due: int | None = None) -> None:
         """Receive, send and retransmit until `is_done`, or until a time; exit when standard input ends."""
@@ -93,6 +104,8 @@ class ScapyJobSocket:
             packet.time, rows = received.arrival, len(self.worker.log)
             packets = self.worker.handle(packet, clock())
             if len(self.worker.log) > rows:
+                if self._requests is not None:
+                    self._requests.clear(packet[Hotline].seq % WINDOW)
                 row = self.worker.log[-1]
                 row.w_queue, row.w_proc = received.read - received.arrival, clock() - received.read
             self.send(packets)
@@ -131,6 +144,7 @@ class ScapyWorkerProcess:
             "empty": self.empty,
             "flush": self.flush,
             "quit": self.quit,
+            "resume": self.resume,
         }
 
     def hint(self, job: int, file: str | None) -> dict[str, object]:
@@ -267,6 +281,26 @@ class ScapyWorkerProcess:
     def flush(self) -> dict[str, object]:
         """Return the number of dropped rows of logs: none, as every block writes its rows."""
         return {"dropped_rows": 0}
+
+    def resume(self) -> dict[str, object]:
+        """Push what the killed worker whose rank this one takes had not sent; return the number of rows."""
+        rows = 0
+        for job, job_socket in self.jobs.items():
+            if (remainder := job_socket.remainder) is not None:
+                block = LoggedBlock(self._config.number, job, job_socket.arm, -1, 0.0, 0, AFTER_ALL_STEPS)
+                self._measure(job_socket, block, [], partial(self._push_remainder, job_socket, remainder))
+                job_socket.remainder = None
+                rows += len(remainder.positions)
+        return {"rows": rows}
+
+    def _push_remainder(self, job_socket: ScapyJobSocket, remainder: Remainder) -> None:
+        positions, deltas, push = remainder
+        keys = self._trace.space.keys(positions).tolist()
+        rows = split_rows(deltas.tolist(), self._trace.space.dims_at(positions).tolist())
+        by_key = dict(zip(keys, rows, strict=True))
+        job_socket.send(job_socket.worker.push(0, by_key, AnsweredRows(keys, push.answered), clock()))
+        job_socket.run_until(lambda: job_socket.worker.idle)
+        push.close()
 
     def quit(self) -> dict[str, object]:
         self.done = True

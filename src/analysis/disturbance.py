@@ -27,14 +27,15 @@ MAX_CLOCK_STEP_MS = 1.0
 MAX_OTHERS_CPU_SHARE = 0.05
 """Maximum share of a block's CPU time for other processes; the kernel's threads count as the run's."""
 RUN_QUEUE = "run queue"
+WORKERS = "workers"
 UNUSUAL_FACTOR = 3.0  # times the median of earlier blocks
 MIN_EARLIER_BLOCKS = 3  # to compute that median
 NORMAL_RETRANSMISSIONS = 10
 """Number of retransmissions up to which they are always normal."""
 AFFECTED_BY: Mapping[Kind, frozenset[str] | None] = {
-    # A restarted server or switch has lost its counts.
-    "count": frozenset({"restart", "retransmissions"}),
-    "cpu": frozenset({"restart"}),
+    # A restarted server or switch has lost its counts, and fewer workers take fewer steps.
+    "count": frozenset({"restart", WORKERS, "retransmissions"}),
+    "cpu": frozenset({"restart", WORKERS}),
     "time": None,
     "learning": frozenset(),
 }
@@ -68,6 +69,8 @@ def reasons_to_repeat(block: Block, earlier: Iterable[Block], cpus: int) -> list
     found_reasons = reasons_of_machine(block, cpus)
     if block.restarts:
         found_reasons.append("restart")
+    if block.worker_changes:
+        found_reasons.append(WORKERS)
     if _waits_for_others(block):
         found_reasons.append(RUN_QUEUE)
     earlier_blocks = list(earlier)
@@ -239,7 +242,7 @@ _SYMPTOMS: dict[str, Callable[[Block], Sizes]] = {
     "retransmissions": lambda block: {"": (block.retransmissions, NORMAL_RETRANSMISSIONS)},
     "lateness": lambda block: {"": (block.max_lateness_ns, block.period_ns)},
 }
-DISTURBANCES = ("steal", "others' CPU", "clock", "restart", *_SYMPTOMS)
+DISTURBANCES = ("steal", "others' CPU", "clock", "restart", WORKERS, *_SYMPTOMS)
 
 
 def _share_of_block(block: Block, ms: float) -> float:

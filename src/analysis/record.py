@@ -148,6 +148,7 @@ class Block(Contention):
     retransmissions: int = 0
     restarts: int = 0
     """Restarts of PSs and of the switch, whose earlier counts are lost."""
+    worker_changes: int = 0  # number of workers that died or joined meanwhile
 
 
 class AgentCost(_RecordModel):
@@ -222,6 +223,17 @@ class Accounting(_RecordModel):
     """Combination of pushes that values were compared with. With NONE, `applied` and `lost` are 0."""
 
 
+class WorkerChange(_RecordModel):
+    """A worker that was killed, or took part after another one with its rank was killed."""
+
+    worker: str
+    change: Literal["died", "joined"]
+    round: int = -1
+    """Round of the block that was run then, from 0, or of the last one; -1 before the rounds."""
+    rows: int = 0
+    """Rows that a worker pushed when it joined, because the one before it had not sent them."""
+
+
 class SimulatedArm(_RecordModel):
     workers_busy: float  # mean share of time that a worker uses the CPU
     servers_busy: float
@@ -290,6 +302,7 @@ class RunRecord(_RecordModel):
     """Load -> steps/s of all workers."""
     blocks: list[Block] = Field(default_factory=list)
     repeated_blocks: list[Block] = Field(default_factory=list)
+    worker_changes: list[WorkerChange] = Field(default_factory=list)
     ended_by: End | None = None
     alpha: float = ALPHA
     """Error rate of the intervals of differences at the first load, which depends on the look at which rounds

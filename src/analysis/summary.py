@@ -54,6 +54,7 @@ from analysis.record import (
     ServerUse,
     Staleness,
     Virtual,
+    WorkerChange,
     open_log,
     scan_log,
 )
@@ -173,6 +174,7 @@ class Summary(_SummaryModel):
     dropped_rows: int = 0
     durable: str | None = None  # the setting `journal_sync`; None without a journal
     restarts: dict[str, int] = {}
+    worker_changes: list[WorkerChange] = []
     changed_arms: list[str] = []
     empty_rpc_latency_us: LatencyStatistics
     """Latency of the emulator itself: of RPCs without lanes, through the switch to a PS and back."""
@@ -292,6 +294,7 @@ def _summarise(run: Path, record: RunRecord, without: Sequence[BlockKey] = ()) -
         **({} if record.simulation is None else record.simulation.model_dump(exclude={"events", "arms"})),
         durable=record.config.get("recovery", {}).get("journal_sync"),
         restarts=account.restarts,
+        worker_changes=record.worker_changes,
         changed_arms=account.changed_arms,
         empty_rpc_latency_us=_to_distribution(empty_rpcs.select(**latencies()).row(0, named=True)),
         last_loss=mean_loss(block for block in first_attempts if block.round == last_round),

@@ -33,6 +33,7 @@ from experiment.defaults import changed_settings, default_top_k, with_defaults
 from experiment.errors import ConfigError
 from experiment.faults import FRAME_FAULTS
 from experiment.variables import CONFIG, VARIABLE_NAMES, VARIABLES
+from experiment.worker_plan import AfterDeath, PlannedChange, plan_changes
 from foundation.checkout import ROOT
 from foundation.designs.arms import arms_of, measured_arms
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm
@@ -65,8 +66,6 @@ else:
 
 log = logging.getLogger(__name__)
 
-AfterDeath = Literal["end", "wait", "continue"]
-"""The consequence of a worker's death for the others of `hotline up`."""
 RUN_TOML = ROOT / "run.toml"
 EPOCH = 1
 """Epoch of every caller: a run starts with a fresh switch."""
@@ -164,6 +163,8 @@ class Config(RunSettings):
     separator: str | None = None
     script: str | None = None
     after_death: AfterDeath = "end"
+    kill: tuple[str, ...] = ()
+    join: tuple[str, ...] = ()
     datapath: Literal["auto", "kernel", "sockets"] = "auto"
     pcap: bool = False
     cli: bool = False
@@ -216,6 +217,11 @@ class Config(RunSettings):
     @property
     def is_closed_loop(self) -> bool:
         return self.script is not None or self.is_lockstep
+
+    @property
+    def worker_plan(self) -> list[PlannedChange]:
+        """The kills and joins of workers, in the order of rounds; kills come first in a round."""
+        return plan_changes(self.kill, self.join, self.workers, self.after_death)
 
     @property
     def is_lockstep(self) -> bool:
@@ -383,6 +389,9 @@ class Config(RunSettings):
             )
         if self.optimiser is not None:
             self._check_optimiser(self.optimiser)
+        if self.after_death != "end":
+            self._check_after_death()
+        plan_changes(self.kill, self.join, self.workers, self.after_death)
         if self.codec != "fast":
             self._check_scapy()
         if self.discard_ms >= self.block_ms:
@@ -396,6 +405,19 @@ class Config(RunSettings):
         if self.machines is not None:
             self._check_machines(self.machines)
         return self
+
+    def _check_after_death(self) -> None:
+        setting = f'after_death ("{self.after_death}")'
+        if self.is_lockstep:
+            raise ValueError(
+                f"{setting} and design {self.design}: its workers wait for each other in every push, and "
+                'each has the whole model; expected "end"'
+            )
+        if self.optimiser is not None:
+            raise ValueError(
+                f"{setting} and optimiser ({self.optimiser}): servers would not know which pushes of a dead "
+                'worker an optimiser has had; expected "end", or no optimiser'
+            )
 
     def _check_machines(self, machines: str) -> None:
         refused = {

@@ -104,6 +104,11 @@ class Session(ABC):
     """First unused step of the trace."""
 
     @property
+    def n_workers(self) -> int:
+        """Number of workers that take steps."""
+        return self.config.workers
+
+    @property
     def parts(self) -> Path:
         return self.run / "parts"
 

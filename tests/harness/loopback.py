@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from experiment.run_config import AfterDeath
+from experiment.worker_plan import AfterDeath
 from foundation.designs.registry import design
 from foundation.limits import WaitLimit, WallClockLimit
 from foundation.protocol import addressing

@@ -19,10 +19,13 @@ from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.hashing import lane_of, ps_of
 from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Header
+from hosts.in_flight import InFlight
 from hosts.keys import KeySpace
-from hosts.ledger import Ledger, Sums
+from hosts.ledger import Ledger, UnfinishedPush
+from hosts.succession import PredecessorPush
 from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.worker.client import HotsetClient
+from tests.harness.ending_client import EndingClient
 from tests.harness.faulty_loop import MS, FaultyLoop
 from tests.harness.switches import Attached, PipelineSwitch
 from tests.harness.testnet import new_switch
@@ -41,6 +44,7 @@ def _end(host: addressing.Endpoint, port: int) -> UdpEndpoint:
 
 class WorkerHost:
     def __init__(self, testbed: Testbed, worker: int, epoch: int) -> None:
+        self._testbed = testbed
         self.worker = worker
         self.epoch = epoch
         self.end = _end(addressing.worker(worker), addressing.worker_udp_port(JOB))
@@ -50,9 +54,18 @@ class WorkerHost:
         )
         self.ledger = Ledger(JOB, epoch, testbed.space, testbed.space.size)
         self._is_pushing = False
+        self.ending: EndingClient | None = None
+        """Ends the push of a killed worker with this rank, in place of the client."""
+        self.open_push: UnfinishedPush | None = None
+        """The push of a killed worker, whose remainder this one pushes."""
         self._step = 0
 
+    @property
+    def active(self) -> HotsetClient | EndingClient:
+        return self.ending or self.client
+
     def push(self, positions: NDArray[np.int64], deltas: Values) -> None:
+        self._testbed.begun[self.worker][positions] += deltas
         self._step += 1
         self._is_pushing = True
         self.client.push(self._step, positions, deltas, self.ledger.open(positions, deltas))
@@ -61,8 +74,15 @@ class WorkerHost:
         self._step += 1
         self.client.pull(self._step, positions)
 
+    def push_remainder(self, positions: NDArray[np.int64], deltas: Values, push: UnfinishedPush) -> None:
+        self.open_push = push
+        self.client.push(0, positions, deltas, push.answered)
+
     def settle(self) -> None:
-        if self._is_pushing and self.client.idle:
+        if self.open_push is not None and self.active.idle:
+            self.open_push.close()
+            self.open_push = None
+        if self._is_pushing and self.active.idle:
             self._is_pushing = False
             self.ledger.close()
 
@@ -94,7 +114,11 @@ class Testbed(FaultyLoop[Frame]):
         self.hot: set[int] = set()
         self.move: Control | None = None
         """The controller's move of some keys of one PS to the switch or from it."""
-        self.killed: list[Sums] = []
+        self.killed: list[Ledger] = []
+        self.begun = {worker: np.zeros(self.space.size, np.uint32) for worker in range(1, WORKERS + 1)}
+        """Worker -> the sums of all pushes that its processes have begun."""
+        self.without_successors: set[int] = set()
+        """Workers of which a process was killed whose push nobody has ended."""
         self.statuses: Counter[Status] = Counter()
         self._commands = 0
         self._epochs = 10
@@ -124,7 +148,7 @@ class Testbed(FaultyLoop[Frame]):
     def begin(self, index: int) -> None:
         """Start a push (mostly) or a pull of random parameters if the worker is idle."""
         worker = self.workers[index]
-        if not worker.client.idle:
+        if not worker.active.idle:
             return
         worker.settle()
         size = self.random.randint(1, self.space.size)
@@ -138,7 +162,7 @@ class Testbed(FaultyLoop[Frame]):
     def hint(self, index: int) -> None:
         """Replace a worker's hints by random ones, some of them wrong."""
         worker = self.workers[index]
-        if worker.client.idle:
+        if worker.active.idle:
             keys = self.space.all()
             worker.client.hint(keys[np.array([self.random.random() < 0.5 for _ in keys])])
 
@@ -146,7 +170,27 @@ class Testbed(FaultyLoop[Frame]):
         """Kill a worker and restart it with a new epoch; its unanswered lanes become unknown."""
         old = self.workers[index]
         old.settle()
-        self.killed.append(old.ledger.sums())
+        self.without_successors.add(old.worker)
+        self._renew(index)
+
+    def succeed(self, index: int) -> None:
+        """Kill a worker; its successor ends its push, and then has a new epoch."""
+        old = self.workers[index]
+        old.settle()
+        sent = InFlight(old.client.state.in_flight, old.client.state.sent)
+        old.open_push = old.open_push or old.ledger.unfinished_push
+        # Perhaps the worker is itself a successor, which is killed before it has ended that push.
+        old.ending = EndingClient(PredecessorPush(old.open_push, sent, self.space), self.now)
+
+    def _end_succession(self, index: int, push: PredecessorPush) -> None:
+        remainder = push.end()
+        self._renew(index)
+        if remainder is not None:
+            self.workers[index].push_remainder(*remainder)
+
+    def _renew(self, index: int) -> None:
+        old = self.workers[index]
+        self.killed.append(old.ledger)
         self.switch.remove_caller(JOB, old.worker, old.epoch)
         self._epochs += 1
         self.workers[index] = WorkerHost(self, old.worker, self._epochs)
@@ -206,14 +250,17 @@ class Testbed(FaultyLoop[Frame]):
         super().pass_time(nanoseconds)
         self.transmit()
 
-    def cores(self) -> list[HotsetClient | ParameterServer[UdpEndpoint]]:
-        return [*(worker.client for worker in self.workers), *self.servers]
+    def cores(self) -> list[HotsetClient | EndingClient | ParameterServer[UdpEndpoint]]:
+        return [*(worker.active for worker in self.workers), *self.servers]
 
     # -- the network
 
     def transmit(self) -> None:
+        for index, worker in enumerate(self.workers):
+            if worker.ending is not None and worker.ending.is_done:
+                self._end_succession(index, worker.ending.push)
         for worker in self.workers:
-            for datagram, ps in iter(worker.client.transmit, None):
+            for datagram, ps in iter(worker.active.transmit, None):
                 self._send(worker.port, worker.end, _end(addressing.service(ps + 1), HOTLINE_PORT), datagram)
             worker.settle()
         for server in self.servers:
@@ -233,7 +280,7 @@ class Testbed(FaultyLoop[Frame]):
             return
         parsed = frames.parse(frame)
         if port <= WORKERS:
-            self.workers[port - 1].client.receive(parsed.payload, self.now, self.now)
+            self.workers[port - 1].active.receive(parsed.payload, self.now, self.now)
             return
         server = self.servers[port - WORKERS - 1]
         if parsed.destination.port == PS_RPC_PORT:
@@ -296,13 +343,18 @@ class Testbed(FaultyLoop[Frame]):
             sums = worker.ledger.sums()
             assert sums.lanes_unknown == 0
             rest -= sums.sent
-        for sums in self.killed:
+        killed = [ledger.sums() for ledger in self.killed]
+        for sums in killed:
             rest -= sums.sent
         for position, value in enumerate(rest.tolist()):
             possible = {0}
-            for sums in self.killed:
+            for sums in killed:
                 possible |= {(before + int(sums.unknown[position])) % 2**32 for before in possible}
             assert value in possible, f"parameter {position}: {value:#x} too much, explained are {possible}"
+        if not self.without_successors:
+            assert not any(sums.lanes_unknown for sums in killed), "a push is not ended"
+            begun = sum(self.begun.values(), np.zeros(self.space.size, np.uint32))
+            assert (self.held() == begun).all(), "a push is lost"
         everything = np.arange(self.space.size)
         for worker in self.workers:
             worker.pull(everything)

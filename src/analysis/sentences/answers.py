@@ -263,9 +263,13 @@ def first_screen_notes(
 
 
 def _sound_updates(summary: Summary) -> str:
-    updates, pushed = summary.updates, f"{summary.updates.sent:,} {_updated(summary.dims)} were pushed"
+    updates, known = summary.updates, summary.updates.sent - summary.updates.unknown
+    pushed = f"{known:,} {_updated(summary.dims)} were pushed"
     if updates.combination is Combination.ADD:
-        return f"{pushed} and added: none lost, none doubled, no overflow."
+        unknown = ""
+        if updates.unknown:
+            unknown = f" Each of {updates.unknown:,} more, of dead workers, was added once or not at all."
+        return f"{pushed} and added: none lost, none doubled, no overflow.{unknown}"
     if updates.combination is Combination.NONE:
         return f"{pushed}. {unaccounted(summary)}"
     return f"{pushed}, and every parameter holds {updates.combination.result}."

@@ -19,6 +19,7 @@ DISTURBANCE_WORDS = {
     "others' CPU": "other programs used the CPU",
     "clock": "the machine's clock was set",
     "restart": "a server or the switch restarted",
+    "workers": "a worker died or joined",
     "pressure": "processes waited for a CPU",
     "run queue": "an agent waited for a CPU",
     "retransmissions": "unusually many frames were sent again",

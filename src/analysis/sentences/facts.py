@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from analysis import disturbance
 from analysis.caveats import P99_STEPS, OperationClaims, ReportFacts, SlowAgents
 from analysis.metrics import METRICS, goals
+from analysis.record import WorkerChange
 from analysis.sentences.answers import (
     TIMES_OF_CHECKS,
     changed_arms,
@@ -55,6 +56,7 @@ def _facts(summary: Summary, facts: ReportFacts) -> Iterator[str]:
     if summary.restarts:
         restarts = ", ".join(f"{name} {pluralize(n, 'time')}" for name, n in summary.restarts.items())
         yield f"Restarted during the run: {restarts}. Blocks with a restart count as disturbed."
+    yield from _worker_changes(summary.worker_changes)
     if summary.changed_arms:
         yield f"WARNING: {changed_arms(summary)}: its numbers are not that arm's."
     yield from _losses(summary)
@@ -66,6 +68,23 @@ def _facts(summary: Summary, facts: ReportFacts) -> Iterator[str]:
         if load.rounds_fallen_behind:
             rounds = f"{load.rounds_fallen_behind} of {pluralize(load.rounds, 'round')}"
             yield f"{capital(at_load(name))} the load generator fell behind in {rounds}."
+
+
+def _worker_changes(changes: Sequence[WorkerChange]) -> Iterator[str]:
+    deaths = [f"{each.worker} {_at_round(each.round)}" for each in changes if each.change == "died"]
+    if deaths:
+        yield f"Workers that died: {', '.join(deaths)}. Blocks in which a worker dies or joins are run again."
+    joins = [
+        f"{each.worker} {_at_round(each.round)} ({pluralize(each.rows, 'row')} of the dead one pushed)"
+        for each in changes
+        if each.change == "joined"
+    ]
+    if joins:
+        yield f"Workers that took the rank of a dead one: {', '.join(joins)}."
+
+
+def _at_round(number: int) -> str:
+    return "before the rounds" if number < 0 else f"in round {number + 1}"
 
 
 def _simulation(summary: Summary) -> str:

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from analysis.disturbance import reasons_to_repeat
+from analysis.disturbance import WORKERS, reasons_to_repeat
 from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, block_metrics
-from analysis.record import Block, ProgramUse, ServerUse, min_capacity
+from analysis.record import Block, ProgramUse, RunRecord, ServerUse, min_capacity
 from analysis.statistics import relative_change
 from experiment.phases.rounds import RoundCount
 from experiment.progress import Phase
@@ -152,9 +152,16 @@ async def _run_round(session: Session, blocks: list[PlannedBlock], rounds: Round
     record = session.record
     queue = deque((planned_block, 1) for planned_block in blocks)  # with the number of the attempt
     use = await session.server_use()
+    n_workers = session.n_workers
     while queue:
         planned_block, attempt = queue.popleft()
         block, use = await _run_block(session, planned_block, use)
+        if session.n_workers != n_workers:
+            # The blocks of a round are compared with one another, so all have the same workers.
+            n_workers = session.n_workers
+            _repeat_round(record, block)
+            queue = deque((planned_block, 1) for planned_block in blocks)
+            continue
         max_repeats = max(_MIN_REPEAT_LIMIT, _MAX_REPEAT_SHARE * len(record.blocks))
         may_repeat = attempt < _MAX_ATTEMPTS and len(record.repeated_blocks) < max_repeats and rounds.has_time
         if not block.steps:  # The script had ended before.
@@ -167,12 +174,23 @@ async def _run_round(session: Session, blocks: list[PlannedBlock], rounds: Round
         phase.update(rounds.share_done(1 - len(queue) / len(blocks)))
 
 
+def _repeat_round(record: RunRecord, last: Block) -> None:
+    """Count the blocks of the round of `last` as repeated."""
+    blocks = [*(block for block in record.blocks if block.round == last.round), last]
+    record.blocks = [block for block in record.blocks if block.round != last.round]
+    for block in blocks:
+        if WORKERS not in block.disturbed:
+            block.disturbed.append(WORKERS)
+    record.repeated_blocks += blocks
+
+
 async def _run_block(
     session: Session, planned_block: PlannedBlock, use_before: dict[str, ServerUse]
 ) -> tuple[Block, dict[str, ServerUse]]:
     async with session.active(planned_block.arm):
         program_before = await session.program_use()
         restarts_before = sum(session.restarts().values())
+        changes_before = len(session.record.worker_changes)
         run_queues_before, machine_before = await session.run_queues_ns(), await session.read_machine()
         answers = await session.run_steps(planned_block)
         run_queues, contention = await session.run_queues_ns(), await session.contention_since(machine_before)
@@ -198,6 +216,7 @@ async def _run_block(
         ended_us=round((machine_before.at_ms + contention.duration_ms) * 1e3),
         retransmissions=sum(answer.retransmissions for answer in answers),
         restarts=sum(session.restarts().values()) - restarts_before,
+        worker_changes=len(session.record.worker_changes) - changes_before,
         **dict(contention),
     )
     earlier_blocks = [

@@ -18,8 +18,9 @@ from analysis.claims import (
 from analysis.disturbed_blocks import DisturbedBlocks
 from analysis.metrics import Subject, Tone, answer_metrics
 from analysis.report import measured_answer
+from analysis.sentences.answers import _sound_updates
 from analysis.statistics import Comparison
-from analysis.summary import Summary
+from analysis.summary import Summary, Updates
 from analysis.verdict import Verdict
 from tests.harness.summaries import a_load, a_summary, of_ratio
 
@@ -237,3 +238,12 @@ def test_a_fault_that_makes_a_run_unsound_is_the_headline(changes: dict[str, Any
     broken = measured_answer(found)
     assert not found.is_sound and not broken.is_trusted
     assert broken.headline != measured_answer(summary({CPU: LESS})).headline
+
+
+def test_the_first_screen_counts_the_values_of_dead_workers_that_may_not_be_added() -> None:
+    updates = Updates(sent=1_000, applied=900, lost=0, unknown=100, mismatched_keys=0)
+    found = _sound_updates(a_summary({}, updates=updates.model_dump()))
+    assert found == (
+        "900 values were pushed and added: none lost, none doubled, no overflow. Each of 100 more, of dead "
+        "workers, was added once or not at all."
+    )

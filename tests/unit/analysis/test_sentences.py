@@ -103,6 +103,11 @@ FACTS: dict[str, dict[str, Any]] = {
     "no small part": {"hot_update_share": 0.0, "hot_part": 0.1},
     "losses": {"updates": LOST, "overflows": 1, "dropped_rows": 9, "changed_arms": ["offload"],
                "restarts": {"s1": 1, "ps-1": 2}},
+    "deaths": {"worker_changes": [
+        {"worker": "worker-3", "change": "died", "round": -1},
+        {"worker": "worker-5", "change": "died", "round": 1},
+        {"worker": "worker-3", "change": "joined", "round": 2, "rows": 7},
+    ]},
     "program at its senders": {"program_share": program(0.1, 0.05)},
     "program apart": {"program_share": program(0, 0, apart=0.14)},
     "program at all": {"program_share": program(0.1, 0.02, on_workers=0.2, on_servers=0.3, apart=0.1)},

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
-from analysis.record import Block, ProgramUse, ServerUse
+from analysis.record import Block, ProgramUse, ServerUse, WorkerChange
 from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS
 from experiment.phases.measure import interim_summary, measure, steps_of_block
@@ -249,6 +249,35 @@ def test_a_block_with_a_restarted_process_is_run_again() -> None:
     assert repeated.run_queue_ms == {"worker-1": 5.0}
     assert repeated.servers.packets == 0 and repeated.servers.proc_cpu_ns == 0
     assert {block.servers.packets for block in session.record.blocks} == {100}
+
+
+def test_a_round_in_which_the_number_of_workers_changes_is_run_again_as_a_whole() -> None:
+    """Its blocks are compared, so all of them have the same workers."""
+
+    class Dying(PlayedSession):
+        dies_in_block, died = 7, False
+
+        @property
+        def n_workers(self) -> int:
+            return WORKERS - (len(self.played) >= self.dies_in_block)
+
+        async def run_steps(
+            self, planned: PlannedBlock, on_progress: OnProgress | None = None
+        ) -> list[BlockResult]:
+            ran = await super().run_steps(planned, on_progress)
+            if len(self.played) == self.dies_in_block:
+                self.record.worker_changes.append(WorkerChange(worker="worker-1", change="died"))
+            return ran
+
+    session = Dying(Config(rounds=2, loads=(0.5,)))
+    play_on(session)
+    blocks, repeated = session.record.blocks, session.record.repeated_blocks
+    assert [(block.round, block.disturbed) for block in repeated] == [(1, ["workers"])] * 2
+    assert [block.worker_changes for block in repeated] == [0, 1]
+    assert len(session.played) == 2 * len(ARMS) + 2
+    assert sorted((block.round, block.arm) for block in blocks) == sorted(
+        (number, arm) for number in range(2) for arm in ARMS
+    )
 
 
 def test_the_last_of_three_attempts_counts_and_is_marked_as_disturbed() -> None:

@@ -21,7 +21,8 @@ OTHERS = {
     "design": '"none"', "target": '"bmv2"', "codec": '"scapy"', "datapath": '"sockets"',
     "tables": '"criteo"',
     "runs": '"elsewhere"', "rule": '"window"', "arms": '["baseline", "offload"]', "discard_ms": "120",
-    "underlay": '"direct"', "after_death": '"wait"',
+    "underlay": '"direct"', "after_death": '"wait"', "kill": '["1@1"]',
+    "join": '["1@2"]',
 }  # fmt: skip
 """Other values of settings that are not numbers, or that have neighbours."""
 

@@ -46,7 +46,7 @@ EXCEPTIONS = {
     "packages/paper/stages.py": "the log of a process",
     "packages/tofino/model.py": "temporary files, which only this process and the harness read",
     "topologies/agent_launcher.py": "the log of a process",
-    "topologies/agents.py": "the log of a process",
+    "topologies/agent_process.py": "the log of a process",
     "topologies/network.py": "the log of a process",
     "topologies/script_command.py": "the log of a process",
     "topologies/switches.py": "the log of a process",

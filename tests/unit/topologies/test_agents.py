@@ -237,3 +237,64 @@ async def test_a_death_that_is_not_watched_and_an_error_answer_are_errors(
         with pytest.raises(AgentFailed, match=message):
             await asyncio.wait_for(agent.call({"cmd": command}), 30)
         assert agent.restarts == 0
+
+
+class Ranks:
+    """A `Succession` that notes what it is asked for."""
+
+    def __init__(self, is_immediate: bool) -> None:
+        self.is_immediate = is_immediate
+        self.notes: list[str] = []
+        self.may_admit = asyncio.Event()
+
+    def note_death(self, agent: Agent) -> None:
+        self.notes.append(f"{agent.name} died")
+
+    def next_settings(self, agent: Agent) -> dict[str, Any]:
+        return {"life": agent.restarts + 1}
+
+    async def admit(self, agent: Agent) -> None:
+        await self.may_admit.wait()
+        self.notes.append(f"{agent.name} has run {(await agent.ask({'cmd': 'run', 'steps': 1}))['steps']}")
+
+
+async def test_a_call_is_executed_by_the_successor_once_the_successor_takes_part(tmp_path: Path) -> None:
+    ranks = Ranks(is_immediate=True)
+    async with agents(tmp_path, "worker-1", watched=True, succession=ranks) as [agent]:
+        first = agent.pid
+        waiting = asyncio.ensure_future(agent.call({"cmd": "die"}))
+        while agent.pid == first:
+            await asyncio.sleep(0)
+        assert (agent.takes_part, agent.is_expected, waiting.done()) == (False, True, False)
+        assert '"life": 1' in (tmp_path / "worker-1.json").read_text()
+        waiting.cancel()
+        later = asyncio.ensure_future(agent.call({"cmd": "run", "steps": 5}))
+        ranks.may_admit.set()
+        assert (await asyncio.wait_for(later, 30))["steps"] == 5
+        assert ranks.notes == ["worker-1 died", "worker-1 has run 1"] and agent.takes_part
+
+
+async def test_a_call_of_a_dead_worker_that_nobody_waits_for_fails_until_another_worker_joins(
+    tmp_path: Path,
+) -> None:
+    ranks = Ranks(is_immediate=False)
+    ranks.may_admit.set()
+    async with agents(tmp_path, "worker-1", watched=True, succession=ranks) as [agent]:
+        with pytest.raises(AgentFailed, match="worker-1 ended with code -9"):
+            await asyncio.wait_for(agent.call({"cmd": "die"}), 30)
+        with pytest.raises(AgentFailed, match="worker-1 ended with code -9"):
+            await asyncio.wait_for(agent.call({"cmd": "run", "steps": 5}), 30)
+        assert not agent.is_expected and ranks.notes == ["worker-1 died"]
+        await asyncio.wait_for(agent.join(), 30)
+        assert (await agent.call({"cmd": "run", "steps": 5}))["steps"] == 5
+        assert agent.is_expected and agent.restarts == 1
+
+
+@pytest.mark.parametrize("is_immediate", [True, False])
+async def test_a_worker_that_ends_with_an_error_has_no_successor(tmp_path: Path, is_immediate: bool) -> None:
+    ranks = Ranks(is_immediate)
+    async with agents(tmp_path, "worker-1", argument="fails", succession=ranks) as [agent]:
+        await agent.send({"cmd": "fail"})
+        with pytest.raises(AgentFailed, match=mentions(1, "ended")):
+            await asyncio.wait_for(agent.wait_until_failed(), 30)
+        assert ranks.notes == []

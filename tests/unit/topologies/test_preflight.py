@@ -151,3 +151,14 @@ def test_a_taken_p4runtime_port_is_refused() -> None:
 def test_scripts_cannot_use_lockstep_designs(design: str) -> None:
     with pytest.raises(PreflightError, match=mentions("hotset", "none", design)):
         up.check(Config(design=design), MininetTestbed())
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"script": "train.py"}, "SCRIPT"), ({"machines": "tcp://localhost:8786"}, "several machines")],
+)
+def test_a_run_that_ends_with_the_death_of_a_worker_takes_no_other_setting(
+    settings: dict[str, str], words: str
+) -> None:
+    assert_refused(Config.model_validate({**settings, "after_death": "wait"}), mentions("after_death", words))
+    preflight.check_after_death(Config.model_validate({**settings, "after_death": "wait"}), RunKind.UP)

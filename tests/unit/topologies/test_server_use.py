@@ -15,7 +15,8 @@ from experiment.run_config import Config
 from hotline_agents.ps.rpcs import JOB_COUNTERS
 from tests.harness.arms import JOBS
 from tests.harness.sessions import FakeNetwork, real_session
-from topologies.agents import Agent, Message
+from topologies.agent_process import Message
+from topologies.agents import Agent
 from topologies.cpu_placement import Placement, program_use_of
 from topologies.session import RealSession
 

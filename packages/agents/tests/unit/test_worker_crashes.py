@@ -98,6 +98,14 @@ def take_an_answer_to_a_query(worker: CrashingWorker) -> Step:
     return Step(partial(worker.receive, answer), (entry(ops._receive, worker),), N_KEYS)
 
 
+def retain_rows_without_an_answer(worker: CrashingWorker) -> Step:
+    """End the push of a worker that was killed before it had sent the last request."""
+    for request in worker.begin_push(N_KEYS)[1:]:
+        worker.receive(worker.answer(request, worker.random.getrandbits(32)))
+    push = worker.ledger.unfinished_push
+    return Step(push.retain_unanswered, (ledger._close_answered, ledger._open_log), N_KEYS)
+
+
 def renew_a_worker(worker: CrashingWorker) -> Step:
     worker.lose_switch()
     return Step(worker.renew, (client_module._renew, replay._commit), 0)
@@ -173,6 +181,7 @@ STEPS = [
     take_an_answer,
     take_an_answer_of_the_switch,
     take_an_answer_to_a_query,
+    retain_rows_without_an_answer,
     renew_a_worker,
     renew_during_a_push,
     note_a_part,
@@ -239,7 +248,10 @@ def test_after_each_operation_of_the_source_the_files_count_each_row_once(
     tmp_path: Path, elsewhere: Path, prepare: Prepare, ranges: RowRanges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where ptrace cannot stop a child, and for what numpy writes between compiled functions."""
-    for module, names in ((ledger, ("_open_log", "_close_log")), (replay, ("_commit", "_restore"))):
+    for module, names in (
+        (ledger, ("_open_log", "_close_log", "_close_answered")),
+        (replay, ("_commit", "_restore")),
+    ):
         for name in names:
             monkeypatch.setattr(module, name, plain(getattr(module, name)))
     worker, step = prepared(tmp_path / "killed", 1, prepare, ranges, is_plain=True)
@@ -298,7 +310,7 @@ def test_every_function_that_writes_a_mapped_file_is_tested_by_kills() -> None:
         for source in SOURCES
         if 'mode="r+"' in source.read_text() or "ACCESS_WRITE" in source.read_text()
     }
-    assert mapped == {"hosts/ledger.py", "hosts/replay.py"}
+    assert mapped == {"hosts/ledger.py", "hosts/replay.py", "hosts/in_flight.py"}
     # Agents of Scapy have no recovery. Their ledger has one writer, plain Python, which stores in order.
     writers = {
         f"{source.relative_to(ROOT).as_posix()}: {name}"
@@ -310,6 +322,8 @@ def test_every_function_that_writes_a_mapped_file_is_tested_by_kills() -> None:
         "hosts/ledger.py: open",  # what does not count yet
         "hosts/ledger.py: _open_log",
         "hosts/ledger.py: _close_log",
+        "hosts/ledger.py: retain_unanswered",  # what does not count yet
+        "hosts/ledger.py: _close_answered",
         "hosts/replay.py: in_memory",  # no file
         "hosts/replay.py: reset_head",  # of a log in memory
         "hosts/replay.py: note",  # what does not count yet
@@ -320,6 +334,10 @@ def test_every_function_that_writes_a_mapped_file_is_tested_by_kills() -> None:
         "hosts/replay.py: undo_marked_row",
         "hosts/replay.py: set_unreplayed",
         "hosts/replay.py: make_unreplayed",
+        "hosts/in_flight.py: _store",  # one store: a request is in flight, or is not
+        "hosts/succession.py: _note",  # one store for each row
+        "packages/agents/src/hotline_agents/worker/window.py: mark_in_flight",  # one store
+        "packages/agents/src/hotline_agents/worker/window.py: free_slot",  # one store
         "packages/agents/src/hotline_agents/hotset/worker/recovery.py: mark_answered",
         "packages/agents/src/hotline_agents/none/worker.py: receive",
     }

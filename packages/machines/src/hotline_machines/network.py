@@ -23,7 +23,8 @@ from hotline_machines.supervisor.remains import NAMESPACE_PREFIX
 from hotline_machines.switch import RemoteSwitch
 from hotline_machines.workers import serve_workers
 from softswitch.progress import Activity
-from topologies.agents import Agent, Message
+from topologies.agent_process import Message
+from topologies.agents import Agent
 from topologies.cpu_counters import read_run_time_ms
 from topologies.cpu_placement import Placement, PortCounters
 from topologies.script_command import ScriptCommand

@@ -30,7 +30,7 @@ from hotline_machines.errors import MachineLost
 from hotline_machines.launch import LaunchedSupervisor
 from hotline_machines.supervisor.server import CONTROL, END
 from softswitch.progress import ENDED, Activity, read_activity
-from topologies.agents import MAX_LINE_BYTES
+from topologies.agent_process import MAX_LINE_BYTES
 from topologies.script_command import ScriptCommand
 
 _END_TIMEOUT_S = 2.0
@@ -57,7 +57,7 @@ class RemoteInput:
 
 
 class RemoteProcess:
-    """A `ChildProcess` of `topologies.agents`, or `ScriptProcess` of `topologies.testbed`, elsewhere."""
+    """A `topologies.agent_process.ChildProcess` or `topologies.testbed.ScriptProcess` elsewhere."""
 
     def __init__(self, machine: RemoteMachine, number: int, log_file: Path) -> None:
         self.stdin = RemoteInput(machine, number)

@@ -32,7 +32,7 @@ from hotline_machines.tunnel import p4runtime_tunnel
 from hotline_scripts.rendezvous import down_command
 from topologies.agents import supervise
 from topologies.cpu_placement import Placement
-from topologies.preflight import check_inputs, check_script
+from topologies.preflight import check_after_death, check_inputs, check_script
 from topologies.testbed import Reservation, Testbed, TestbedKind, UpTestbed
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class MachinesTestbed(TestbedKind):
         self._check(config, RunKind.REAL if config.script is None else RunKind.SCRIPT)
 
     def _check(self, config: Config, kind: RunKind) -> None:
+        check_after_death(config, kind)
         check_design(config.design, kind, hosts_of(config))
         check_inputs(config)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from experiment.run_config import AfterDeath
+from experiment.worker_plan import AfterDeath
 from foundation.errors import HotlineError
 from foundation.limits import WaitLimit
 from hotline_scripts.embedding_tables import EmbeddingTables

@@ -24,7 +24,8 @@ from experiment.errors import PreflightError
 from experiment.folder import chown_to_sudo_user
 from experiment.liveness import Liveness
 from experiment.processes import ProcessLimit
-from experiment.run_config import AfterDeath, Config, load_config
+from experiment.run_config import Config, load_config
+from experiment.worker_plan import AfterDeath
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.arms import lead_arm, measured_arms
 from foundation.designs.interface import Arm

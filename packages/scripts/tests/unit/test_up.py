@@ -1,18 +1,22 @@
-"""The files of `hotline up`'s sessions, without a network."""
+"""The files of `hotline up`'s sessions, and the switch's rows of their workers, without a network."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 
 import polars as pl
 import pytest
 
 from experiment.run_config import Config
 from foundation.logs.columns import UPDATES
-from hotline_scripts.up import UpBackend, folder_of
+from foundation.protocol import addressing
+from foundation.protocol.requests import request_frame
+from hotline_scripts.up import UpBackend, arm_for_scripts, folder_of
+from softswitch.progress import ENDED
+from tests.harness.livenet import LiveNet
 from tests.harness.sessions import FakeNetwork
 from topologies.cpu_placement import place
 
@@ -45,3 +49,31 @@ async def test_the_files_of_earlier_sessions_are_kept(
         for file in folder.glob("reports*")
     }
     assert reports == {"reports-1.jsonl": [5, 5], "reports-2.jsonl": [7, 7], "reports.jsonl": [9, 9]}
+
+
+async def test_the_switch_takes_frames_of_an_admitted_worker_and_none_of_the_worker_before(
+    tmp_path: Path,
+) -> None:
+    config = Config(runs=tmp_path, workers=2, servers=2)
+    arm = arm_for_scripts(config)
+    async with LiveNet(arm.job, keys=1) as net:
+        switch = Mock(activity=AsyncMock(return_value=ENDED))
+        network: Any = FakeNetwork(switch, net.address)
+        backend = UpBackend(config, place(config.placement, config.servers, config.workers), network)
+        await backend.prepare()
+
+        def epochs_taken(worker: int) -> list[int]:
+            """Return the epochs in which the switch forwards a push of a worker to its server."""
+            assert net.pipeline is not None
+            frames = {
+                epoch: request_frame("push", [7], [1], job=arm.job, worker=worker, epoch=epoch)
+                for epoch in (1, 2, 3)
+            }
+            port = addressing.worker_port(worker)
+            return [epoch for epoch, frame in frames.items() if net.pipeline.process(port, frame, 0, 0)]
+
+        assert [epochs_taken(1), epochs_taken(2)] == [[1], [1]]
+        await backend.admit(rank=1, epoch=2)
+        assert [epochs_taken(1), epochs_taken(2)] == [[1], [2]]
+        await backend.admit(rank=1, epoch=3)
+        assert [epochs_taken(1), epochs_taken(2)] == [[1], [3]]

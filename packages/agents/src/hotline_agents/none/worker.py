@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import Caller
-from foundation.protocol.header import MAX_VALUES, QUAD, SLOT_MASK, lanes_of_dim
+from foundation.protocol.header import MAX_VALUES, QUAD, SLOT_MASK, WINDOW, lanes_of_dim
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc, decode, ps_of
 from hosts.keys import KeyRange, KeySpace, key_ranges
 from hotline_agents.interface import NOTHING, WorkerOps, register_worker_ops
@@ -32,6 +32,7 @@ from hotline_agents.worker.window import (
     earliest_deadline,
     free_slot,
     log_answer,
+    mark_in_flight,
     next_resend,
     octets,
     open_calls,
@@ -80,6 +81,7 @@ class Requests(NamedTuple):
     deltas: Words
     values: Words
     answered: NDArray[np.bool_]
+    in_flight: Ints
     space: NDArray[np.uint64]
     log: Records[RpcRow]
 
@@ -94,6 +96,7 @@ def make_requests(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, win
         order=np.zeros(max_keys, np.int32),
         unsent_keys=records(n_ps, UnsentKeys),
         keys=np.zeros(max_keys, np.uint64),
+        in_flight=np.zeros(WINDOW, np.int64),
         space=space_of(space.sparse),
         ranges=key_ranges(space),
         row_starts=np.zeros(max_keys + 1, np.int64),
@@ -176,6 +179,7 @@ def transmit(state: Requests, now: int) -> int:
     s = take_slot(state, c, now)
     slot = state.slots[s]
     slot.length = _encode(state, state.calls[c], state.sent[s], slot.seq, now)
+    mark_in_flight(state, s)
     return s
 
 

@@ -34,6 +34,7 @@ from hosts.ledger import Ledger
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.replay import ReplayLog, file_name, renew
 from hosts.sockets import clock_offset, common_port, open_udp
+from hosts.succession import Exchange, Remainder, ledger_file, succeed
 from hosts.worker_config import WorkerConfig, WorkerJobConfig
 from hosts.workload.trace import Trace
 from hotline_agents.designs import agents_of
@@ -43,7 +44,7 @@ from hotline_agents.worker.client import BaseClient
 from hotline_agents.worker.compiled_loop import operate
 from hotline_agents.worker.job_socket import Driver, JobSocket, LoopContext
 from hotline_agents.worker.logs import Origin, RpcWriter, WorkerLogs
-from hotline_agents.worker.trainer import EmptyCalls, Replay, StepSchedule, Trainer
+from hotline_agents.worker.trainer import EmptyCalls, OnePush, Replay, StepSchedule, Trainer
 
 _NO_ROUND = -1  # round of rows that belong to no block
 
@@ -73,13 +74,19 @@ class WorkerJob:
             raise AgentConfigError(f"services: expected PS 0 to {config.n_ps - 1}, got PS {sorted(services)}")
         source_port = common_port(services.values()) if design(config.design).has_services else None
         sock = stack.enter_context(open_udp((config.address, job.udp_port), source_port=source_port))
+        self.remainder: Remainder | None = None
+        if config.has_successors:
+            servers = [services[ps] for ps in range(config.n_ps)]
+            exchange = Exchange(sock, servers, context.commands.fd)
+            self.remainder, requests = succeed(config, job, trace.space, exchange)
+            self.client.map_requests(requests)
         peers = [services[ps] for ps in range(config.n_ps)]
         peers += [(host, job.udp_port) for host in config.workers]
         self.socket = JobSocket(sock, peers, context)
-        path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"
         self.ledger = Ledger(
-            job.job, job.epoch, trace.space, trace.largest_batch, path, design(config.design).combination
-        )
+            job.job, job.epoch, trace.space, trace.largest_batch, ledger_file(config, job.job, job.epoch),
+            design(config.design).combination,
+        )  # fmt: skip
 
 
 class WorkerProcess:
@@ -116,6 +123,7 @@ class WorkerProcess:
             "flush": self.flush,
             "quit": self.quit,
             "renew": self.renew,
+            "resume": self.resume,
         }
 
     def hint(self, job: int, file: str | None) -> dict[str, object]:
@@ -222,6 +230,22 @@ class WorkerProcess:
             worker_job = self._job(int(job))
             renew(worker_job.client, worker_job.log, epoch, switch)
         return {}
+
+    def resume(self) -> dict[str, object]:
+        """Push what the killed worker whose rank this one takes had not sent; return the number of rows."""
+        rows = 0
+        for job, worker_job in self._jobs.items():
+            if (remainder := worker_job.remainder) is not None:
+                origin = Origin(
+                    self._config.number, job, worker_job.arm, _NO_ROUND, load=0.0, measured_from=0
+                )
+                positions, deltas, push = remainder
+                driver = OnePush(worker_job.client, positions, deltas, push.answered)
+                self._run_driver(driver, worker_job, origin)
+                push.close()
+                worker_job.remainder = None
+                rows += len(positions)
+        return {"rows": rows}
 
     @property
     def socket_fds(self) -> list[int]:

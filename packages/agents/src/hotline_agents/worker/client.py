@@ -13,6 +13,7 @@ from foundation.logs.columns import RpcRow
 from foundation.protocol.codec import MAX_U32, Caller, Keys, Values
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
+from hosts.in_flight import InFlight
 from hosts.keys import KeySpace
 from hosts.replay import ReplayLog
 from hotline_agents.interface import NEVER, NOTHING, WorkerHeader, WorkerState
@@ -79,6 +80,10 @@ class BaseClient:
         self.state = state
         self._header = state.header
         self._sent_bytes = state.sent.view(np.uint8).data
+
+    def map_requests(self, requests: InFlight) -> None:
+        """Keep the requests without an answer in a file; only clients whose state has `in_flight` can."""
+        self.adopt(with_arrays(self.state, sent=requests.datagrams, in_flight=requests.lengths))
 
     @property
     def reference(self) -> ClientState:

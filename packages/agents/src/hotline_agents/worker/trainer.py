@@ -19,7 +19,7 @@ from foundation.protocol.header import Op
 from hosts.agent_config import WorkerCost
 from hosts.model import Model
 from hosts.workload.trace import MiniBatch, Trace
-from hotline_agents.worker.client import BaseClient
+from hotline_agents.worker.client import NO_ITERATION, BaseClient
 
 _NO_COST = WorkerCost()
 
@@ -171,6 +171,27 @@ class Replay(_ClosedLoop):
         self._client.wake(now)
         if self._client.idle and self._client.has_unreplayed:
             self._client.replay()
+
+
+class OnePush(_ClosedLoop):
+    """One push of rows, whose flags `answered` are set by the answers."""
+
+    def __init__(
+        self,
+        client: BaseClient,
+        positions: NDArray[np.integer],
+        deltas: Values,
+        answered: NDArray[np.bool_],
+    ) -> None:
+        super().__init__(client)
+        client.push(NO_ITERATION, positions, deltas, answered)
+
+    @property
+    def finished(self) -> bool:
+        return self._client.idle
+
+    def wake(self, now: int) -> None:
+        self._client.wake(now)
 
 
 class EmptyCalls(_ClosedLoop):

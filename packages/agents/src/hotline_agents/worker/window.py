@@ -21,6 +21,7 @@ from foundation.protocol.rpc import Rpc, rpcs
 from hotline_agents.interface import NEVER, NOTHING
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
+from nativekit.memory import store_item_release
 from nativekit.records import Int32, Ints, Records, Words, dtype_of, records
 
 NS_PER_MS = 1_000_000
@@ -100,6 +101,14 @@ class WindowState(Protocol):
         """Row[n]: answered RPCs, the first header.rows."""
 
 
+class RequestState(WindowState, Protocol):
+    """A state whose requests a worker that takes the rank of a killed one can send again."""
+
+    @property
+    def in_flight(self) -> Ints:
+        """int64[WINDOW]: bytes of each slot's request until its answer, then 0 (`hosts.in_flight`)."""
+
+
 def open_window(header: WindowHeader, caller: Caller, window: int) -> Ints:
     if not 1 <= window <= WINDOW:
         raise ValueError(f"window: expected 1 to {WINDOW}, got {window}")
@@ -150,8 +159,15 @@ def octets(state: WindowState, s: int) -> int:
 
 
 @compiled
-def free_slot(state: WindowState, slot: Slot) -> None:
-    """Free a slot for its next turn, if the wire has a number for that."""
+def mark_in_flight(state: RequestState, s: int) -> None:
+    """Mark the request of a slot, which is complete, as one that may be sent from now on."""
+    store_item_release(state.in_flight, s, int64(state.slots[s].length))
+
+
+@compiled
+def free_slot(state: RequestState, slot: Slot) -> None:
+    """Free a slot, whose answer has been noted, for its next turn, if the wire has a number for that."""
+    store_item_release(state.in_flight, slot.seq & SLOT_MASK, 0)
     slot.busy = 0
     next_seq = slot.seq + WINDOW
     if next_seq <= MAX_U32:

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from experiment.errors import RunFailed
-from experiment.run_config import AfterDeath, Config
+from experiment.run_config import Config
+from experiment.worker_plan import AfterDeath
 from foundation.designs.interface import Arm
 from hotline_scripts.embedding_tables import EmbeddingTables
 from hotline_scripts.joined_worker import JoinedWorker

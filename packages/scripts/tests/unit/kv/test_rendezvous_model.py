@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from experiment.run_config import AfterDeath
+from experiment.worker_plan import AfterDeath
 from hotline_scripts.embedding_tables import EmbeddingTables
 from hotline_scripts.rendezvous import Rendezvous
 from hotline_scripts.script_session import Terms
@@ -299,3 +300,23 @@ TestWaiting = WaitingMachine.TestCase
 TestWaiting.settings = EFFORT
 TestContinuing = ContinuingMachine.TestCase
 TestContinuing.settings = EFFORT
+
+
+def test_a_barrier_request_of_a_worker_that_left_does_not_stand_for_the_next_of_its_rank() -> None:
+    machine = ContinuingMachine()
+    machine.last_request = 100  # so many that a worker may leave
+
+    def play(*steps: Callable[[], None]) -> None:
+        for step in steps:
+            step()
+            machine.the_answers_are_the_models()
+
+    try:
+        play(*(partial(machine.join, rank) for rank in range(SIZE)))
+        play(partial(machine.barrier, 1), partial(machine.leave, 1, is_in_order=True))
+        play(partial(machine.join, 1), partial(machine.barrier, 0), partial(machine.barrier, 2))
+        assert len(machine.model.waiting) == SIZE, "the new worker has not called barrier"
+        play(partial(machine.barrier, 1))
+        assert not machine.model.waiting
+    finally:
+        machine.teardown()

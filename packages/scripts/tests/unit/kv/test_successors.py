@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hotline
-from experiment.run_config import AfterDeath
+from experiment.worker_plan import AfterDeath
 from foundation.errors import HotlineError
 from hotline_scripts.kv.connection import ClusterLost, NotConnected
 from switch_harness.waiting import PATIENCE_S, wait_for

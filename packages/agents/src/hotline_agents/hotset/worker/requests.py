@@ -21,7 +21,13 @@ from hotline_agents.hotset.worker.packing import (
 from hotline_agents.hotset.worker.state import NOT_REFUSED, Call, Calls, new_call, pack_dim, queue_call
 from hotline_agents.interface import NOTHING
 from hotline_agents.worker.rpcs import copy_row, dim_of, find_rows, key_of, row_start, write_head
-from hotline_agents.worker.window import earliest_deadline, next_resend, retransmit, take_slot
+from hotline_agents.worker.window import (
+    earliest_deadline,
+    mark_in_flight,
+    next_resend,
+    retransmit,
+    take_slot,
+)
 from nativekit.bits import swap32, swap64
 from nativekit.compile import compiled, int64
 
@@ -85,6 +91,7 @@ def transmit(state: Calls, now: int) -> int:
     s = take_slot(state, c, now)
     slot = state.slots[s]
     slot.length = _encode(state, state.calls[c], state.sent[s], slot.seq, now)
+    mark_in_flight(state, s)
     return s
 
 

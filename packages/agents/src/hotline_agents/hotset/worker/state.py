@@ -104,6 +104,7 @@ class Calls(NamedTuple):
     deltas: Words
     values: Words
     answered: NDArray[np.bool_]
+    in_flight: Ints
     served: NDArray[np.bool_]  # bool[B]: whether the switch served each key
     replay_log: Ints
     """The words of the replay log (`hosts.replay`), or [0]."""
@@ -141,6 +142,7 @@ def make_calls(
         order=np.zeros(LANES, np.int64),
         chains=records(n_ps, Chain),
         keys=np.zeros(max_keys, np.uint64),
+        in_flight=np.zeros(WINDOW, np.int64),
         served=np.zeros(max_keys, np.bool_),
         replay_log=np.zeros(0, np.int64) if replay_log is None else replay_log,
         hinted=np.zeros(1 if uses_registers else space.size // 8 + 1, np.uint8),
