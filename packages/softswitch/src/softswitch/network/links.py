@@ -22,7 +22,7 @@ from softswitch.network.state import (
     TRACED,
     LinkState,
     Medium,
-    Nodes,
+    Fabric,
 )
 
 _PICOSECONDS_PER_NS = 1000
@@ -74,7 +74,7 @@ def copy_frame(net: Medium, f: int) -> int:
 
 
 @compiled
-def defer_to_python(net: Nodes, kind: int, target: int, f: int) -> None:
+def defer_to_python(net: Fabric, kind: int, target: int, f: int) -> None:
     """Let Python have frame `f`; drop it if too many wait already, which `loop.run` prevents."""
     header = net.header
     if header.deferred == MAX_DEFERRED:
@@ -86,7 +86,7 @@ def defer_to_python(net: Nodes, kind: int, target: int, f: int) -> None:
 
 
 @compiled
-def send(net: Nodes, i: int, f: int, now: int) -> None:
+def send(net: Fabric, i: int, f: int, now: int) -> None:
     """Send frame `f` out of interface `i` at `now`; its arrival at the other end becomes an event.
 
     The link is free, or has a queue of its own.
@@ -190,7 +190,7 @@ def store_checksum(head: Octets, total: int) -> None:
 
 
 @compiled
-def count_delivery(net: Nodes, i: int, f: int) -> None:
+def count_delivery(net: Fabric, i: int, f: int) -> None:
     """Count frame `f`, which has arrived at interface `i`, for the link that it came over."""
     peer = net.interfaces[i].peer
     if peer != ABSENT:

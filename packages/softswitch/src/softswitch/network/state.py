@@ -199,7 +199,7 @@ class BufferedFrames(Medium, Protocol):
     def octets(self) -> Octets: ...
 
 
-class Nodes(Medium, Protocol):
+class Fabric(Medium, Protocol):
     """Any state with links, switches and their queues. Its fields are those of `NetworkState`."""
 
     @property

@@ -14,7 +14,7 @@ from softswitch.native import call_process
 from softswitch.network.events import push_event
 from softswitch.network.links import address_of, defer_to_python, free_frame, new_frame, send
 from softswitch.network.queueing import enqueue, finish_departure, take_departing
-from softswitch.network.state import ABSENT, AT_CONTROLLER, IS_PROCESSED, NOTICE, Nodes
+from softswitch.network.state import ABSENT, AT_CONTROLLER, IS_PROCESSED, NOTICE, Fabric
 from softswitch.queues.state import NONE
 from softswitch.v1model import PORT_NUMBERS
 
@@ -23,7 +23,7 @@ _record_bytes = compiled(record_bytes)
 
 
 @compiled
-def arrive_at_switch(net: Nodes, i: int, f: int, now: int) -> None:
+def arrive_at_switch(net: Fabric, i: int, f: int, now: int) -> None:
     """Process a frame that has arrived at interface `i`, or wait until its switch has time for it."""
     switch = net.switches[net.interfaces[i].switch]
     if switch.latency or switch.gap_ps:
@@ -37,7 +37,7 @@ def arrive_at_switch(net: Nodes, i: int, f: int, now: int) -> None:
 
 
 @compiled
-def enter_switch(net: Nodes, i: int, f: int, arrival: int, now: int) -> int:
+def enter_switch(net: Fabric, i: int, f: int, arrival: int, now: int) -> int:
     """Run the program at `now` on a frame that arrived at interface `i` at `arrival`; return when it ends."""
     interface, frame = net.interfaces[i], net.frames[f]
     switch = net.switches[interface.switch]
@@ -57,7 +57,7 @@ def enter_switch(net: Nodes, i: int, f: int, arrival: int, now: int) -> int:
 
 
 @compiled
-def depart_from_switch(net: Nodes, i: int, now: int) -> None:
+def depart_from_switch(net: Fabric, i: int, now: int) -> None:
     """Run egress of the packet that leaves the queues of interface `i`."""
     s = take_departing(net, i, now)
     if s != NONE:
@@ -78,7 +78,7 @@ def depart_from_switch(net: Nodes, i: int, now: int) -> None:
 
 
 @compiled
-def _take_outputs(net: Nodes, s: int, i: int, count: int, flow: int, sent: int, now: int) -> int:
+def _take_outputs(net: Fabric, s: int, i: int, count: int, flow: int, sent: int, now: int) -> int:
     """Send or queue the outputs of a pass, which all count as frames of the same flow.
 
     The frame came in at interface `i`, or left its queue if that is ABSENT. Return when the last one leaves.
@@ -104,7 +104,7 @@ def _take_outputs(net: Nodes, s: int, i: int, count: int, flow: int, sent: int, 
 
 
 @compiled
-def _queue_packet(net: Nodes, s: int, f: int, now: int) -> None:
+def _queue_packet(net: Fabric, s: int, f: int, now: int) -> None:
     head = carray(pointer(address_of(net, f)), 1, QUEUE_HEAD)[0]
     i = _interface_at(net, s, int64(head.port))
     if i == ABSENT:
@@ -114,7 +114,7 @@ def _queue_packet(net: Nodes, s: int, f: int, now: int) -> None:
 
 
 @compiled
-def _send_from_port(net: Nodes, s: int, port: int, came_in: int, f: int, now: int) -> int:
+def _send_from_port(net: Fabric, s: int, port: int, came_in: int, f: int, now: int) -> int:
     """Send frame `f` out of a port when the pass is over, which it returns."""
     i = _interface_at(net, s, port)
     if came_in != ABSENT:
@@ -131,7 +131,7 @@ def _send_from_port(net: Nodes, s: int, port: int, came_in: int, f: int, now: in
 
 
 @compiled
-def _interface_at(net: Nodes, s: int, port: int) -> int:
+def _interface_at(net: Fabric, s: int, port: int) -> int:
     """Return the interface at a port; count the frame if there is none."""
     i = int64(net.ports[s, port]) if port < PORT_NUMBERS else ABSENT
     if i == ABSENT:
@@ -140,7 +140,7 @@ def _interface_at(net: Nodes, s: int, port: int) -> int:
 
 
 @compiled
-def _defer_notice(net: Nodes, s: int, record: int, length: int) -> None:
+def _defer_notice(net: Fabric, s: int, record: int, length: int) -> None:
     """Let Python have a digest or log record with its head."""
     if HEAD_BYTES + length > net.header.frame_room or net.header.free == 0:
         net.switches[s].lost_notices += 1

@@ -17,7 +17,7 @@ from softswitch.pipeline import METHODS
 SOURCES = Path(__file__).parents[3] / "src"
 
 FLOORS = (
-    {"ending", "errors", "libc", "progress", "shared"},
+    {"ending", "errors", "extras", "libc", "progress", "shared"},
     {"files"},
     {"cache", "hashing", "limits", "llvmir", "messages", "v1model", "verbs"},
     {"ir", "pcap", "processes", "target"},
