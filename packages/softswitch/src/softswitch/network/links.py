@@ -20,9 +20,9 @@ from softswitch.network.state import (
     CAPTURED,
     MAX_DEFERRED,
     TRACED,
+    Fabric,
     LinkState,
     Medium,
-    Fabric,
 )
 
 _PICOSECONDS_PER_NS = 1000
