@@ -41,7 +41,7 @@ def test_the_record_of_a_run_that_has_only_begun_has_defaults(tmp_path: Path) ->
             )
         ),
         **{name: {} for name in empty.split()},
-        **{key: [] for key in ("blocks", "repeated_blocks", "capacity_checks")},
+        **{key: [] for key in ("blocks", "repeated_blocks", "capacity_checks", "worker_changes")},
         "alpha": 0.05,
     }
     # Nothing of it is shared with the next.
