@@ -206,7 +206,7 @@ def test_softswitch_runs_elsewhere_without_the_requirements_of_tests_and_bench(t
         ("mininet", "apt install mininet", {"net"}),
     ],
 )
-def test_subcommands_without_an_optional_package_name_what_installs_that_package(
+def test_subcommands_without_an_optional_package_name_the_command_of_its_installation(
     package: str, command: str, needing: set[str], tmp_path: Path
 ) -> None:
     network = tmp_path / "topology.json"
