@@ -11,7 +11,12 @@ _TINY = 1e-300  # in place of a denominator of 0
 
 
 def t_quantile(degrees_of_freedom: float, probability: float) -> float:
-    """Return the value that a t-distributed number is below with `probability`, 0.5 to less than 1."""
+    """Return the value that a t-distributed number is below with `probability`, 0.5 to less than 1.
+
+    It is nan if the degrees of freedom are, as those of the mean of a metric that some arm does not have.
+    """
+    if math.isnan(degrees_of_freedom):
+        return math.nan
     low, high = 0.0, 1.0
     while t_probability(degrees_of_freedom, high) < probability:
         low, high = high, 2 * high

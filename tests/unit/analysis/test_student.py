@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis import student
 from analysis.student import t_probability, t_quantile
 from switch_harness.effort import examples
 
@@ -16,6 +19,13 @@ from switch_harness.effort import examples
 )
 def test_quantiles_equal_printed_tables(degrees: float, probability: float, expected: float) -> None:
     assert t_quantile(degrees, probability) == pytest.approx(expected, abs=6e-5)
+
+
+def test_the_quantile_of_no_degrees_of_freedom_is_no_number_and_takes_no_terms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(student, "t_probability", None)
+    assert math.isnan(t_quantile(math.nan, 0.975))
 
 
 @settings(max_examples=examples(60))
