@@ -1,4 +1,4 @@
-"""The loop of a worker of one job: its socket, its ledger, and the requests that nobody has answered yet."""
+"""The socket of a worker in one job, its event loop, its ledger and its unanswered requests."""
 
 from __future__ import annotations
 

@@ -56,5 +56,5 @@ def cabling_of(network: Network, hosts: HostCosts, arm: str, workers: int, serve
     return Cabling(links, interfaces, ports, racks)
 
 
-def _connect(interfaces: Records[NetworkInterface], ends: Ints, other_ends: Ints) -> None:
-    interfaces.peer[ends], interfaces.peer[other_ends] = other_ends, ends
+def _connect(interfaces: Records[NetworkInterface], numbers: Ints, peers: Ints) -> None:
+    interfaces.peer[numbers], interfaces.peer[peers] = peers, numbers

@@ -302,7 +302,7 @@ TestContinuing = ContinuingMachine.TestCase
 TestContinuing.settings = EFFORT
 
 
-def test_a_barrier_request_of_a_worker_that_left_does_not_stand_for_the_next_of_its_rank() -> None:
+def test_a_left_workers_barrier_request_does_not_stand_for_a_successor() -> None:
     machine = ContinuingMachine()
     machine.last_request = 100  # so many that a worker may leave
 

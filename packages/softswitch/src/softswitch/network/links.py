@@ -33,7 +33,7 @@ _ECN_BITS = 3  # all of them set mean *congestion experienced*
 
 
 class LinkHooks(NamedTuple):
-    """What a class of states does besides, at compile time."""
+    """Functions that the compiled engine calls in the form for the class of its state."""
 
     announce: Callable[[Any, int, int], None]
     """Prepare for frame `f`, which interface `i` is about to send: `announce(state, i, f)`."""

@@ -22,7 +22,7 @@ from switch_harness.zeroed import filled, zeroed
         ("hdr.first.count = meta.position;", False),
     ],
 )
-def test_a_program_that_reads_undefined_storage_differs_by_its_fill(
+def test_a_program_with_undefined_reads_differs_between_fills_of_storage(
     ingress: str, is_undefined: bool, tmp_path: Path
 ) -> None:
     lowered, program = compile_small(tmp_path, ingress=ingress), tmp_path / "small"

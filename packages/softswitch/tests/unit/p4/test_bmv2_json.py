@@ -292,7 +292,7 @@ def test_the_field_list_0_has_another_number_as_bmv2_takes_0_for_none(tmp_path: 
         ("meta.position = v; hdr.first.kind = meta.position;", 2),
     ],
 )
-def test_an_argument_that_one_statement_reads_is_not_stored(body: str, count: int, tmp_path: Path) -> None:
+def test_an_argument_with_one_reader_is_not_stored(body: str, count: int, tmp_path: Path) -> None:
     locals = f"action b(in bit<8> v) {{ {body} }} "
     action = ACTION % "b(hdr.first.kind + hdr.first.count);"
     document = written_json(compile_small(tmp_path, ingress_locals=locals + action, ingress="t.apply();"))

@@ -101,13 +101,13 @@ def test_statements_with_effect_stay(kind: str, tmp_path: Path) -> None:
     assert len(primitives(document)) == expected
 
 
-def test_a_table_in_a_branch_that_is_never_taken_stays_for_the_control_plane(tmp_path: Path) -> None:
+def test_a_table_in_a_branch_never_taken_stays_for_the_control_plane(tmp_path: Path) -> None:
     ingress = "bool b = false; if (b) { t.apply(); }"
     program = compile_small(tmp_path, ingress_locals=LOCALS, ingress=ingress).program
     assert "I.t" in program.tables
 
 
-def test_a_statement_that_one_of_two_tables_needs_stays_in_their_action(tmp_path: Path) -> None:
+def test_a_statement_needed_by_one_of_two_tables_stays_in_the_shared_action(tmp_path: Path) -> None:
     locals_ = """
         bit<8> x = 0;
         action a() { x = hdr.first.kind; }
