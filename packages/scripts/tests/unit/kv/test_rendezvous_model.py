@@ -141,7 +141,9 @@ class Model:
 
     def leave(self, rank: int, is_in_order: bool) -> None:
         self.joined.discard(rank)
-        own = {request for request, (owner, _) in self.waiting.items() if owner == rank}
+        # Requests of an earlier worker of the rank, which has left in order, wait on.
+        of_rank = {request for request, (owner, _) in self.waiting.items() if owner == rank}
+        own = of_rank - self.orphans
         if self.after_death == "end" or (self.after_death == "wait" and is_in_order):
             self.left.add(rank)
             self.has_departed = True
