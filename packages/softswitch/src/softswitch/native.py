@@ -1,4 +1,4 @@
-"""Decorator of the switch's compiled entry points, and the call of a packet function from compiled code."""
+"""Decorator of the switch's compiled entry points, and calls by address from compiled code."""
 
 from __future__ import annotations
 
@@ -36,6 +36,13 @@ _KINDS: dict[process.Kind, Kind] = {
 PROCESS_SIGNATURE = _KINDS[RESULT_KIND](*(_KINDS[argument.kind] for argument in ARGUMENTS))
 
 
+def call_address(context: Context, builder: ir.IRBuilder, signature: Signature, values: Values) -> Value:
+    """Emit a call of the function whose address is the first of `values`, with the others as arguments."""
+    arguments = [context.get_value_type(kind) for kind in signature.args]
+    function_type = ir.FunctionType(context.get_value_type(signature.return_type), arguments)
+    return builder.call(builder.inttoptr(values[0], function_type.as_pointer()), values[1:])
+
+
 @intrinsic
 def call_process(
     _typing: TypingContext, function: Kind, state: Kind, port: Kind, frame: Kind, length: Kind, t_in: Kind,
@@ -43,8 +50,6 @@ def call_process(
 ) -> Generated:  # fmt: skip
 
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
-        arguments = [context.get_value_type(kind) for kind in PROCESS_SIGNATURE.args]
-        function_type = ir.FunctionType(context.get_value_type(PROCESS_SIGNATURE.return_type), arguments)
-        return builder.call(builder.inttoptr(values[0], function_type.as_pointer()), values[1:])
+        return call_address(context, builder, PROCESS_SIGNATURE, values)
 
     return PROCESS_SIGNATURE.return_type(types.intp, *PROCESS_SIGNATURE.args), code

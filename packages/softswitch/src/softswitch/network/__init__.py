@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from softswitch.network.compiled_handlers import add_frame
     from softswitch.network.controller import CallRefused, Controller
     from softswitch.network.flow import FlowHandle
     from softswitch.network.host import Host, Ping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from softswitch.network.trace import Hop, PacketTrace, explain
 
 _MODULES = {
+    "add_frame": "compiled_handlers",
     "CallRefused": "controller",
     "Controller": "controller",
     "FlowHandle": "flow",
@@ -43,6 +45,7 @@ __all__ = [
     "NetworkSwitch",
     "PacketTrace",
     "Ping",
+    "add_frame",
     "explain",
 ]
 

@@ -82,6 +82,7 @@ def make_state(sizes: NetworkSizes, seed: int, output_buffer: Octets) -> Network
     )
     for name in ("switch", "host", "peer"):
         state.interfaces[name] = ABSENT
+    state.hosts["wake_frame"] = header.failed_host = ABSENT
     return with_frames_and_events(state, _FIRST_FRAMES)
 
 

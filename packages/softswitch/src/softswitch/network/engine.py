@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from softswitch.network.arrays import (
     with_events,
     with_frames_and_events,
 )
+from softswitch.network.compiled_handlers import CompiledHandler
 from softswitch.network.flow import Receipts, Schedule
-from softswitch.network.state import Flow, NetworkState, Receipt, Template
+from softswitch.network.state import ABSENT, Flow, NetworkState, Receipt, Template
 
 _NS_PER_US, _NS_PER_S = 1e3, 1e9
 _NEVER = 1 << 62
@@ -37,8 +38,8 @@ class DeferredFrame(NamedTuple):
 
 
 class Engine:
-    def __init__(self, sizes: NetworkSizes, seed: int) -> None:
-        self._seed = seed
+    def __init__(self, sizes: NetworkSizes, seed: int, host_names: Sequence[str]) -> None:
+        self._seed, self._host_names = seed, host_names
         self._output_buffer = np.zeros(OUT_CAPACITY, np.uint8)
         self._flow_count = self._template_count = self._octet_count = 0
         self._use(make_state(sizes, seed % _WORD, self._output_buffer))
@@ -69,8 +70,23 @@ class Engine:
                     f"at {self.now / _NS_PER_S:.9f} s {loop.MAX_AT_ONCE} events have happened, and no time "
                     "has passed: frames circulate on links without delay and mbit"
                 )
+            elif reason == loop.FAILED:
+                self._raise_failure()
             elif reason != loop.PAUSED:
                 return bool(reason == loop.DEFERRED)
+
+    def _raise_failure(self) -> NoReturn:
+        header = self.state.header
+        name, length = self._host_names[int(header.failed_host)], int(header.failed_length)
+        header.failed_host = ABSENT
+        place = f"at {self.now / _NS_PER_S:.9f} s the compiled handler of host {name}"
+        if length == ABSENT:
+            raise SwitchError(f"{place} has raised an exception")
+        raise SwitchError(f"{place} sends {_bad_length(length, int(header.frame_room))}")
+
+    def set_handler(self, host: int, handler: CompiledHandler, at: int) -> None:
+        state = handler.state
+        loop.set_handler(self._reference, host, handler.address, state.ctypes.data, len(state), at)
 
     def advance(self, now: int) -> None:
         """Set the time, up to which all events have been handled."""
@@ -113,7 +129,7 @@ class Engine:
     def _check_length(self, frame: bytes) -> None:
         longest = int(self.state.header.frame_room)
         if not 0 < len(frame) <= longest:
-            raise SwitchError(f"a frame of {len(frame)} bytes: expected 1 to {longest}: set max_frame_bytes")
+            raise SwitchError(_bad_length(len(frame), longest))
 
     # -- flows
 
@@ -165,3 +181,7 @@ class Engine:
 
     def reschedule(self, interface: int) -> None:
         loop.reschedule(self._reference, interface)
+
+
+def _bad_length(length: int, longest: int) -> str:
+    return f"a frame of {length} bytes: expected 1 to {longest}: set max_frame_bytes"

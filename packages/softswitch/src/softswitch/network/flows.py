@@ -7,6 +7,7 @@ from nativekit.generic import implement
 from nativekit.libc import memcpy
 from softswitch.network.chance import next_exponential
 from softswitch.network.events import push_event
+from softswitch.network.handlers import call_handler
 from softswitch.network.links import (
     LINK_HOOKS,
     LinkHooks,
@@ -45,14 +46,16 @@ def _next_time(net: NetworkState, flow: Flow, now: int) -> int:
 
 @compiled
 def arrive_at_host(net: NetworkState, h: int, f: int, now: int) -> None:
-    """Count a frame that host `h` receives; Python gets those of no flow, or all."""
+    """Count a frame that host `h` receives; its handler gets it, or Python does if it is of no flow."""
     host, frame = net.hosts[h], net.frames[f]
     host.frames += 1
     host.bytes += frame.length
     k = frame.flow
     if k != ABSENT:
         _count_receipt(net, h, k, f, now)
-    if k == ABSENT or host.is_python:
+    if host.handler:
+        call_handler(net, h, address_of(net, f), frame.length, now)
+    if host.is_python or (k == ABSENT and not host.handler):
         defer_to_python(net, AT_HOST, h, f)
     else:
         free_frame(net, f)

@@ -6,22 +6,27 @@ them: frames of flows are counted in compiled code, unless the host has a handle
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Any, Protocol
 
+from numpy.typing import NDArray
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet, Raw
 
 from softswitch.errors import SwitchError
+from softswitch.network.compiled_handlers import CompiledHandler, Handler, compile_handler
 from softswitch.network.flow import FlowHandle, Schedule
 from softswitch.pcap import ETHERNET, read_frames
 from softswitch.testing.mask import FrameLike, to_bytes
 
 BROADCAST = "ff:ff:ff:ff:ff:ff"
+ARP_REQUESTS, ARP_TIMEOUT_US = 3, 1e6
+"""Requests for an address, and the time after each; these are Linux's `mcast_solicit` and `retrans_time`."""
 _ARP_REQUEST, _ARP_REPLY = 1, 2
 _ECHO_REPLY, _ECHO_REQUEST = 0, 8
 _NS_PER_US = 1e3
@@ -42,13 +47,17 @@ class HostNetwork(Protocol):
         self, host: int, frames: Sequence[bytes], schedule: Schedule, is_logged: bool
     ) -> FlowHandle: ...
 
-    def call_after(self, delay_us: float, call: Callable[..., object], *arguments: object) -> None: ...
+    def call_after(
+        self, delay_us: float, call: Callable[..., object], *arguments: object
+    ) -> asyncio.TimerHandle: ...
 
     def mac_of(self, address: IPv4Address) -> str | None:
         """Return the MAC address of the host with an IP address, if neighbours are known at the start."""
 
     def hand_frames_over(self, host: int) -> None:
         """Give the host all frames that it receives, those of flows as well."""
+
+    def set_handler(self, host: int, handler: CompiledHandler, at_ns: int) -> None: ...
 
 
 @dataclass
@@ -63,6 +72,15 @@ class Ping:
         return len(self.round_trips_us)
 
 
+@dataclass
+class _Unresolved:
+    """Packets that wait for the MAC address of a neighbour."""
+
+    packets: list[Packet] = field(default_factory=list)
+    requests: int = 0
+    timer: asyncio.TimerHandle | None = None
+
+
 class Host:
     """A host with one interface; make it by `Network.add_host`. `ip` has the length of its prefix."""
 
@@ -73,8 +91,10 @@ class Host:
         self.interface, self.mac = IPv4Interface(ip), mac
         self.gateway = None if gateway is None else IPv4Address(gateway)
         self.neighbours: dict[IPv4Address, str] = {}
+        self.unresolved = 0
+        """Number of packets that were dropped because no ARP reply came."""
         self._net = net
-        self._waiting: dict[IPv4Address, list[Packet]] = {}
+        self._waiting: dict[IPv4Address, _Unresolved] = {}
         self._pings: dict[int, tuple[Ping, dict[int, int]]] = {}
         self._datagram_handlers: dict[int, DatagramHandler] = {}
         self._frame_handler: FrameHandler | None = None
@@ -176,6 +196,19 @@ class Host:
         self._datagram_handlers[port] = handler
         self._net.hand_frames_over(self.number)
 
+    def run_compiled(self, handler: Handler, state: NDArray[Any], at_us: float | None = None) -> None:
+        """Have a state machine in machine code handle the frames that the host receives.
+
+        `handler(state, frame, now_ns, out)` is compiled by numba. It is called with each frame, as uint8[n],
+        which the host itself then does not look at; and with an empty frame at `at_us`, by default now, and
+        at the time that its last call returned, in ns (a negative number for never). `add_frame(out, frame)`
+        sends a frame. `state` is a numpy array of one dimension, which the handler changes in place. Indices
+        are not checked, unless NUMBA_BOUNDSCHECK is 1. Raises `SwitchError`, and `Network.run` raises it if
+        the handler fails.
+        """
+        at_ns = self._net.now_ns() if at_us is None else round(at_us * _NS_PER_US)
+        self._net.set_handler(self.number, compile_handler(handler, state), at_ns)
+
     def receive(self, frame: bytes) -> None:
         """Handle a frame that has arrived now."""
         if self._frame_handler is not None:
@@ -194,7 +227,10 @@ class Host:
         if arp.op == _ARP_REQUEST:
             reply = ARP(op=_ARP_REPLY, hwsrc=self.mac, psrc=str(self.ip), hwdst=arp.hwsrc, pdst=arp.psrc)
             self._net.transmit(self.number, bytes(self._ether(str(arp.hwsrc)) / reply))
-        for packet in self._waiting.pop(sender, []):
+        unresolved = self._waiting.pop(sender, _Unresolved())
+        if unresolved.timer is not None:
+            unresolved.timer.cancel()
+        for packet in unresolved.packets:
             self._send_ip(packet)
 
     def _receive_ip(self, packet: Any) -> None:  # as above
@@ -226,9 +262,19 @@ class Host:
             self._net.transmit(self.number, bytes(self._ether(mac) / self._with_source(packet)))
             return
         if neighbour not in self._waiting:
-            request = ARP(op=_ARP_REQUEST, hwsrc=self.mac, psrc=str(self.ip), pdst=str(neighbour))
-            self._net.transmit(self.number, bytes(self._ether(BROADCAST) / request))
-        self._waiting.setdefault(neighbour, []).append(packet)
+            self._waiting[neighbour] = _Unresolved()
+            self._request_address(neighbour)
+        self._waiting[neighbour].packets.append(packet)
+
+    def _request_address(self, neighbour: IPv4Address) -> None:
+        unresolved = self._waiting[neighbour]
+        if unresolved.requests == ARP_REQUESTS:
+            self.unresolved += len(self._waiting.pop(neighbour).packets)
+            return
+        unresolved.requests += 1
+        unresolved.timer = self._net.call_after(ARP_TIMEOUT_US, self._request_address, neighbour)
+        request = ARP(op=_ARP_REQUEST, hwsrc=self.mac, psrc=str(self.ip), pdst=str(neighbour))
+        self._net.transmit(self.number, bytes(self._ether(BROADCAST) / request))
 
     def _next_hop(self, destination: IPv4Address) -> IPv4Address:
         if self.gateway is None or destination in self.interface.network:

@@ -7,6 +7,7 @@ from nativekit.reference import as_ref, write_words
 from softswitch.native import entry_point
 from softswitch.network.events import pop_event, push_event
 from softswitch.network.flows import arrive_at_host, send_next
+from softswitch.network.handlers import schedule_wake, wake
 from softswitch.network.links import count_delivery
 from softswitch.network.queueing import depart_from_host, schedule, send_from_host
 from softswitch.network.state import (
@@ -14,14 +15,15 @@ from softswitch.network.state import (
     ARRIVES,
     DEPARTS,
     SENDS,
+    WAKES,
     NetworkState,
 )
 from softswitch.network.switching import arrive_at_switch, depart_from_switch, enter_switch
 
-NO_EVENTS, TIME_REACHED, OUT_OF_ROOM, LOG_FULL, DEFERRED, PAUSED, STUCK = range(7)
+NO_EVENTS, TIME_REACHED, OUT_OF_ROOM, LOG_FULL, DEFERRED, PAUSED, STUCK, FAILED = range(8)
 """Why the loop returns: no event is left; the time is reached; there may be too few free frames; the log of
 receipts is full; frames or notices wait for Python; `MAX_STEPS` events were handled, so that signals can be;
-`MAX_AT_ONCE` events were handled and no time has passed."""
+`MAX_AT_ONCE` events were handled and no time has passed; the handler of a host has failed."""
 MAX_STEPS = 1_000_000
 MAX_AT_ONCE = 5_000_000
 MARGIN = 1024
@@ -63,11 +65,15 @@ def _run_until_needed(net: NetworkState, until: int) -> int:
             _depart(net, target, now)
         elif kind == SENDS:
             send_next(net, target, now)
+        elif kind == WAKES:
+            wake(net, target, f, now)
         else:
             enter_switch(net, target, f, net.frames[f].arrival, now)
         while header.ready:
             header.ready -= 1
             _depart(net, int64(net.ready[header.ready]), now)
+        if header.failed_host != ABSENT:
+            return FAILED
     return DEFERRED if header.deferred else NO_EVENTS
 
 
@@ -106,6 +112,15 @@ def inject(net: NetworkState, i: int, f: int) -> None:
 @entry_point
 def begin_flow(net: NetworkState, k: int, at: int) -> None:
     push_event(as_ref(net), at, SENDS, k, ABSENT)
+
+
+@entry_point
+def set_handler(net: NetworkState, h: int, handler: int, state: int, items: int, at: int) -> None:
+    """Have host `h` call a handler for the frames it receives, and first at `at`."""
+    net = as_ref(net)
+    host = net.hosts[h]
+    host.handler, host.handler_state, host.handler_items = handler, state, items
+    schedule_wake(net, h, at)
 
 
 @entry_point

@@ -6,6 +6,7 @@ the same seed gives the same frames at the same times, on any machine.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import math
@@ -19,6 +20,7 @@ from typing import Any, BinaryIO, ClassVar, TypeAlias
 from nativekit.installed import require_numba
 from softswitch.errors import SwitchError
 from softswitch.network.arrays import NetworkSizes
+from softswitch.network.compiled_handlers import CompiledHandler
 from softswitch.network.engine import Engine
 from softswitch.network.flow import FlowHandle, Receipts, Schedule
 from softswitch.network.host import Host
@@ -71,6 +73,7 @@ class Network(contextlib.AbstractContextManager["Network"]):
         self._begin_actions: list[Callable[[], object]] = []
         self._flow_count = 0
         self._captures: dict[int, BinaryIO] = {}
+        self._handlers: dict[int, CompiledHandler] = {}  # by host; machine code stays in memory by them
         self._trace: PacketTrace | None = None
 
     def __exit__(self, *_: object) -> None:
@@ -233,12 +236,14 @@ class Network(contextlib.AbstractContextManager["Network"]):
     def now_ns(self) -> int:
         return self.loop.now
 
-    def call_at(self, time_us: float, call: Callable[..., object], *arguments: object) -> None:
-        """Call a function at a time of the network, or now if that has passed."""
-        self.loop.call_at(time_us / 1e6, call, *arguments)
+    def call_at(self, time_us: float, call: Callable[..., object], *arguments: object) -> asyncio.TimerHandle:
+        """Call a function at a time of the network, or now if that has passed; return what cancels it."""
+        return self.loop.call_at(time_us / 1e6, call, *arguments)
 
-    def call_after(self, delay_us: float, call: Callable[..., object], *arguments: object) -> None:
-        self.call_at(self.now_us + delay_us, call, *arguments)
+    def call_after(
+        self, delay_us: float, call: Callable[..., object], *arguments: object
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.now_us + delay_us, call, *arguments)
 
     def run(self, *, until_s: float | None = None, for_s: float | None = None) -> None:
         """Run to a time, for a duration, or by default until nothing is left to happen.
@@ -311,7 +316,7 @@ class Network(contextlib.AbstractContextManager["Network"]):
         priorities = max((switch.priorities for switch in self.switches), default=1)
         frame_bytes = self._max_frame_bytes + max(records, default=0)
         sizes = NetworkSizes(len(self.switches), len(self.hosts), shapes, priorities, frame_bytes)
-        engine = Engine(sizes, self._seed)
+        engine = Engine(sizes, self._seed, [host.name for host in self.hosts])
         state = engine.state
         for number, link in enumerate(self.links):
             for i in (2 * number, 2 * number + 1):
@@ -405,6 +410,14 @@ class Network(contextlib.AbstractContextManager["Network"]):
 
     def _hand_frames_over(self, host: int) -> None:
         self.network_state().hosts[host].is_python = 1
+
+    def set_handler(self, host: int, handler: CompiledHandler, at_ns: int) -> None:
+        self._when_begun(lambda: self._set_handler(host, handler, at_ns))
+
+    def _set_handler(self, host: int, handler: CompiledHandler, at_ns: int) -> None:
+        self._interface_of(host)  # which a host without a link does not have
+        self._handlers[host] = handler
+        self._begun().set_handler(host, handler, at_ns)
 
     def _interface_of(self, host: int) -> int:
         name = self.hosts[host].name

@@ -14,9 +14,10 @@ import numpy as np
 from nativekit.records import Int32, Ints, Octets, Records
 from softswitch.queues.state import Queues
 
-ARRIVES, DEPARTS, SENDS, IS_PROCESSED = range(4)
+ARRIVES, DEPARTS, SENDS, IS_PROCESSED, WAKES = range(5)
 """Kinds of events: a frame arrives at an interface; a packet may leave the queues of an interface; a flow
-sends its next frame; the latency of a switch is over for a frame."""
+sends its next frame; the latency of a switch is over for a frame; the compiled handler of a host is called
+at a time of its choice."""
 ABSENT = -1
 """Marks an interface, switch, host, flow or frame that does not exist."""
 MAX_DEFERRED = 4096
@@ -32,7 +33,7 @@ class ScheduledEvent:
     time: int
     order: int  # number of the event: events of equal times keep their order
     kind: Int32
-    target: Int32  # number of the interface or flow
+    target: Int32  # number of the interface, flow or host
     frame: int  # number of the frame, or ABSENT
 
 
@@ -112,6 +113,12 @@ class SwitchState:
 class HostState:
     interface: int
     is_python: int  # whether Python gets all frames, also those of flows
+    handler: int  # address of a compiled handler (`handlers.HANDLER_SIGNATURE`), or 0
+    handler_state: int  # address of its state, an array
+    handler_items: int  # items of this array
+    wake_at: int  # when the handler wants to be called without a frame; negative for never
+    wake_event_at: int  # time of the WAKES event, which may be earlier
+    wake_frame: int  # the frame, without content, of this event; ABSENT if there is none
     frames: int  # number of frames received
     bytes: int
 
@@ -167,6 +174,8 @@ class NetworkHeader:
     events_at_once: int  # number of events handled since the time changed last
     ready: int  # number of interfaces in `ready`
     deferred: int
+    failed_host: int  # the host whose handler has failed, or ABSENT
+    failed_length: int  # bytes of the frame that its handler tried to send, or ABSENT for an exception
     receipts: int
     traced: int  # the flow whose frames Python gets copies of on each link, or ABSENT
     out: int  # address of the output records of a pass

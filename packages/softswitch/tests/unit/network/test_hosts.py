@@ -161,3 +161,26 @@ def test_a_trace_has_the_frames_of_one_flow_on_every_link() -> None:
             (4000, "s-p2", "b"),
         ]
         assert {hop.frame[36:38] for hop in trace.hops} == {(2).to_bytes(2, "big")}
+
+
+def test_arp_requests_are_repeated_until_a_reply_or_the_third() -> None:
+    requests: list[float] = []
+    with Network(knows_neighbours=False) as net:
+        a, b = two_hosts(net)
+        b.on_frame(lambda frame: requests.append(net.now_us) if frame[12:14] == b"\x08\x06" else None)
+        net.links[0].fail(0, 1_500_000)
+        answered = a.ping("10.0.0.2")
+        absent = a.ping("10.0.0.9", count=2, every_us=1.0)
+        net.run()
+        assert requests == [2_000_000, 2_000_000]
+        assert answered.round_trips_us == {1: 2_000_000}
+        assert (absent.sent, absent.received, a.unresolved) == (2, 0, 2)
+        assert net.now_us == 3_000_000
+
+
+def test_an_arp_reply_leaves_no_timer() -> None:
+    with Network(knows_neighbours=False) as net:
+        a, _ = two_hosts(net, delay_us=10)
+        a.ping("10.0.0.2")
+        net.run()
+        assert net.now_us == 40
