@@ -7,7 +7,7 @@ from importlib import import_module
 
 from foundation.checkout import ROOT
 from tools.evidence.stage import Stage
-from tools.evidence.stages.bench import BENCH, MANY_SWITCHES
+from tools.evidence.stages.bench import BENCH, MANY_SWITCHES, NETWORKS
 from tools.evidence.stages.command_times import COMMAND_TIMES
 from tools.evidence.stages.intervals import INTERVALS
 from tools.evidence.stages.placement import LOST_ANSWERS, PLACEMENT
@@ -16,7 +16,7 @@ from tools.evidence.stages.runs import BMV2_RUNS, RUNS
 from tools.evidence.stages.validation import VALIDATION
 
 _CORE = (
-    INTERVALS, FAULT_SCHEDULES, RUNS, BMV2_RUNS, BENCH, MANY_SWITCHES, PLACEMENT, LOST_ANSWERS, RECOVERY,
+    INTERVALS, FAULT_SCHEDULES, RUNS, BMV2_RUNS, BENCH, MANY_SWITCHES, NETWORKS, PLACEMENT, LOST_ANSWERS, RECOVERY,
     VALIDATION, COMMAND_TIMES,
 )  # fmt: skip
 

@@ -233,6 +233,43 @@ def many_switches(folder: Path) -> dict[str, Table]:
     }
 
 
+_NETWORKS = "networks"
+_NETWORK_FORMS = {
+    "fat tree of 20 switches": ("passes through a fat tree of 20 switches, a CPU second", "{:,.0f}"),
+    "compiled hosts": ("frames between two compiled hosts, a CPU second", "{:,.0f}"),
+    "start of 100 switches": ("CPU time until 100 switches of one program can run", "{:.2f} s"),
+    "memory of 1000 switches": ("memory that 1,000 switches of one program take", "{:.0f} MB"),
+}
+
+
+def networks(folder: Path) -> dict[str, Table]:
+    """Return the speed, the start and the memory of networks in virtual time."""
+    rows = []
+    for line in json_output(folder, _NETWORKS)["lines"]:
+        title, form = _NETWORK_FORMS[line["what"]]
+        rows.append(Row(names=(title,), form=form, cells=(median(line["rounds"]["simulated"]),)))
+    return {
+        "networks": Table(
+            quantity="networks in virtual time",
+            statistic="median of the rounds of the bench",
+            headings=("what",),
+            columns=(Column(name="simulated"),),
+            rows=tuple(rows),
+        )
+    }
+
+
+NETWORKS = Stage(
+    name="networks",
+    minutes=1,
+    results=("networks",),
+    steps=(_step(_NETWORKS),),
+    tables=networks,
+    modules=("switch_bench.sections.networks", "softswitch.network.network", "softswitch.network.loop"),
+    needs="a quiet core",
+)
+
+
 MANY_SWITCHES = Stage(
     name="many-switches",
     minutes=3,

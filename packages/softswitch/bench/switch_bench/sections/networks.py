@@ -7,8 +7,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from softswitch.network import Network
+import numpy as np
+
+from softswitch.network import Network, add_frame
 from switch_bench.results import IN_NETWORK, SIMULATED, Result, at_least, at_most
 from switch_bench.stage import Stage
 
@@ -41,6 +44,9 @@ def _measure(stage: Stage, program: Path) -> Iterator[Result]:
     passes = [passes_per_cpu_s(program, frames) for _ in range(stage.scale.rounds)]
     goal = (at_least(300_000),)
     yield Result("networks", "fat tree of 20 switches", "passes/CPU s", {SIMULATED: passes}, goal, IN_NETWORK)
+    stage.announce("two compiled hosts")
+    rates = [frames_per_cpu_s(10 * frames) for _ in range(stage.scale.rounds)]
+    yield Result("networks", "compiled hosts", "frames/CPU s", {SIMULATED: rates}, (), IN_NETWORK)
     stage.announce(f"{_MANY} switches in one process")
     start, memory = zip(*(many_switches(program) for _ in range(stage.scale.rounds)), strict=True)
     yield Result(
@@ -65,6 +71,32 @@ def passes_per_cpu_s(program: Path, frames: int) -> float:
         net.run()
         elapsed_s = time.process_time() - begin
         return sum(switch.passes for switch in net.switches) / elapsed_s
+
+
+def frames_per_cpu_s(exchanges: int) -> float:
+    """Have two compiled hosts exchange requests and answers; return the frames in a CPU second."""
+
+    def ask(state: Any, frame: Any, _now: int, out: Any) -> int:  # numba compiles it
+        if state[0] < state[1]:
+            state[0] += 1
+            add_frame(out, frame if len(frame) else np.zeros(_PACKET_BYTES, np.uint8))
+        return -1
+
+    def answer(_state: Any, frame: Any, _now: int, out: Any) -> int:  # numba compiles it
+        if len(frame):
+            add_frame(out, frame)
+        return -1
+
+    with Network(seed=1) as net:
+        client, server = net.add_host("client", "10.0.0.1/24"), net.add_host("server", "10.0.0.2/24")
+        link = net.add_link(client, server, mbit=10_000, delay_us=1)
+        client.run_compiled(ask, np.array([0, exchanges]))
+        server.run_compiled(answer, np.zeros(1, np.int64))
+        net.run(until_s=1e-9)  # loads the event loop's machine code
+        begin = time.process_time()
+        net.run()
+        elapsed_s = time.process_time() - begin
+        return (link.counters("client").sent + link.counters("server").sent) / elapsed_s
 
 
 def build_fat_tree(net: Network, program: Path) -> None:
