@@ -136,7 +136,7 @@ def _route(net: Network, switch: str, prefix: str, port: int, mac: str = _MAC) -
 
 
 def many_switches_in_new_process(program: Path) -> tuple[float, float]:
-    """Return what `many_switches` returns in a process that has freed no memory, which switches might reuse."""
+    """Return what `many_switches` returns, in a process that has no freed memory to use again."""
     command = [sys.executable, "-m", __name__, str(program)]
     start, memory = subprocess.check_output(command, text=True).split()
     return float(start), float(memory)
