@@ -210,6 +210,11 @@ BUGS = (
     PlantedBug("dead_code", "needed = 0 if is_hidden(table) else after", "needed = 0"),
     PlantedBug("propagation", "_common(at[i], values) if is_reached else at[i]", "values"),
     PlantedBug("propagation", "if i in starts:", "if False:"),
+    PlantedBug(
+        "propagation",
+        "value = self._wrapped(values[key].value, key)\n",
+        "value = values[key].value\n",
+    ),
     PlantedBug("propagation", "_without(values, self._bits.effects(made).written)", "dict(values)"),
     PlantedBug("propagation", "_without(values, self._written_by(node))", "dict(values)"),
     PlantedBug(

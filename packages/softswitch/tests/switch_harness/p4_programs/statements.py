@@ -85,7 +85,7 @@ class StatementDrawer(ExternStatementDrawer):
             self._assignment, self._assignment, self._assignment, self._compound,
             self._slice_assignment, self._conditional, self._call_statement, self._action, self._apply,
             self._apply, self._table, self._switch, self._loop, self._jump, self.validity, self.register,
-            self.stack_change, self.counter, self._for_in, self._block, self._formula,
+            self.stack_change, self.counter, self._for_in, self._block, self._formula, self._read_once,
         ]  # fmt: skip
         if scope.loops and self.chance(15):
             ways = [self._jump]
@@ -135,6 +135,21 @@ class StatementDrawer(ExternStatementDrawer):
         scope.add(name, kind)
         declared.add(name)
         return [f"{kind.text} {name}{initial};"]
+
+    def _read_once(self, scope: Scope, depth: int) -> list[str]:
+        """Return a variable that takes the low bits of a wider number, and its only read, which needs no others."""
+        kind, wide = Bits(self.pick([3, 5, 8, 9, 16])), Bits(self.pick([17, 24, 32, 65]))
+        target_kind = Bits(self.pick(WIDTHS))
+        if scope.place == "parser" or (target := self.target(target_kind, scope)) is None:
+            return []
+        name, value = self.name("v"), self.expression(wide, scope, 1).within(Binding.PREFIX)
+        reads = [
+            f"({target_kind.text}) {name}",
+            f"({target_kind.text}) ({name} >> {integer(1 + self.below(2), None)})",
+            f"{name} {self.pick(['<', '>=', '==', '!='])} {self.literal(kind, scope).text} "
+            f"? {self.literal(target_kind, scope).text} : {self.literal(target_kind, scope).text}",
+        ]
+        return [f"{kind.text} {name} = ({kind.text}) {value};", f"{target} = {self.pick(reads)};"]
 
     def _compound(self, scope: Scope, depth: int) -> list[str]:
         targets = [v for v in scope.variables if v.is_writable and isinstance(v.kind, Bits) and not v.guard]
