@@ -62,7 +62,7 @@ def point_to_latest(runs: Path) -> None:
     partial = runs / ".latest.partial"
     partial.unlink(missing_ok=True)
     partial.symlink_to(max(mtimes_ns, key=mtimes_ns.__getitem__).name)
-    _chown_to_user(partial)
+    chown_to_user(partial)
     partial.replace(latest)
 
 
@@ -75,9 +75,9 @@ def _mtime_ns(run: Path) -> int | None:
 
 def chown_to_sudo_user(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
-        _chown_to_user(path)
+        chown_to_user(path)
 
 
-def _chown_to_user(path: Path) -> None:
+def chown_to_user(path: Path) -> None:
     if "SUDO_UID" in os.environ:
         os.chown(path, int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"]), follow_symlinks=False)

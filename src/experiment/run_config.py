@@ -116,6 +116,13 @@ class PlacementConfig(Strict):
         return self.switch if isinstance(self.switch, int) else None
 
 
+class CheckpointConfig(Strict):
+    """Where and how often `hotline up` writes the model of its sessions; without a file it does not."""
+
+    file: Path | None = None
+    interval_s: float = Field(default=60.0, gt=0, le=86_400)
+
+
 class Wiring(Strict):
     """How the machines of a run on several are chosen and connected; without `machines` it has no effect."""
 
@@ -163,6 +170,7 @@ class Config(RunSettings):
     separator: str | None = None
     script: str | None = None
     after_death: AfterDeath = "end"
+    checkpoint: CheckpointConfig = CheckpointConfig()
     kill: tuple[str, ...] = ()
     join: tuple[str, ...] = ()
     datapath: Literal["auto", "kernel", "sockets"] = "auto"

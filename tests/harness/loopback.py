@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +24,7 @@ from hotline_agents.designs import agents_of
 from hotline_agents.ps.store import ShareContents
 from hotline_scripts.embedding_tables import EmbeddingTables
 from hotline_scripts.joined_worker import JoinedWorker
+from hotline_scripts.keeper import Keeper, KeeperConfig
 from hotline_scripts.kv import process_exit
 from hotline_scripts.lines import Message
 from hotline_scripts.rendezvous import Rendezvous
@@ -86,6 +87,9 @@ class LoopbackCluster:
         self._last_servers: list[_Server] = []
         self._tables = EmbeddingTables()
         self.parts: str | None = None
+        self.checkpoint: Path | None = None
+        """File from which sessions start, and to which they are written at their end."""
+        self.keeper: Keeper | None = None
         self.silence_s = PATIENCE_S
         """Time in s after a worker's report of silent servers until the session is broken."""
 
@@ -96,7 +100,24 @@ class LoopbackCluster:
         port = addressing.worker_udp_port(JOB)
         workers = [(f"{NET}.{rank + 1}", port) for rank in range(self.size)]
         peers = [server.address for server in self.servers]
-        return Terms(JOB, self.sessions, DESIGN, 32, peers, workers, "here", 1, self.parts)
+        try:
+            pushes = None if self.checkpoint is None else self._start_keeper(self.checkpoint, tables, peers)
+        except BaseException:
+            await self.end(None)
+            raise
+        return Terms(JOB, self.sessions, DESIGN, 32, peers, workers, "here", 1, self.parts, pushes)
+
+    def _start_keeper(
+        self, checkpoint: Path, tables: EmbeddingTables, peers: list[tuple[str, int]]
+    ) -> Mapping[str, int] | None:
+        address = (f"{NET}.{self.size + 1}", addressing.worker_udp_port(JOB))
+        self.keeper = Keeper(
+            KeeperConfig(
+                rank=self.size, job=JOB, epoch=self.sessions, design=DESIGN, window=32, address=address,
+                peers=peers, tables=tables.to_declaration(),
+            )
+        )  # fmt: skip
+        return self.keeper.restore(str(checkpoint)) if checkpoint.exists() else None
 
     async def admit(self, rank: int, epoch: int) -> None:
         """Note the epoch; there is no switch."""
@@ -108,7 +129,12 @@ class LoopbackCluster:
     async def publish(self) -> None:
         """Do nothing: without a switch, pulls return all updates."""
 
-    async def end(self) -> None:
+    async def end(self, pushes: Mapping[str, int] | None) -> None:
+        if self.keeper is not None:
+            if pushes is not None:
+                self.keeper.save(str(self.checkpoint), dict(pushes))
+            self.keeper.close()
+            self.keeper = None
         for server in self.servers:
             server.end()
         self.servers = []

@@ -301,15 +301,58 @@ def test_a_push_of_a_killed_worker_counts_at_most_once_while_a_successor_trains(
         assert found.min() >= acknowledged and found.max() <= sent
 
 
+ADDS = f"""
+import subprocess, sys
+import numpy as np
+import hotline
+
+switch, job, hot = sys.argv[1:]
+load = [sys.executable, "-m", "hotline.cli", "load", "--switch", switch, "--job", job, hot]
+with hotline.Worker({{"rows": ({ROWS}, {DIM})}}, scale=1.0) as kv:
+    kv.init(np.full(({ROWS}, {DIM}), 5, np.float32))
+    for step in range(10):
+        if step == 2:
+            subprocess.run(load, check=True, stdout=subprocess.DEVNULL)
+        kv.wait(kv.push(np.arange({ROWS}), np.ones(({ROWS}, {DIM}), np.float32)))
+    found = kv.read()
+    print(found.min(), found.max())
+"""
+
+
+@pytest.mark.parametrize("way", ["down", "kill"])
+def test_a_model_of_which_half_was_in_the_switch_outlives_its_session_and_hotline_up(
+    way: str, settings: Path, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "model.npz"
+    text = settings.read_text().replace(f"workers = {WORKERS}", "workers = 1")
+    settings.write_text(f"{text}[checkpoint]\nfile = {json.dumps(str(checkpoint))}\n")
+    updates = write_hot_set(tmp_path, dict.fromkeys(range(ROWS // 2), 1), (RowRange(0, DIM),))
+    for expected in ("15.0 15.0\n", "25.0 25.0\n"):
+        up = bring_up(settings)
+        command = [sys.executable, "-c", ADDS, up["switch"], str(up["job"]), updates]
+        ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S)
+        assert (ran.returncode, ran.stdout) == (0, expected)
+        wait_for(checkpoint.exists)
+        if way == "kill":
+            wait_for(lambda: "checkpoint: " in (tmp_path / "runs/up/up.log").read_text())
+            os.kill(process_of_up(settings), signal.SIGKILL)
+        assert hotline("down").returncode == 0
+    with np.load(checkpoint) as archive:
+        assert (archive["rows"] == 25).all()
+
+
+def process_of_up(settings: Path) -> int:
+    """Return the process that another `hotline up` names."""
+    return int(hotline("up", str(settings)).stderr.partition("process ")[2].partition(",")[0])
+
+
 def reported(file: Path) -> list[float]:
     return [json.loads(line)["metrics"]["loss"] for line in file.read_text().splitlines()]
 
 
 def test_down_removes_the_remains_of_a_killed_hotline_up(settings: Path) -> None:
     up = bring_up(settings)
-    printed = hotline("up", str(settings)).stderr
-    process = int(printed.partition("process ")[2].partition(",")[0])
-    os.kill(process, signal.SIGKILL)
+    os.kill(process_of_up(settings), signal.SIGKILL)
     assert rules() != []
     down = hotline("down")
     assert down.returncode == 0 and "s1-eth1" in down.stdout

@@ -7,9 +7,10 @@ also if it had no `id`, and `gone` if it can never succeed in this session. A li
 `request` whose caller no longer waits: that request is withdrawn, and has no answer.
 
 The first worker that joins declares the tables, and servers are started for them. When the last worker has
-left, the session ends, and its model is lost with the servers. The next worker that joins begins another
-session. `WorkersSession` says what a worker's death does to the others. A worker that takes a rank which
-another has had is in a later epoch, so that neither switch nor servers take the RPCs of one for the other's.
+left, the session ends, and its model is lost with the servers unless a checkpoint has it (`checkpoints.py`).
+The next worker that joins begins another session. `WorkersSession` says what a worker's death does to the
+others. A worker that takes a rank which another has had is in a later epoch, so that neither switch nor
+servers take the RPCs of one for the other's.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -111,7 +112,7 @@ class Rendezvous:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
         if self._session is not None:  # which waits for successors
-            self._begin_end()
+            self._begin_end(self._session)
         if self._end_task is not None:
             await self._end_task
 
@@ -160,6 +161,8 @@ class Rendezvous:
                 session = WorkersSession(
                     tables, await self._backend.begin(tables), self._backend.size, self._backend.after_death
                 )
+                if session.terms.pushes is not None:
+                    session.mark_restored(session.terms.pushes)
                 self._session = session
                 sizes = (f"{name}: {table}" for name, table in tables.items())
                 log.info("a session begins: %s", "; ".join(sizes))
@@ -207,18 +210,18 @@ class Rendezvous:
                 level, "worker %d %s: its last pushes may be lost%s", worker.rank, abnormal_end, consequence
             )
         if session.is_over:
-            self._begin_end()
+            self._begin_end(session)
         else:
             self._release_complete_barrier(session)
 
-    def _begin_end(self) -> None:
+    def _begin_end(self, session: WorkersSession) -> None:
         self._session = None
-        self._end_task = asyncio.ensure_future(self._end_session())
+        self._end_task = asyncio.ensure_future(self._end_session(session))
 
-    async def _end_session(self) -> None:
+    async def _end_session(self, session: WorkersSession) -> None:
         log.info("the session is over")
         try:
-            await self._backend.end()
+            await self._backend.end(session.complete_pushes)
         except HotlineError as error:
             log.warning("%s", error)
             self.end_requested.set()
@@ -261,8 +264,8 @@ class Rendezvous:
             send_line(worker.writer, {"note": describe(session)})
         return await asyncio.shield(event)
 
-    async def init(self, worker: JoinedWorker, name: str) -> bool:
-        """Return True if this worker is to set the table; otherwise wait until it is set and return False.
+    async def init(self, worker: JoinedWorker, name: str) -> Message:
+        """Return whether this worker is to set the table; if not, when it is set, with its pushes so far.
 
         The worker that is to set it may ask again until it has.
         """
@@ -270,9 +273,9 @@ class Rendezvous:
         while True:
             setting = self._require_session(worker).find_setting(name, worker.rank)
             if setting.setter == worker.rank and not setting.is_set.done():
-                return True
+                return {"is_first": True}
             if await self._wait_until_set(worker, name, setting):
-                return False
+                return {"is_first": False, "steps": self._require_session(worker).pushes[name]}
 
     async def _wait_until_set(self, worker: JoinedWorker, name: str, setting: TableSetting) -> bool:
         """Return True when a table is set, or False if another worker than `setting` says is to set it."""
@@ -285,7 +288,17 @@ class Rendezvous:
             worker, setting.is_set, lambda _: f"init: waits until worker {setter} has set table {name}"
         )
 
-    def mark_table_set(self, worker: JoinedWorker, name: str) -> None:
+    @property
+    def complete_pushes(self) -> Mapping[str, int] | None:
+        """The pushes to the tables of the session, as `WorkersSession` has them; None without a session."""
+        return None if self._session is None else self._session.complete_pushes
+
+    def count_pushes(self, pushes: Mapping[str, int]) -> None:
+        """Note how many pushes to tables a worker has made, as far as tables have an optimiser."""
+        if self._session is not None:
+            self._session.count_pushes(pushes)
+
+    def mark_table_set(self, worker: JoinedWorker, name: str, pushes: int) -> None:
         session = self._require_session(worker)
         setting = session.settings_by_table.get(name)
         if setting is None:
@@ -295,6 +308,7 @@ class Rendezvous:
                 f"expected table {name} to be set by worker {setting.setter}, got it from {worker.rank}"
             )
         if not setting.is_set.done():
+            session.count_pushes({name: pushes})
             setting.is_set.set_result(True)
 
     async def wait_for_servers(self, worker: JoinedWorker, servers: Sequence[int]) -> None:
@@ -322,7 +336,7 @@ class Rendezvous:
     def terms_for(self, worker: JoinedWorker) -> Message:
         session = self._require_session(worker)
         terms = asdict(session.terms)
-        worker_addresses, server_addresses = terms.pop("workers"), terms.pop("servers")
+        worker_addresses, server_addresses, _ = (terms.pop(name) for name in ("workers", "servers", "pushes"))
         return {
             "rank": worker.rank,
             "life": worker.life,
@@ -427,11 +441,14 @@ class _ConnectionHandler:
     async def _execute_of_worker(self, worker: JoinedWorker, command: object, values: Message) -> Message:
         rendezvous = self._rendezvous
         if command == "barrier":
+            rendezvous.count_pushes(values.get("pushes", {}))
             await rendezvous.barrier(worker)
         elif command == "init":
-            return {"is_first": await rendezvous.init(worker, values["table"])}
+            return await rendezvous.init(worker, values["table"])
         elif command == "set":
-            rendezvous.mark_table_set(worker, values["table"])
+            rendezvous.mark_table_set(worker, values["table"], values.get("steps", 0))
+        elif command == "pushed":
+            rendezvous.count_pushes(values["pushes"])
         elif command == "report":
             rendezvous.report(worker, values["metrics"])
         elif command == "steps":
@@ -443,6 +460,7 @@ class _ConnectionHandler:
         elif command == "leave":
             for name, count in values.get("saturated", {}).items():
                 log.warning("worker %d: %d values of table %s were saturated", worker.rank, count, name)
+            rendezvous.count_pushes(values.pop("pushes", {}))
             worker.final_report = values
             rendezvous.leave(worker)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -31,6 +31,8 @@ class Terms:
     seed: int
     parts: str | None = None
     """Folder of the workers' logs; None outside a run. In a run, workers hold back calls between blocks."""
+    pushes: Mapping[str, int] | None = None
+    """Table -> pushes before the checkpoint whose values the tables have; None if they are 0."""
 
 
 class Backend(Protocol):
@@ -41,7 +43,7 @@ class Backend(Protocol):
     def after_death(self) -> AfterDeath: ...
 
     async def begin(self, tables: EmbeddingTables) -> Terms:
-        """Start servers with the parameters of tables, all 0; raise `HotlineError` on failure."""
+        """Start servers with the values of tables, 0 or a checkpoint's; raise `HotlineError` on failure."""
         ...
 
     async def admit(self, rank: int, epoch: int) -> None:
@@ -51,8 +53,11 @@ class Backend(Protocol):
         """
         ...
 
-    async def end(self) -> None:
-        """End the servers; the next session starts others. Raise `HotlineError` on failure."""
+    async def end(self, pushes: Mapping[str, int] | None) -> None:
+        """End the servers; the next session starts others. Raise `HotlineError` on failure.
+
+        `pushes` are those of `WorkersSession.complete_pushes`.
+        """
         ...
 
     def limit_silence(self, servers: Sequence[int]) -> WaitLimit | None:
@@ -74,6 +79,9 @@ class BarrierRound:
     release_task: asyncio.Future[None] | None = None  # exists as soon as all ranks wait: they have passed
 
 
+_CHECKPOINT = -1  # sets tables in the place of a rank
+
+
 @dataclass(frozen=True, slots=True)
 class TableSetting:
     """The setting of a table to its first values."""
@@ -81,6 +89,10 @@ class TableSetting:
     setter: int  # rank of the worker that sets it
     is_set: asyncio.Future[bool]
     """False if the setter has gone before the table was set, and another worker is to set it."""
+
+    @property
+    def has_succeeded(self) -> bool:
+        return self.is_set.done() and self.is_set.exception() is None and self.is_set.result()
 
 
 @dataclass(eq=False, slots=True)
@@ -108,6 +120,25 @@ class WorkersSession:
     failure: str | None = None  # why no request can succeed any more
     barrier: BarrierRound | None = None  # None while no worker waits
     settings_by_table: dict[str, TableSetting] = field(default_factory=dict)
+    pushes: Counter[str] = field(default_factory=Counter)
+    """Table with an optimiser -> pushes of the worker that has made most, with those before a checkpoint."""
+
+    def mark_restored(self, pushes: Mapping[str, int]) -> None:
+        """Mark all tables as set, by no worker; must run in an event loop."""
+        for name in self.tables:
+            self.find_setting(name, _CHECKPOINT).is_set.set_result(True)
+        self.count_pushes(pushes)
+
+    @property
+    def complete_pushes(self) -> Mapping[str, int] | None:
+        """The pushes to tables; None if a table has not been set, or the model is lost."""
+        settings = [self.settings_by_table.get(name) for name in self.tables]
+        are_set = all(setting is not None and setting.has_succeeded for setting in settings)
+        return dict(self.pushes) if are_set and not self.failure else None
+
+    def count_pushes(self, pushes: Mapping[str, int]) -> None:
+        for name, count in pushes.items():
+            self.pushes[self.tables.find_table(name).name] = max(self.pushes[name], int(count))
 
     @property
     def is_over(self) -> bool:

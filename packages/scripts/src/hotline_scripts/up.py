@@ -24,7 +24,7 @@ from experiment.errors import PreflightError
 from experiment.folder import chown_to_sudo_user
 from experiment.liveness import Liveness
 from experiment.processes import ProcessLimit
-from experiment.run_config import Config, load_config
+from experiment.run_config import MAX_WORKERS, Config, load_config
 from experiment.worker_plan import AfterDeath
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.arms import lead_arm, measured_arms
@@ -35,6 +35,7 @@ from foundation.logs.columns import UPDATES
 from foundation.logs.merge import last_updates
 from foundation.logs.parts import atomic_path
 from hosts.compiled_agents import CompiledAgents, require_compiled_agents
+from hotline_scripts.checkpoints import Checkpoints, Pushes, with_keeper
 from hotline_scripts.embedding_tables import EmbeddingTables
 from hotline_scripts.lines import Message
 from hotline_scripts.rendezvous import (
@@ -78,6 +79,17 @@ def check(config: Config, kind: TestbedKind) -> None:
             "use design `hotset` or `none`"
         )
     kind.check_up(config)
+    if config.checkpoint.file is not None:
+        _check_checkpoint(config, config.checkpoint.file)
+
+
+def _check_checkpoint(config: Config, file: Path) -> None:
+    if config.machines is not None:
+        raise PreflightError("checkpoint.file: expected `hotline up` on one machine; leave `machines` out")
+    if config.workers >= MAX_WORKERS:
+        raise PreflightError(f"checkpoint.file: expected at most {MAX_WORKERS - 1} workers beside it")
+    if not file.suffix == ".npz" or not file.resolve().parent.is_dir():
+        raise PreflightError(f"checkpoint.file {file}: expected a file .npz in a folder that exists")
 
 
 def _compiled_agents() -> CompiledAgents:
@@ -86,7 +98,8 @@ def _compiled_agents() -> CompiledAgents:
 
 class UpBackend:
     def __init__(self, config: Config, placement: Placement, network: TestbedNetwork) -> None:
-        self._config, self._placement, self._network = config, placement, network
+        self._config, self._placement, self._network = with_keeper(config), placement, network
+        self.size = config.workers
         self._arm = arm_for_scripts(config)
         self._folder = folder_of(config)
         self._has_reports = False
@@ -95,10 +108,15 @@ class UpBackend:
         self._processes = self._liveness.processes
         self._failure_tasks: list[asyncio.Task[None]] = []
         self.rendezvous: Rendezvous | None = None
-
-    @property
-    def size(self) -> int:
-        return self._config.workers
+        self._checkpoints: Checkpoints | None = None
+        if config.checkpoint.file is not None:
+            self._checkpoints = Checkpoints(
+                config.checkpoint,
+                network.workers[self.size],
+                self.size,
+                self._folder / "logs",
+                self._liveness,
+            )
 
     @property
     def after_death(self) -> AfterDeath:
@@ -119,10 +137,13 @@ class UpBackend:
         self._has_reports = False
         if not self._network.switch.is_running:
             await self._restart_switch()
+        terms = session_terms(self._config, self._arm)
         try:
             await self._start_servers(tables)
+            if self._checkpoints is not None:
+                terms = await self._checkpoints.begin(tables, terms, self._read_pushes)
         except BaseException:
-            await self._quit_servers()
+            await self._quit_servers(None)
             raise
         failure_waits = [
             self._network.switch.wait_until_failed(),
@@ -131,13 +152,27 @@ class UpBackend:
         self._failure_tasks = [
             asyncio.ensure_future(self._mark_broken_at_failure(wait)) for wait in failure_waits
         ]
-        return session_terms(self._config, self._arm)
+        return terms
 
-    async def end(self) -> None:
+    async def _publish_all(self, pushes: Pushes) -> Pushes | None:
+        """Have the checkpoint's pulls return all pushes; return None if they cannot."""
+        try:
+            await self.publish()
+        except HotlineError as error:
+            log.warning("no checkpoint is written at the end of the session: %s", error)
+            return None
+        return pushes
+
+    def _read_pushes(self) -> Pushes | None:
+        return None if self.rendezvous is None else self.rendezvous.complete_pushes
+
+    async def end(self, pushes: Pushes | None) -> None:
         for failure_task in self._failure_tasks:
             failure_task.cancel()
         await asyncio.gather(*self._failure_tasks, return_exceptions=True)
-        await self._quit_servers()
+        if pushes is not None and self._checkpoints is not None:
+            pushes = await self._publish_all(pushes)
+        await self._quit_servers(pushes)
         await self._network.fetch_files("updates-*")
         self._save_updates()
         await self._network.remove_fetched_files()
@@ -176,7 +211,9 @@ class UpBackend:
         await gather_or_cancel(each.ready() for each in self._servers)
         await set_ranges(self._network.address, self._config, self._processes, self._arm, tables.space)
 
-    async def _quit_servers(self) -> None:
+    async def _quit_servers(self, pushes: Pushes | None) -> None:
+        if self._checkpoints is not None:
+            await self._checkpoints.end(pushes)
         servers, self._servers = self._servers, []
         await asyncio.gather(*(each.quit() for each in servers))
 
@@ -217,7 +254,7 @@ def _earlier_files(file: Path) -> list[Path]:
 
 
 async def serve(config: Config, kind: TestbedKind, socket: Path) -> None:
-    async with kind.open_up(config, folder_of(config)) as testbed:
+    async with kind.open_up(with_keeper(config), folder_of(config)) as testbed:
         network = testbed.network
         backend = UpBackend(config, testbed.placement, network)
         await backend.prepare()
@@ -280,7 +317,7 @@ def main(settings: Sequence[str]) -> int:
         check(config, kind)
         with (
             hold_folder(config) as folder,
-            kind.reserve_up(config, down_command(config.machines)) as reservation,
+            kind.reserve_up(with_keeper(config), down_command(config.machines)) as reservation,
         ):
             reservation.set_folder(folder)
             for name in ("logs", "parts"):

@@ -10,12 +10,16 @@ from unittest.mock import AsyncMock, Mock
 import polars as pl
 import pytest
 
-from experiment.run_config import Config
+from experiment.errors import PreflightError
+from experiment.run_config import MAX_WORKERS, CheckpointConfig, Config
 from foundation.logs.columns import UPDATES
 from foundation.protocol import addressing
 from foundation.protocol.requests import request_frame
-from hotline_scripts.up import UpBackend, arm_for_scripts, folder_of
+from hotline_scripts.checkpoints import with_keeper
+from hotline_scripts.terms import session_terms
+from hotline_scripts.up import UpBackend, arm_for_scripts, check, folder_of
 from softswitch.progress import ENDED
+from switch_harness.wording import mentions
 from tests.harness.livenet import LiveNet
 from tests.harness.sessions import FakeNetwork
 from topologies.cpu_placement import place
@@ -41,7 +45,7 @@ async def test_the_files_of_earlier_sessions_are_kept(
             pl.DataFrame(rows, schema=dict(UPDATES)).write_parquet(folder / "parts/updates-ps-0-0.parquet")
             backend.report({"rank": 0, "pushes": pushes})
             backend.report({"rank": 1, "pushes": pushes})
-        await backend.end()
+        await backend.end(None)
     counts = {file.name: pl.read_parquet(file)["updates"].to_list() for file in folder.glob("updates*")}
     assert counts == {"updates-1.parquet": [5], "updates-2.parquet": [7], "updates.parquet": [9]}
     reports = {
@@ -77,3 +81,30 @@ async def test_the_switch_takes_frames_of_an_admitted_worker_and_none_of_the_wor
         assert [epochs_taken(1), epochs_taken(2)] == [[1], [2]]
         await backend.admit(rank=1, epoch=3)
         assert [epochs_taken(1), epochs_taken(2)] == [[1], [3]]
+
+
+@pytest.mark.parametrize(
+    "settings, facts",
+    [
+        ({"checkpoint": {"file": "model.txt"}}, ("model.txt", ".npz")),
+        ({"checkpoint": {"file": "nowhere/model.npz"}}, ("nowhere/model.npz", "folder")),
+        ({"checkpoint": {"file": "model.npz"}, "machines": "tcp://a:1"}, ("checkpoint.file", "machines")),
+        ({"checkpoint": {"file": "model.npz"}, "workers": MAX_WORKERS}, ("checkpoint.file", MAX_WORKERS - 1)),
+    ],
+)
+def test_checkpoints_that_cannot_be_written_are_refused_before_anything_starts(
+    settings: dict[str, Any], facts: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PreflightError, match=mentions(*facts)):
+        check(Config(**settings), Mock())
+
+
+def test_a_checkpoint_takes_the_address_of_one_worker_more(tmp_path: Path) -> None:
+    config = Config(runs=tmp_path, workers=3, checkpoint=CheckpointConfig(file=tmp_path / "model.npz"))
+    network: Any = FakeNetwork()
+    network.workers = [Mock() for _ in range(4)]
+    backend = UpBackend(config, place(config.placement, config.servers, config.workers), network)
+    terms = session_terms(with_keeper(config), arm_for_scripts(config))
+    assert (backend.size, len(terms.workers), with_keeper(config).workers) == (3, 4, 4)
+    assert with_keeper(Config(workers=3)).workers == 3

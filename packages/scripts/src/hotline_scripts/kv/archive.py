@@ -1,12 +1,13 @@
 """The .npz archive of a worker's tables.
 
-A table is an array NAME [rows, dim]. With an optimiser there are NAME.first and NAME.second, the arrays of
+A table is an array NAME [rows, dim] of float32; or of int32, the fixed-point numbers at the servers, and then
+there is NAME.scale, their units in 1.0. With an optimiser there are NAME.first and NAME.second, the arrays of
 its state [rows, dim], and NAME.steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -20,20 +21,26 @@ from hotline_scripts.kv.calls import InvalidArgument
 from hotline_scripts.kv.failures import describe
 
 Floats = NDArray[np.float32]
+Numbers = NDArray[np.float32] | NDArray[np.int32]
 _STATE_FLAGS = {"first": FIRST, "second": SECOND}
 
 
 class SavedTable(NamedTuple):
-    values: Floats
+    values: Numbers
     states: Mapping[int, Floats]
     """Arrays of the optimiser's state [rows, dim], by header flag; empty without an optimiser."""
     steps: int
 
 
-def state_arrays(name: str, states: Sequence[Floats], steps: int) -> dict[str, Any]:
-    """Return an archive's arrays for a table's optimiser: its states [rows, dim], and its steps."""
-    arrays = {f"{name}.{suffix}": state for suffix, state in zip(_STATE_FLAGS, states, strict=True)}
-    return {**arrays, f"{name}.steps": np.array(steps)}
+def table_arrays(table: EmbeddingTable, saved: SavedTable) -> dict[str, Any]:
+    """Return an archive's arrays of a table."""
+    arrays: dict[str, Any] = {table.name: saved.values}
+    if saved.values.dtype == np.int32:
+        arrays[f"{table.name}.scale"] = np.array(table.scale)
+    if table.optimiser is not None:
+        arrays |= {f"{table.name}.{suffix}": saved.states[flag] for suffix, flag in _STATE_FLAGS.items()}
+        arrays[f"{table.name}.steps"] = np.array(saved.steps)
+    return arrays
 
 
 def load_archive(path: str, tables: Mapping[str, EmbeddingTable]) -> dict[str, SavedTable]:
@@ -54,26 +61,41 @@ def _read_arrays(file: BinaryIO) -> Mapping[str, NDArray[np.generic]]:
 
 
 def _read_table(path: str, table: EmbeddingTable, arrays: Mapping[str, NDArray[np.generic]]) -> SavedTable:
-    names = [
-        table.name,
-        *(f"{table.name}.{suffix}" for suffix in _STATE_FLAGS if table.optimiser is not None),
-    ]
-    table_arrays: list[Floats] = []
-    for name in names:
-        array = arrays.get(name)
-        if array is None or array.shape != (table.rows, table.dim) or array.dtype != np.float32:
-            description = "none" if array is None else f"{array.dtype} {array.shape}"
+    if table.optimiser is None and (scale := arrays.get(f"{table.name}.scale")) is not None:
+        if scale.shape != () or scale != table.scale:
             raise InvalidArgument(
-                f"path {path}: expected {name!r} as float32 ({table.rows}, {table.dim}), got {description}"
+                f"path {path}: expected the scale of table {table.name!r}, {table.scale:.10g}, "
+                f"got {show(scale)}"
             )
-        if not np.isfinite(array).all():
-            raise InvalidArgument(f"path {path}: expected finite values in {name!r}")
-        table_arrays.append(array.astype(np.float32))
+        return SavedTable(_read_array(path, table, table.name, arrays, np.dtype(np.int32)), {}, 0)
+    suffixes = [] if table.optimiser is None else [f".{suffix}" for suffix in _STATE_FLAGS]
+    values, *state_arrays = [
+        _read_array(path, table, f"{table.name}{suffix}", arrays, np.dtype(np.float32))
+        for suffix in ("", *suffixes)
+    ]
     steps = arrays.get(f"{table.name}.steps", np.array(0))
     if steps.shape != () or steps.dtype.kind not in "iu" or steps < 0:
         raise InvalidArgument(
             f"path {path}: expected {table.name!r}.steps as an integer of at least 0, got {show(steps)}"
         )
     # Without an optimiser there are only the values.
-    states = dict(zip(_STATE_FLAGS.values(), table_arrays[1:], strict=False))
-    return SavedTable(table_arrays[0], states, int(steps))
+    states = dict(zip(_STATE_FLAGS.values(), state_arrays, strict=False))
+    return SavedTable(values, states, int(steps))
+
+
+def _read_array(
+    path: str,
+    table: EmbeddingTable,
+    name: str,
+    arrays: Mapping[str, NDArray[np.generic]],
+    dtype: np.dtype[Any],
+) -> NDArray[Any]:
+    array = arrays.get(name)
+    if array is None or array.shape != (table.rows, table.dim) or array.dtype != dtype:
+        description = "none" if array is None else f"{array.dtype} {array.shape}"
+        raise InvalidArgument(
+            f"path {path}: expected {name!r} as {dtype} ({table.rows}, {table.dim}), got {description}"
+        )
+    if not np.isfinite(array).all():
+        raise InvalidArgument(f"path {path}: expected finite values in {name!r}")
+    return array.astype(dtype)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 import numpy as np
-from numpy.typing import NDArray
+
+from hotline_scripts.kv.archive import Numbers
 
 
 class InitCall:
@@ -17,13 +18,13 @@ class InitCall:
     could be neither repeated nor undone.
     """
 
-    def __init__(self, values: NDArray[np.float32], set_table: Callable[[], bool]) -> None:
+    def __init__(self, values: Numbers, set_table: Callable[[], bool]) -> None:
         self._values, self._set_table = values, set_table
         self._result: Future[bool] = Future()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="hotline-init", daemon=True)
 
-    def is_of(self, values: NDArray[np.float32]) -> bool:
+    def is_of(self, values: Numbers) -> bool:
         return values is self._values or np.array_equal(values, self._values)
 
     def wait(self) -> bool:

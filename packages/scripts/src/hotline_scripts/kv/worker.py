@@ -16,11 +16,10 @@ from typing_extensions import Self
 from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.logs.parts import save_arrays
-from foundation.protocol.header import FIRST, SECOND, SET
 from foundation.text import pluralize
 from hotline_scripts.embedding_tables import DEFAULT_SCALE, EmbeddingTable, make_tables
 from hotline_scripts.kv import process_exit
-from hotline_scripts.kv.archive import load_archive, state_arrays
+from hotline_scripts.kv.archive import SavedTable, load_archive, table_arrays
 from hotline_scripts.kv.block_commands import BlockCommandListener
 from hotline_scripts.kv.calls import (
     Operation,
@@ -34,14 +33,14 @@ from hotline_scripts.kv.calls import (
     check_path,
     check_values,
     make_pull_handler,
-    row_chunks,
 )
 from hotline_scripts.kv.connection import ClusterLost, Connection
 from hotline_scripts.kv.conversion import NOT_FINITE, compile_all, to_fixed
-from hotline_scripts.kv.engine import MAX_CHUNK, Engine, InvalidCall, WorkerClosed
+from hotline_scripts.kv.engine import Engine, InvalidCall, WorkerClosed
 from hotline_scripts.kv.failures import NotDelivered, combine, describe
 from hotline_scripts.kv.init_call import InitCall
 from hotline_scripts.kv.joining import make_engine, rank_of_run
+from hotline_scripts.kv.whole_tables import read_states, read_values, set_table
 from hotline_scripts.rendezvous import socket_path
 
 log = logging.getLogger(__name__)
@@ -54,6 +53,7 @@ EXIT_TIMEOUT_S = 10.0
 """Time in s without an answer after which a script that ends without closing its worker drops operations."""
 _LEAVE_TIMEOUT_S = 5.0
 """Timeout of each further step of leaving at the end of a script, in s."""
+_PUSHES_PER_NOTICE = 64
 _ADVICE = "call kv.close() at the end of the script, or use `with hotline.Worker(...) as kv:`"
 
 
@@ -129,7 +129,9 @@ class Worker:
         wait: the table is set in the background, and a repeated call with the same values waits again.
         """
         target = self.tables.find_table(table)
-        has_set = self._init_table(target, values, states={}, call="init")
+        array = check_values(values, target.rows, target)
+        check_finite(array, target)
+        has_set = self._init_table(target, SavedTable(array, states={}, steps=0), call="init")
         self._init_calls.pop(target.name, None)
         return has_set
 
@@ -141,61 +143,40 @@ class Worker:
         archive = load_archive(check_path(path), self.tables)
         for name in archive:
             self._check_not_written(self.tables[name], "load")
-        has_set = [
-            self._init_table(self.tables[name], saved.values, saved.states, call="load")
-            for name, saved in archive.items()
-        ]
+        has_set = [self._init_table(self.tables[name], saved, call="load") for name, saved in archive.items()]
         for name in archive:
             self._init_calls.pop(name, None)
-        self._steps = {name: saved.steps for name, saved in archive.items()}
         return any(has_set)
 
-    def _init_table(
-        self, target: EmbeddingTable, values: Floats, states: Mapping[int, Floats], call: str
-    ) -> bool:
-        array = check_values(values, target.rows, target)
-        check_finite(array, target)
+    def _init_table(self, target: EmbeddingTable, saved: SavedTable, call: str) -> bool:
         self._open_engine.check_not_in_callback(call)
         init_call = self._init_calls.get(target.name)
         if init_call is None:
             self._check_not_written(target, call)
-            init_call = InitCall(array, lambda: self._set_table(target, array, states))
+            init_call = InitCall(saved.values, lambda: self._set_table(target, saved))
             self._init_calls[target.name] = init_call
-        elif not init_call.is_of(array):
+        elif not init_call.is_of(saved.values):
             raise InvalidCall(
                 f"{call} of table {target.name}: an interrupted call sets it to other values; "
                 "repeat that call with the same values"
             )
         return init_call.wait()
 
-    def _set_table(self, target: EmbeddingTable, array: Floats, states: Mapping[int, Floats]) -> bool:
+    def _set_table(self, target: EmbeddingTable, saved: SavedTable) -> bool:
         self._written_tables.add(target.name)
-        if not self._connection.ask("init", table=target.name)["is_first"]:
-            return False
-        if target.optimiser is None:
-            for rows in row_chunks(target, MAX_CHUNK):
-                self._open_engine.wait(self._submit(target, rows, array[rows.keys], is_training=False))
-        else:
-            # Flag 0 stands for the values themselves.
-            for state_flag, words in {0: array, **states}.items():
-                self._set_words(target, words, state_flag)
-        self._connection.ask("set", table=target.name)
-        return True
+        answer = self._connection.ask("init", table=target.name)
+        is_first: bool = answer["is_first"]
+        if is_first:
+            self.saturated[target.name] += set_table(self._open_engine, target, saved.values, saved.states)
+            self._connection.ask("set", table=target.name, steps=saved.steps)
+        self._steps[target.name] = saved.steps if is_first else answer["steps"]
+        return is_first
 
     def _check_not_written(self, target: EmbeddingTable, call: str) -> None:
         if target.name in self._written_tables and target.name not in self._init_calls:
             raise InvalidCall(
                 f"{call} of table {target.name}: it was set or pushed to before; use push to add to it"
             )
-
-    def _set_words(self, target: EmbeddingTable, values: Floats, state_flag: int) -> None:
-        for rows in row_chunks(target, MAX_CHUNK):
-            words = np.ascontiguousarray(values[rows.keys]).reshape(-1).view(np.uint32)
-            operation = Operation(
-                target.positions(rows.keys), target, target.pad(words), is_training=False,
-                word_flags=SET | state_flag,
-            )  # fmt: skip
-            self._open_engine.wait(self._open_engine.submit(operation))
 
     def push(
         self, keys: ArrayLike, values: Floats, table: str | None = None, callback: Callback | None = None
@@ -238,7 +219,7 @@ class Worker:
     def barrier(self) -> None:
         """Wait until this worker's operations are done, and all `size` workers have called `barrier`."""
         self._open_engine.wait_for_all()
-        self._connection.ask("barrier")
+        self._connection.ask("barrier", pushes=self._pushes_to_optimisers())
 
     def report(self, /, loss: float, **other_metrics: float) -> None:
         """Report training metrics by name; `hotline up` appends them to `reports.jsonl`."""
@@ -249,25 +230,15 @@ class Worker:
 
     def read(self, table: str | None = None) -> Floats:
         """Return all rows of a table [rows, dim], after all of this worker's operations."""
-        return self._read_table(self.tables.find_table(table))
-
-    def _read_table(self, target: EmbeddingTable, state_flag: int = 0) -> Floats:
-        values = np.empty((target.rows, target.dim), np.float32)
-        for rows in row_chunks(target, MAX_CHUNK):
-            out = values[rows.keys[0] : rows.keys[-1] + 1]
-            self._open_engine.wait(
-                self._submit(target, rows, values=None, out=out, is_training=False, word_flags=state_flag)
-            )
-        return values
+        return read_values(self._open_engine, self.tables.find_table(table))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all tables [rows, dim] by name, and the states of optimisers, to an .npz archive."""
         checked_path = Path(check_path(path))
-        arrays = {name: self.read(name) for name in self.tables}
+        arrays: dict[str, Any] = {}
         for name, table in self.tables.items():
-            if table.optimiser is not None:
-                states = [self._read_table(table, state_flag) for state_flag in (FIRST, SECOND)]
-                arrays |= state_arrays(name, states, self._steps[name])
+            states = read_states(self._open_engine, table)
+            arrays |= table_arrays(table, SavedTable(self.read(name), states, self._steps[name]))
         save_arrays(checked_path, arrays)
 
     def parameters(self, keys: ArrayLike, table: str | None = None) -> NDArray[np.uint64]:
@@ -374,10 +345,19 @@ class Worker:
             )
         )  # fmt: skip
         if values is not None:
-            self._steps[target.name] += 1
+            self._count_push(target)
             self.saturated[target.name] += clipped_count
             self._written_tables.add(target.name)
         return operation_number
+
+    def _count_push(self, target: EmbeddingTable) -> None:
+        """Count a push; tell the rendezvous now and then, since checkpoints have the count of optimisers."""
+        self._steps[target.name] = steps = self._steps[target.name] + 1
+        if target.optimiser is not None and steps % _PUSHES_PER_NOTICE == 0:
+            self._connection.send("pushed", pushes={target.name: steps})
+
+    def _pushes_to_optimisers(self) -> dict[str, int]:
+        return {name: self._steps[name] for name, table in self.tables.items() if table.optimiser is not None}
 
     def _leave(
         self, is_orderly: bool = True, reason: str = "the worker was closed", timeout_s: float | None = None
@@ -398,7 +378,8 @@ class Worker:
             self._warn_of_saturation()
             if is_orderly and loss is None:
                 saturated = {name: count for name, count in self.saturated.items() if count}
-                self._connection.ask("leave", timeout_s, saturated=saturated, **block_fields)
+                pushes = self._pushes_to_optimisers()
+                self._connection.ask("leave", timeout_s, saturated=saturated, pushes=pushes, **block_fields)
         except ClusterLost:
             log.debug("the rendezvous has ended, so leaving is not announced")
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from experiment.errors import RunFailed
@@ -70,7 +70,7 @@ class ScriptArm:
         self._has_begun = True
         return session_terms(self._config, self.arm, self._parts)
 
-    async def end(self) -> None:
+    async def end(self, pushes: Mapping[str, int] | None) -> None:
         """Do nothing: servers keep the model until the run has accounted for it."""
 
     def limit_silence(self, servers: Sequence[int]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hotline_scripts.kv.calls import Operation
 from hotline_scripts.kv.engine import InvalidCall
 from hotline_scripts.kv.worker import Worker
 from switch_harness.waiting import PATIENCE_S, wait_for
@@ -120,18 +121,18 @@ def test_an_interrupted_load_sets_each_table_once(
 ) -> None:
     first, _ = workers
     np.savez(tmp_path / "archive.npz", a=VALUES[:, np.newaxis], b=STATES[:, np.newaxis])
-    last = threading.Event()
-    submit = first._submit
+    last, engine = threading.Event(), first._open_engine
+    submit = engine.submit
 
-    def submit_then_mute(*arguments: object, **options: object) -> int:
-        if arguments[0] is first.tables["b"]:
+    def submit_then_mute(operation: Operation) -> int:
+        if operation.table.name == "b":
             mute_servers(running, True)
             last.set()
-        return submit(*arguments, **options)  # type: ignore[arg-type]  # they are passed on
+        return submit(operation)
 
-    first._submit = submit_then_mute  # type: ignore[method-assign]  # as above
+    engine.submit = submit_then_mute  # type: ignore[method-assign]
     interrupt(lambda: first.load(tmp_path / "archive.npz"), last.is_set)
-    first._submit = submit  # type: ignore[method-assign]  # as above
+    engine.submit = submit  # type: ignore[method-assign]
     mute_servers(running, False)
     assert first.load(tmp_path / "archive.npz")
     assert first.read("a")[:, 0].tolist() == VALUES.tolist()

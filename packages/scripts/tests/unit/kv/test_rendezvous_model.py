@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -39,7 +39,7 @@ class Backend:
     async def begin(self, tables: EmbeddingTables) -> Terms:
         return Terms(1, FIRST_EPOCH, "none", 1, [], [("", 0)] * SIZE, "here", 1)
 
-    async def end(self) -> None: ...
+    async def end(self, pushes: Mapping[str, int] | None) -> None: ...
 
     def limit_silence(self, servers: Sequence[int]) -> None: ...
 

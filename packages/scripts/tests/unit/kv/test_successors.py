@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 import hotline
 from experiment.worker_plan import AfterDeath
 from foundation.errors import HotlineError
+from hotline_scripts.kv.calls import Operation
 from hotline_scripts.kv.connection import ClusterLost, NotConnected
 from switch_harness.waiting import PATIENCE_S, wait_for
 from switch_harness.wording import says
@@ -113,16 +114,13 @@ def test_another_worker_sets_the_table_that_a_dead_one_was_to_set(
     set_mode(running, mode)
     first, second = join(running, 0), join(running, 1)
     is_setting, goes_on = threading.Event(), threading.Event()
-    set_rows: Callable[..., int] = hotline.Worker._submit
 
-    def stall(kv: hotline.Worker, *arguments: object, **more: object) -> int:
-        if kv is second:
-            is_setting.set()
-            goes_on.wait(PATIENCE_S)
-            raise HotlineError("killed")
-        return set_rows(kv, *arguments, **more)
+    def stall(_: Operation) -> int:
+        is_setting.set()
+        goes_on.wait(PATIENCE_S)
+        raise HotlineError("killed")
 
-    monkeypatch.setattr(hotline.Worker, "_submit", stall)
+    monkeypatch.setattr(second._open_engine, "submit", stall)
     with ThreadPoolExecutor() as pool:
         dying = pool.submit(second.init, 5 * ONES)
         assert is_setting.wait(PATIENCE_S)

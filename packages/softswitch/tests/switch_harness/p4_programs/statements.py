@@ -137,7 +137,7 @@ class StatementDrawer(ExternStatementDrawer):
         return [f"{kind.text} {name}{initial};"]
 
     def _read_once(self, scope: Scope, depth: int) -> list[str]:
-        """Return a variable that takes the low bits of a wider number, and its only read, which needs no others."""
+        """Return a variable that takes the low bits of a wider number, and its only read."""
         kind, wide = Bits(self.pick([3, 5, 8, 9, 16])), Bits(self.pick([17, 24, 32, 65]))
         target_kind = Bits(self.pick(WIDTHS))
         if scope.place == "parser" or (target := self.target(target_kind, scope)) is None:
