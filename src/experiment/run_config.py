@@ -117,7 +117,7 @@ class PlacementConfig(Strict):
 
 
 class CheckpointConfig(Strict):
-    """Where and how often `hotline up` writes the model of its sessions; without a file it does not."""
+    """Settings of the checkpoints that `hotline up` writes; without a file it writes none."""
 
     file: Path | None = None
     interval_s: float = Field(default=60.0, gt=0, le=86_400)
