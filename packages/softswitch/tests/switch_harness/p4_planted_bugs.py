@@ -21,7 +21,7 @@ from types import ModuleType
 
 import pytest
 
-PROGRAMS = 120
+PROGRAMS = 240
 """Drawn programs that are tried, before the unit tests are."""
 SIZE = 30
 _UNIT = Path(__file__).parents[1] / "unit" / "p4"
