@@ -160,6 +160,17 @@ def test_a_variable_has_no_more_bits_than_its_type(read: str, tmp_path: Path) ->
     assert out.frame[1] == 1
 
 
+@pytest.mark.parametrize("kind, count", [(1, 2), (2, 2), (2, 1)])
+@pytest.mark.parametrize("order", ["<", "<=", ">", ">=", "==", "!="])
+def test_a_negated_comparison_holds_where_the_comparison_does_not(
+    order: str, kind: int, count: int, tmp_path: Path
+) -> None:
+    ingress = f"if (!(hdr.first.kind {order} hdr.first.count)) {{ hdr.first.kind = 9; }}"
+    program = compile_small(tmp_path, ingress=ingress).program
+    [out] = InterpretedPipeline(program).process(1, bytes([kind, count]) + bytes(6), 0, 0)
+    assert (out.frame[0] == 9) == (not eval(f"{kind} {order} {count}"))
+
+
 def test_the_index_of_a_register_has_no_more_bits_than_its_type(tmp_path: Path) -> None:
     program = compile_small(
         tmp_path, ingress_locals="register<bit<8>>(64) cells;",
