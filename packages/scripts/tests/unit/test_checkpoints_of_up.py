@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from experiment.errors import AgentFailed
 from experiment.liveness import Liveness
 from experiment.run_config import CheckpointConfig
 from hotline_scripts.checkpoints import Checkpoints, Pushes
 from hotline_scripts.embedding_tables import make_tables
 from hotline_scripts.keeper import KeeperConfig
 from hotline_scripts.script_session import Terms
-from topologies.agents import AgentFailed
 
 TABLES = make_tables({"users": (4, 2)})
 TERMS = Terms(7, 1, "none", 32, [("127.0.0.1", 5)], [("127.0.0.2", 6), ("127.0.0.3", 6)], "here", 1)
