@@ -4,7 +4,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -80,7 +80,7 @@ class _OnePs:
             arm="here", seed=1,  # outside a run nothing depends on the arm
         )  # fmt: skip
 
-    async def end(self) -> None:
+    async def end(self, pushes: Mapping[str, int] | None) -> None:
         self._stack.close()
 
 

@@ -10,6 +10,7 @@ from google.protobuf import text_format
 from softswitch.commands.shell import FileError, Shell
 from softswitch.errors import NESTED_TOO_DEEPLY, SwitchError
 from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.parse_errors import describe_parse_error
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.runtime.device import DevicePorts, SwitchRuntime
 
@@ -56,6 +57,6 @@ def _read_request(request: str | p4r.WriteRequest) -> p4r.WriteRequest:
     try:
         return text_format.Parse(request, p4r.WriteRequest())
     except text_format.ParseError as error:
-        raise SwitchError(f"expected a WriteRequest in text format: {error}") from None
+        raise SwitchError(f"expected a WriteRequest in text format: {describe_parse_error(error)}") from None
     except RecursionError:
         raise SwitchError(f"the WriteRequest cannot be parsed: {NESTED_TOO_DEEPLY}") from None

@@ -18,6 +18,7 @@ from softswitch.errors import NESTED_TOO_DEEPLY
 from softswitch.p4runtime.batch_status import DETAILS_KEY
 from softswitch.p4runtime.codecs import values
 from softswitch.p4runtime.messages import client_methods, p4i, p4r, rpc_status
+from softswitch.p4runtime.parse_errors import describe_parse_error
 from softswitch.processes import DEVICE_ID
 from softswitch.program_files import SOURCE_SUFFIX, read_program
 
@@ -41,7 +42,9 @@ def read_p4info(program: Path) -> p4i.P4Info:
     except OSError as error:
         raise TargetError(f"{path}: {error.strerror}; p4c-bm2-ss --p4runtime-files writes it") from None
     except text_format.ParseError as error:
-        raise TargetError(f"{path}: not P4Info in protobuf text format: {error}") from None
+        raise TargetError(
+            f"{path}: not P4Info in protobuf text format: {describe_parse_error(error)}"
+        ) from None
     except RecursionError:
         raise TargetError(f"{path} cannot be parsed: {NESTED_TOO_DEEPLY}") from None
 

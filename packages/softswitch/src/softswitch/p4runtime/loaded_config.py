@@ -17,6 +17,7 @@ from softswitch.p4runtime.fitting import fit_to_program
 from softswitch.p4runtime.group_actions import add_group_actions
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.p4info import P4Info
+from softswitch.p4runtime.parse_errors import describe_parse_error
 from softswitch.p4runtime.status import invalid
 
 BINARY_P4INFO_SUFFIXES = (".bin", ".binpb", ".pb")
@@ -72,7 +73,7 @@ def read_p4info(path: Path) -> p4i.P4Info:
     except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
         format_name = "binary" if path.suffix in BINARY_P4INFO_SUFFIXES else "text"
         reason = (
-            str(error)
+            describe_parse_error(error)
             or f"the file is binary; names of binary P4Info end in {', '.join(BINARY_P4INFO_SUFFIXES)}"
         )
         raise SwitchError(f"{path} is not P4Info in protobuf's {format_name} format: {reason}") from None

@@ -107,7 +107,7 @@ def next_line(switch: subprocess.Popen[str]) -> str:
         (
             [str(PROGRAM), "--p4info", str(PROGRAM)],
             f"{PROGRAM} is not P4Info in protobuf's text format: "
-            "1:1 : '{': Expected identifier or number, got {.",
+            '1:1 : \'{"header_types":[{"name":"scalars_0","id...\': Expected identifier or number, got {.',
         ),
         (["--no-p4", "-i", "s1-eth1"], "expected PORT@INTERFACE, as 1@s1-eth1, got 's1-eth1'"),
         (["--no-p4", "-i", "1@lo", "-i", "1@eth0"], "-i 1@eth0: the option is given twice for this port"),

@@ -114,7 +114,7 @@ def test_filters_choose_events_by_kind_table_and_field(
         (["--packet", "00", "--filter", "table=forwrd"], ["'forwrd'", "ControlIngress.forward"]),
         (["--packet", "00", "--commands", "nowhere.txt"], ["nowhere.txt", "No such file"]),
         (["--pcap", "nowhere.pcap"], ["nowhere.pcap", "No such file"]),
-        (["--pcap", PROGRAM], ["control.json", "7b0a2020", "pcap is expected"]),
+        (["--pcap", PROGRAM], ["control.json", "7b226865", "pcap is expected"]),
     ],
 )
 def test_errors_of_explain_are_one_line(arguments: list[str], parts: list[str], capsys: Captured) -> None:

@@ -121,8 +121,8 @@ EDITS = {
     "a comment first": ("{", "// p4c\n{", 1),
     "a byte order mark": ("{", "\xef\xbb\xbf{", 1),
     "commas at the end": ("}", ",}", -1),
-    "leading zeros": ('"id" : ', '"id" : 00', -1),
-    "a key again": ('"id" : ', '"id" : 77, "id" : ', -1),
+    "leading zeros": ('"id":', '"id":00', -1),
+    "a key again": ('"id":', '"id":77,"id":', -1),
 }
 
 
