@@ -63,8 +63,8 @@ FOREIGN: dict[str, set[str]] = {
         "duplicatekeys", "gauntlet_indirect_hdr_assign_1", "gauntlet_nested_switch",
         "gauntlet_short_circuit", "gauntlet_side_effect_order_1", "gauntlet_side_effect_order_5",
         "gauntlet_side_effects_in_mux", "gauntlet_uninitialized_bool_struct", "issue1127", "issue1167",
-        "issue1672", "issue2289", "issue2735", "issue3299", "issue3374", "issue4739", "issue692",
-        "lpmtester", "named_meter_1", "named_meter_bmv2", "proliferation1",
+        "issue1672", "issue2283_1", "issue2289", "issue2735", "issue3299", "issue3374", "issue4739",
+        "issue692", "lpmtester", "named_meter_1", "named_meter_bmv2", "proliferation1",
     },
     "packages/softswitch/docs/conformance.md": {  # tests and programs of other projects
         "P4RUNTIME_COMPLIANCE.md",
