@@ -92,7 +92,7 @@ async def test_the_switch_takes_frames_of_an_admitted_worker_and_none_of_the_wor
         ({"checkpoint": {"file": "model.npz"}, "workers": MAX_WORKERS}, ("checkpoint.file", MAX_WORKERS - 1)),
     ],
 )
-def test_checkpoints_that_cannot_be_written_are_refused_before_anything_starts(
+def test_settings_of_unwritable_checkpoints_are_refused_before_a_process_starts(
     settings: dict[str, Any], facts: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -78,7 +78,7 @@ def contents(file: Path) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
-def test_a_worker_that_goes_on_from_a_checkpoint_has_the_bits_of_an_uninterrupted_worker(
+def test_training_from_a_checkpoint_on_gives_the_bits_of_uninterrupted_training(
     optimiser: str | None, file: Path, open_cluster: Callable[..., RunningRendezvous]
 ) -> None:
     running = open_cluster()
@@ -185,7 +185,7 @@ def test_no_checkpoint_is_written_before_all_tables_are_set_or_after_a_failure(
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\3\4 no archive"])
-def test_a_checkpoint_that_cannot_be_read_or_is_of_other_tables_is_refused(
+def test_unreadable_checkpoints_and_checkpoints_of_other_tables_are_refused(
     content: bytes, file: Path, open_cluster: Callable[..., RunningRendezvous]
 ) -> None:
     running = open_cluster()

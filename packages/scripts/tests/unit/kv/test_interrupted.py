@@ -130,9 +130,9 @@ def test_an_interrupted_load_sets_each_table_once(
             last.set()
         return submit(operation)
 
-    engine.submit = submit_then_mute  # type: ignore[method-assign]
+    engine.submit = submit_then_mute  # type: ignore[method-assign]  # for the load alone
     interrupt(lambda: first.load(tmp_path / "archive.npz"), last.is_set)
-    engine.submit = submit  # type: ignore[method-assign]
+    engine.submit = submit  # type: ignore[method-assign]  # as above
     mute_servers(running, False)
     assert first.load(tmp_path / "archive.npz")
     assert first.read("a")[:, 0].tolist() == VALUES.tolist()

@@ -129,7 +129,10 @@ def test_compiled_handlers_are_called_at_the_times_and_with_the_frames_of_python
     options = {"delay_us": delay_us, **link}
     expected = calls_of_hosts(steps, options, is_compiled=False)
     assume(not have_equal_times(expected))
-    assert calls_of_hosts(steps, options, is_compiled=True) == expected
+    # The call after a host's last one is in no log, and may have its time.
+    compared = slice(MAX_CALLS - 1)
+    found = calls_of_hosts(steps, options, is_compiled=True)
+    assert [calls[compared] for calls in found] == [calls[compared] for calls in expected]
 
 
 def echo(state: Any, frame: Any, now: int, out: Any) -> int:  # arrays in compiled code
@@ -147,7 +150,7 @@ def begin(state: Any, frame: Any, now: int, out: Any) -> int:  # as above
     return -1
 
 
-def test_handlers_that_postpone_their_time_out_keep_one_event() -> None:
+def test_handlers_that_postpone_a_time_out_keep_one_event() -> None:
     received = np.zeros(1, [("frames", np.int64)])
     sent = np.zeros(1, np.int64)
     with Network() as net:
@@ -193,7 +196,7 @@ def answer_text(state: Any, frame: Any, now: int, out: Any) -> Any:  # as above
         (misbehave, np.array(["x"], object), ("misbehave", "numbers")),
     ],
 )
-def test_handlers_that_fail_end_the_run_with_their_host_or_name(
+def test_a_failing_handler_ends_the_run_with_the_name_of_the_host_or_of_the_handler(
     handler: Callable[..., Any], state: Any, message: tuple[str, ...]
 ) -> None:
     with Network() as net:
