@@ -4,7 +4,8 @@ The worker maps the file: the datagram of each slot of its window is there, and 
 come. A request's bytes are complete before its length is written, and the length is 0 again only after its
 answer is in the ledger. So a worker that takes the rank of a killed one knows the
 requests that switch and servers may have executed, and sends the same bytes again: they execute no request
-twice (`hosts.succession`).
+twice (`hosts.succession`). A further word says whether the switch has been lost since the push began: then
+requests of the push may be missing here, which were sent to that switch.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from nativekit.records import CACHE_LINE_BYTES, Ints, Records, as_records
 
 _MAGIC = 0x544847494C464E49  # arbitrary; "INFLIGHT" in the file, which is little-endian
 _FIELDS = ["magic", "size"]
+LOST_SWITCH = WINDOW
+"""Index, behind the lengths of the slots, of the word that is 1 if the push has outlived its switch."""
 _HEAD = np.dtype({"names": _FIELDS, "formats": ["<i8"] * len(_FIELDS), "itemsize": CACHE_LINE_BYTES})
 """`size` is the number of slots."""
 
@@ -34,7 +37,7 @@ def file_name(worker: int, job: int) -> str:
 class InFlight(NamedTuple):
     """The mapped arrays of the file."""
 
-    lengths: Ints  # int64[WINDOW]: bytes of each slot's request, or 0 without one
+    lengths: Ints  # int64[WINDOW + 1]: bytes of each slot's request, or 0 without one; then `LOST_SWITCH`
     datagrams: Records[Rpc]  # Rpc[WINDOW]
 
     def put(self, slot: int, datagram: bytes) -> None:
@@ -51,8 +54,13 @@ class InFlight(NamedTuple):
         """Return the requests without an answer, by slot."""
         return {
             int(slot): self.datagrams[slot].tobytes()[: self.lengths[slot]]
-            for slot in np.flatnonzero(self.lengths)
+            for slot in np.flatnonzero(self.lengths[:WINDOW])
         }
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every request of the push under way that may have been executed is answered or here."""
+        return not self.lengths[LOST_SWITCH]
 
 
 def create(path: Path) -> InFlight:
@@ -76,4 +84,4 @@ def _store(lengths: Ints, slot: int, length: int) -> None:
 
 
 def _section_bytes() -> list[int]:
-    return [_HEAD.itemsize, 8 * WINDOW, BUFFER_BYTES * WINDOW]
+    return [_HEAD.itemsize, 8 * (WINDOW + 1), BUFFER_BYTES * WINDOW]

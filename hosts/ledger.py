@@ -42,6 +42,7 @@ _FIELDS = (
 _HEAD = np.dtype([(name, np.int64) for name in _FIELDS])
 """`size` is the number of values of all rows; a push has at most `capacity` rows of `widest` values each.
 
+`open_lanes` is negative for a push that nobody will end (`UnfinishedPush.give_up`).
 `combination` is the code of a `Combination`: where it is not ADD, the sums are what it makes of the pushes.
 """
 _LANES, _OPEN_LANES, _LANES_BEFORE, _COMBINATION = map(_FIELDS.index, _FIELDS[6:])
@@ -127,7 +128,7 @@ class UnfinishedPush:
     """The push that a killed worker had begun, in its ledger; it has no rows if there is none."""
 
     def __init__(self, arrays: _LedgerArrays) -> None:
-        self._arrays, n = arrays, int(arrays.head[_OPEN_LANES])
+        self._arrays, n = arrays, max(int(arrays.head[_OPEN_LANES]), 0)
         self.first, self.answered = arrays.first[:n], arrays.answered[:n]
         """Place of the first value of each row in the value space, and whether the row was acknowledged."""
 
@@ -157,6 +158,10 @@ class UnfinishedPush:
         if self._arrays.head[_OPEN_LANES]:
             _close_answered(self._arrays)
 
+    def give_up(self) -> None:
+        """Leave the rows without an answer unknown for good: no successor will end the push."""
+        _give_up(self._arrays)
+
 
 @entry_point
 def _open_log(arrays: _LedgerArrays, n: int) -> None:
@@ -181,6 +186,12 @@ def _close_log(arrays: _LedgerArrays) -> None:
             k += 1
     arrays.head[_LANES] += n
     store_item_release(arrays.head, _OPEN_LANES, 0)  # until now the log counted
+
+
+@entry_point
+def _give_up(arrays: _LedgerArrays) -> None:
+    arrays = as_ref(arrays)
+    store_item_release(arrays.head, _OPEN_LANES, -abs(int64(arrays.head[_OPEN_LANES])))
 
 
 @entry_point
@@ -283,7 +294,7 @@ def _read_sums(arrays: _LedgerArrays) -> Sums:
     head = arrays.head.view(_HEAD)[0]
     sent = np.array(arrays.sums)
     unknown = np.zeros_like(sent)
-    n, lanes = int(head["open_lanes"]), int(head["lanes"])
+    n, lanes = abs(int(head["open_lanes"])), int(head["lanes"])
     # The sums may include none, some or all deltas of the open push: start from the sums before it.
     dims, answered = arrays.dims[:n], arrays.answered[:n]
     if n:

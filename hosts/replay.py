@@ -10,10 +10,12 @@ that the current switch acknowledged, the upper half the updates of lost switche
 that is killed between two stores leaves every word either as it was or as it is to be, so a sum that moves
 from one half to the other is never in both, or in neither.
 
-An acknowledged row of several values changes several words. Before the first of them the row's words are
-copied behind the words of all rows, and a mark there says whose they are; after the last of them the mark is
-removed. Who continues the log of a killed process writes a marked row back, so that the row is logged as a
-whole or not at all. Not logged, its push counts as unanswered, as its lane is not marked as answered either.
+An acknowledged row of several values changes several words, and is then marked as answered in another file,
+the ledger. Before the first word the row's words are copied behind the words of all rows, and a mark there
+says whose they are; after the last word the mark says that the row is logged, and it is removed when the row
+is marked as answered. Who continues the log of a killed process writes a row back that was being logged, so
+that the row is logged as a whole or not at all. A worker that takes the killed one's rank marks a row that is
+logged as answered (`hosts.succession`).
 """
 
 from __future__ import annotations
@@ -26,15 +28,27 @@ from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
 from foundation.protocol.codec import MAX_U32, Values
-from foundation.protocol.header import DIMS
 from hosts.keys import KeySpace, places_of_rows
 from hosts.ledger import LedgerError, check_file, create_file
-from nativekit.compile import compiled, int64
+from hosts.replay_words import (
+    UNDO_WORDS,
+    acknowledge_row,
+    acknowledged_sums,
+    logged_place,
+    make_unreplayed,
+    mark_logged,
+    mark_row,
+    remove_mark,
+    set_unreplayed,
+    undo_marked_row,
+    unreplayed_at,
+    unreplayed_sums,
+)
+from nativekit.compile import int64
 from nativekit.memory import store_item_release
-from nativekit.records import Ints, Words
+from nativekit.records import Ints
 from nativekit.reference import as_ref
 
-_HALF_BITS = 32
 _MAGIC = 0x33676F6C79616C70  # arbitrary; "playlog3" in the file, which is little-endian
 _FIELDS = ("magic", "size", "capacity", "widest", "switch", "noted", "taken")
 _HEAD = np.dtype([(name, "<i8") for name in _FIELDS])
@@ -43,78 +57,8 @@ _HEAD = np.dtype([(name, "<i8") for name in _FIELDS])
 The current part has `noted` rows; `taken` is 1 if they are removed from the unreplayed updates.
 """
 _SWITCH, _NOTED, _TAKEN = map(_FIELDS.index, ("switch", "noted", "taken"))
-
-
-UNDO_WORDS = 1 + max(DIMS)
-"""Words behind those of all rows: a mark, and the former words of the row that is being logged. The mark is 0
-without such a row, and otherwise the place of its first value times `_MARK_FACTOR`, plus its dim."""
-_MARK_FACTOR = 256
 NO_SWITCH = -1
 """Number of the current switch if there is none: all acknowledged updates are to be replayed."""
-
-
-def acknowledged_sums(words: Ints) -> NDArray[np.uint32]:
-    """Return a view of the sums that the current switch acknowledged, of words of any shape."""
-    sums: NDArray[np.uint32] = words.view(np.uint32)[..., 0::2]  # little-endian
-    return sums
-
-
-def unreplayed_sums(words: Ints) -> NDArray[np.uint32]:
-    """Return a view of the sums of updates that lost switches had acknowledged."""
-    sums: NDArray[np.uint32] = words.view(np.uint32)[..., 1::2]
-    return sums
-
-
-@compiled
-def unreplayed_at(words: Ints, place: int) -> int:
-    return int64(words[place]) >> _HALF_BITS & MAX_U32
-
-
-@compiled
-def acknowledge(words: Ints, place: int, delta: int) -> None:
-    word = int64(words[place])
-    total = word + delta & MAX_U32
-    store_item_release(words, place, word & ~MAX_U32 | total)
-
-
-@compiled
-def acknowledge_row(words: Ints, first: int, deltas: Words, start: int, dim: int) -> None:
-    """Add a row's deltas, `dim` from index `start` on, to the acknowledged sums of its values."""
-    if dim == 1:
-        acknowledge(words, first, int64(deltas[start]))
-        return
-    mark = len(words) - UNDO_WORDS
-    for v in range(dim):
-        words[mark + 1 + v] = words[first + v]
-    store_item_release(words, mark, first * _MARK_FACTOR + dim)
-    for v in range(dim):
-        acknowledge(words, first + v, int64(deltas[start + v]))
-    store_item_release(words, mark, 0)
-
-
-@compiled
-def undo_marked_row(words: Ints) -> None:
-    """Write the former words of a row back that a killed process was logging."""
-    mark = len(words) - UNDO_WORDS
-    first, dim = int64(words[mark]) // _MARK_FACTOR, int64(words[mark]) % _MARK_FACTOR
-    for v in range(dim):
-        store_item_release(words, first + v, int64(words[mark + 1 + v]))
-    store_item_release(words, mark, 0)
-
-
-@compiled
-def set_unreplayed(words: Ints, place: int, total: int) -> None:
-    store_item_release(words, place, total << _HALF_BITS | int64(words[place]) & MAX_U32)
-
-
-@compiled
-def make_unreplayed(words: Ints) -> None:
-    """Move all acknowledged sums to the unreplayed ones, after the loss of the switch."""
-    for place in range(len(words) - UNDO_WORDS):
-        acknowledged = int64(words[place]) & MAX_U32
-        if acknowledged:
-            total = unreplayed_at(words, place) + acknowledged & MAX_U32
-            store_item_release(words, place, total << _HALF_BITS)
 
 
 class UnackedUpdates(NamedTuple):
@@ -173,6 +117,14 @@ class ReplayLog:
         log.restore(switch)
         return log
 
+    @classmethod
+    def of_killed_worker(cls, path: Path, space: KeySpace) -> ReplayLog:
+        """Map the log of a worker that has ended, before `reopen` continues it. Raises `LedgerError`."""
+        check_file(path, _HEAD, _MAGIC, _sections_of, "replay log")
+        log = cls(_arrays_of(np.asarray(np.memmap(path, dtype=np.uint8, mode="r+"))), space)
+        _undo_marked_row(log.words)
+        return log
+
     @property
     def acknowledged(self) -> Values:
         """The updates that the current switch acknowledged, uint32[size] by value, a view."""
@@ -229,6 +181,41 @@ class ReplayLog:
     def mark_taken(self) -> None:
         _commit(self._arrays.head, _TAKEN, 1)
 
+    @property
+    def unfinished_part(self) -> UnfinishedPart:
+        """The part that is being pushed; no worker may run that uses the log."""
+        return UnfinishedPart(self._arrays)
+
+    @property
+    def logged_place(self) -> int | None:
+        """Place of the row that was logged last, if the worker was killed before it had marked its answer."""
+        return logged_place(self.words)
+
+    def acknowledge(self, place: int, deltas: Values) -> None:
+        """Log a row's deltas as acknowledged; `remove_mark` follows when the row is marked as answered."""
+        _acknowledge(self.words, place, deltas)
+
+    def remove_mark(self) -> None:
+        _remove_mark(self.words)
+
+
+class UnfinishedPart:
+    """The part of a replay that a killed worker had begun to push; it has no rows if there is none."""
+
+    def __init__(self, arrays: _LogArrays) -> None:
+        self._arrays = arrays
+        n = int(arrays.head[_NOTED]) if arrays.head[_TAKEN] else 0
+        self.first, self.answered = arrays.first[:n], arrays.answered[:n]
+        """Place of the first value of each row in the value space, and whether the row was acknowledged."""
+
+    @property
+    def is_done(self) -> bool:
+        return bool(self.answered.all())
+
+    def return_unanswered(self) -> None:
+        """Make the rows without an answer, which were not added, unreplayed again, and mark them."""
+        _return_unanswered(self._arrays, len(self.first))
+
 
 @entry_point
 def _commit(head: Ints, field: int, value: int) -> None:
@@ -236,9 +223,36 @@ def _commit(head: Ints, field: int, value: int) -> None:
 
 
 @entry_point
+def _acknowledge(words: Ints, place: int, deltas: Values) -> None:
+    acknowledge_row(words, place, deltas, 0, len(deltas))
+
+
+@entry_point
+def _remove_mark(words: Ints) -> None:
+    remove_mark(words)
+
+
+@entry_point
+def _return_unanswered(log: _LogArrays, n: int) -> None:
+    log, start = as_ref(log), int64(0)
+    for i in range(n):
+        first, dim = int64(log.first[i]), int64(log.dims[i])
+        if not log.answered[i]:
+            mark_row(log.words, first, dim)
+            for v in range(dim):
+                total = unreplayed_at(log.words, first + v) + int64(log.deltas[start + v])
+                set_unreplayed(log.words, first + v, total & MAX_U32)
+            mark_logged(log.words)
+            store_item_release(log.answered, i, True)
+            remove_mark(log.words)
+        start += dim
+
+
+@entry_point
 def _restore(log: _LogArrays, switch: int) -> None:
     log = as_ref(log)
     undo_marked_row(log.words)
+    remove_mark(log.words)
     # The unknown updates are not replayed, since the switch may have added them.
     if not log.head[_TAKEN]:
         start = 0

@@ -11,7 +11,7 @@ UNREPLAYED_FOLDER = "unreplayed"
 """Folder of a run with the files of its servers, and the replay logs and ledgers of its workers."""
 KEYS_FILE = "keys.npy"
 _SERVER_FILES = "ps-*.db*"
-_FILES = (_SERVER_FILES, "replay-worker-*.bin", "ledger-worker-*.bin")
+_FILES = (_SERVER_FILES, "replay-worker-*.bin", "unsettled-*.bin", "ledger-worker-*.bin")
 _INCOMPLETE_FOLDER = f"{UNREPLAYED_FOLDER}.moving"
 
 

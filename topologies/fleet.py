@@ -224,6 +224,6 @@ def worker_config(
             for ps, service in enumerate(services)
         ],
         "workers": worker_addresses(config),
-        "has_successors": config.after_death != "end" and not config.recovery.replay_log,
+        "has_successors": config.after_death != "end",
         "switch": switch,
     }

@@ -20,6 +20,7 @@ from foundation.designs.registry import design
 from foundation.text import pluralize
 from hosts import ledger, replay
 from hosts.keys import KeySpace
+from hosts.succession import read_unsettled
 from hosts.unreplayed import preserve_agent_files
 from topologies.agents import CommandTarget, call_all
 from topologies.session import RealSession
@@ -134,13 +135,17 @@ class UnreplayedUpdates:
         self._switch_restarts = session.network.switch.restarts
         self._parts = session.parts
         dead_workers = [worker.name for worker in session.workers if not worker.alive]
-        self._dead_workers = dead_workers if session.config.recovery.replay_log else []
+        has_logs = session.config.recovery.replay_log
+        self._dead_workers = dead_workers if has_logs else []
+        self._workers = [worker.name for worker in session.workers] if has_logs else []
         self.keys_by_worker: dict[str, int] = {}
         """Worker -> number of keys with unreplayed updates, over all jobs; never 0."""
 
     def read_job(self, job: int, size: int) -> tuple[Values, list[Values]]:
         """Return the sum of unreplayed updates [size], and each worker's unanswered replays [size]."""
         total, unknown_replays = np.zeros(size, np.uint32), []
+        for name in self._workers:
+            unknown_replays += read_unsettled(self._parts / replay.file_name(name, job))
         for name in self._dead_workers:
             certain_updates, possible_updates = replay.read_unacked(
                 self._parts / replay.file_name(name, job), self._switch_restarts

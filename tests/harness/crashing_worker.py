@@ -1,4 +1,4 @@
-"""A worker that a test kills, with its two files, and the plain model that judges what they say then."""
+"""A worker that a test kills, with its files, and the plain model that judges what they say then."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import numpy as np
 from foundation.protocol.codec import Caller, Values
 from foundation.protocol.header import Op, offset_of, unpack
 from foundation.protocol.rows import RowRanges
-from hosts import ledger, replay
+from hosts import in_flight, ledger, replay
 from hosts.keys import KeySpace
-from hosts.ledger import Ledger, count_mismatches
+from hosts.ledger import Ledger, UnfinishedPush, count_mismatches
 from hosts.replay import ReplayLog, read_unacked
+from hosts.succession import PredecessorPush
 from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.worker.ops import AnyWorkerOps
@@ -28,6 +29,11 @@ JOB, MS = 3, 1_000_000
 class Files(NamedTuple):
     ledger: Path
     log: Path
+    requests: Path
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> Files:
+        return cls(folder / "ledger", folder / "log", folder / "requests")
 
 
 class CrashingWorker:
@@ -37,16 +43,22 @@ class CrashingWorker:
         self, folder: Path, ops: AnyWorkerOps, seed: int, size: int, capacity: int, ranges: RowRanges
     ) -> None:
         self.random, self.now, self.size = Random(seed), 1_000 * MS, size
-        self.files, self.switch = Files(folder / "ledger", folder / "log"), 0
+        self.files, self.switch = Files.in_folder(folder), 0
         self.space = space = KeySpace(size, None, ranges)
         self.ledger = Ledger(JOB, 10, space, capacity, self.files.ledger)
         self.log = ReplayLog.in_file(space, capacity, self.switch, self.files.log)
         self.client = HotsetClient(
             Caller(JOB, 1, 10), 1, space, lambda: self.now, ops=ops, max_keys=capacity, log=self.log
         )
+        self.client.map_requests(in_flight.create(self.files.requests))
+        self._answers: dict[bytes, bytes] = {}  # request -> its answer, also if the request is sent again
         self.ps = ParameterServer[str](0, 1, space, {JOB: 5}, lambda: self.now, has_replay_logs=True)
         self.at_switch = np.zeros(space.n_values, np.uint32)
         self.capacity = capacity
+
+    @property
+    def epoch(self) -> int:
+        return 10 + self.switch
 
     @property
     def at_ps(self) -> Values:
@@ -71,6 +83,10 @@ class CrashingWorker:
 
     def answer(self, request: bytes, switch_lanes: int) -> bytes:
         """Return the answer: the switch adds the lanes of a bitmap, the PS the others."""
+        answer = self._answers[bytes(request)] = self._execute(bytes(request), switch_lanes)
+        return answer
+
+    def _execute(self, request: bytes, switch_lanes: int) -> bytes:
         h = unpack(request)
         if h.op == Op.PUSH:
             served = h.live & switch_lanes
@@ -102,7 +118,7 @@ class CrashingWorker:
         self.at_switch[:] = 0
 
     def renew(self) -> None:
-        replay.renew(self.client, self.log, 10 + self.switch, self.switch)
+        replay.renew(self.client, self.log, self.epoch, self.switch)
 
     def judge(self, contents: Contents, folder: Path, uncertain_keys: int = 0) -> None:
         """Check that files which a killed worker left count each row once, whatever happens then.
@@ -110,7 +126,7 @@ class CrashingWorker:
         The switch survives, or is lost, too. The accounting may be uncertain about so many rows, each of them
         as a whole.
         """
-        files = Files(folder / "ledger", folder / "log")
+        files = Files.in_folder(folder)
         _overwrite(files.ledger, contents[0])
         space = self.space
         sums, at_ps = ledger.read(files.ledger), self.at_ps
@@ -127,6 +143,49 @@ class CrashingWorker:
             for _ in range(2):
                 again = ReplayLog.reopen(files.log, space, number).unacked(number)
                 assert (again.lost == unacked.lost).all() and not again.unknown.any()
+
+    def judge_successor(self, contents: Contents, folder: Path) -> None:
+        """Check that a worker that takes the killed one's rank ends its push, with each row once.
+
+        If the switch is lost, later or since the push began, each row is in the sums once or not at all.
+        """
+        files = Files.in_folder(folder)
+        for file, content in zip(files, contents, strict=True):
+            _overwrite(file, content)
+        at_ps, at_switch = self.at_ps, self.at_switch.copy()
+        push, log = UnfinishedPush.in_file(files.ledger), ReplayLog.of_killed_worker(files.log, self.space)
+        ending = PredecessorPush(push, in_flight.reopen(files.requests), self.space, log)
+        if log.switch_number != self.switch or not ending.sent.is_complete:
+            ending.give_up()
+            self._check(at_ps + at_switch, files, unknown=[log.unacked(self.switch).unknown])
+            return
+        for request in list(ending.requests.values()):
+            ending.receive(self._repeat(request, at_switch))
+        remainder = ending.end()
+        n_left = 0 if remainder is None else len(remainder.positions)
+        assert self.count_rows(ledger.read(files.ledger).unknown) <= n_left  # deltas may be 0
+        for number, held in ((self.switch, at_switch), (self.switch + 1, np.uint32(0))):
+            unacked = log.unacked(number)
+            assert not unacked.unknown.any()
+            assert (at_ps + held + unacked.lost == ledger.read(files.ledger).sent).all()
+
+    def _repeat(self, request: bytes, at_switch: Values) -> bytes:
+        """Return the answer to a request that is sent again; the switch adds one that it has not seen."""
+        h = unpack(request)
+        assert h.epoch == self.epoch, "a request to a switch that is lost never has an answer"
+        if request not in self._answers:
+            keys, deltas = wire_lanes(request, h.count, h.dim)
+            for lane in (lane for lane in range(h.count) if h.live >> lane & 1):
+                at_switch[self.space.value_places(keys[lane : lane + 1])] += deltas[lane]
+            return wire.reply(h, served=h.live)
+        return self._answers[request]
+
+    def _check(self, held: Values, files: Files, unknown: list[Values]) -> None:
+        sums = ledger.read(files.ledger)
+        total = held + read_unacked(files.log, self.switch).lost
+        assert not count_mismatches(
+            [sums.sent], [sums.unknown, *map(np.negative, unknown)], total, self.space
+        )
 
     def count_rows(self, values: Values) -> int:
         """Return the number of rows with a value other than 0."""

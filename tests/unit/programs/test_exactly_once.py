@@ -94,7 +94,8 @@ def forget_remainder(push: PredecessorPush) -> None:
 
     def end_without_remainder() -> None:
         end()
-        push._push.close()
+        if push._push is not None:
+            push._push.close()
 
     vars(push)["end"] = end_without_remainder
 

@@ -15,7 +15,8 @@ from foundation.errors import MalformedDatagram
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import offset_of, unpack
 from hosts.keys import KeySpace
-from hosts.replay import UNDO_WORDS, ReplayLog
+from hosts.replay import ReplayLog
+from hosts.replay_words import UNDO_WORDS
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.worker.ops import COMPILED, AnyWorkerOps, plain_ops
 from tests.harness.wire import sent

@@ -26,6 +26,7 @@ from hosts.keys import KeySpace
 from hosts.ledger import count_mismatches
 from hosts.ps_config import PsConfig
 from hosts.replay import ReplayLog
+from hosts.succession import read_unsettled
 from hosts.unreplayed import KEYS_FILE, UNREPLAYED_FOLDER, has_agent_files
 from hosts.worker_config import WorkerConfig
 from hotline_agents.designs import agents_of
@@ -134,7 +135,10 @@ class CrashedRun:
             replay.read_unacked(folder / file.name, replay.NO_SWITCH)
             for file in self._worker_files("replay", job)
         ]
-        uncertain_deltas = [*(sums.unknown for sums in ledgers), *(np.negative(log.unknown) for log in logs)]
+        unknown_replays = [log.unknown for log in logs]
+        for config in self.workers:
+            unknown_replays += read_unsettled(folder / replay.file_name(f"worker-{config.number}", job))
+        uncertain_deltas = [*(sums.unknown for sums in ledgers), *map(np.negative, unknown_replays)]
         return count_mismatches([sums.sent for sums in ledgers], uncertain_deltas, stored_sums, self.space)
 
     def _replay_logs(self, config: WorkerConfig, job: int) -> list[Path]:

@@ -13,7 +13,8 @@ from foundation.protocol.rpc import rpcs
 from hosts.keys import KeySpace
 from hosts.ledger import Ledger
 from hosts.model import LogisticRegression
-from hosts.replay import UNDO_WORDS, ReplayLog
+from hosts.replay import ReplayLog
+from hosts.replay_words import UNDO_WORDS
 from hosts.workload.trace import MiniBatch
 from hotline_agents.designs import agents_of
 from hotline_agents.ps.compiled_loop import make_sources, serve

@@ -19,10 +19,11 @@ import pytest
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import unpack
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges
-from hosts import ledger, replay
+from hosts import in_flight, ledger, replay
 from hosts.keys import KeySpace
 from hosts.ledger import Ledger
-from hosts.replay import UNDO_WORDS
+from hosts.replay_words import UNDO_WORDS
+from hosts.succession import PredecessorPush
 from hotline_agents.hotset.worker import client as client_module
 from hotline_agents.none import AGENTS as NONE
 from hotline_agents.worker import ops
@@ -156,6 +157,37 @@ def restore_with_another_switch(worker: CrashingWorker) -> Step:
     return Step(partial(worker.log.restore, worker.switch), (replay._restore,), 0)
 
 
+def end_a_push_as_successor(worker: CrashingWorker) -> Step:
+    """Take the answers to the requests of a killed worker that had received none."""
+    requests = worker.begin_push(N_KEYS)
+    answers = [worker.answer(request, worker.random.getrandbits(32)) for request in requests]
+    ending = PredecessorPush(
+        worker.ledger.unfinished_push, in_flight.reopen(worker.files.requests), worker.space, worker.log
+    )
+    functions = (replay._acknowledge, replay._remove_mark, in_flight._store)
+
+    def receive_all() -> None:
+        for answer in answers:
+            ending.receive(answer)
+
+    return Step(receive_all, functions, N_KEYS)
+
+
+def return_rows_of_a_part(worker: CrashingWorker) -> Step:
+    """Make rows of a part unreplayed again, of which no request was sent."""
+    prepare_replay(worker)
+    worker.client.replay()
+    worker.client.state.in_flight[:] = 0
+    part = worker.log.unfinished_part
+    return Step(part.return_unanswered, (replay._return_unanswered,), worker.capacity)
+
+
+def give_a_push_up(worker: CrashingWorker) -> Step:
+    worker.begin_push(N_KEYS)
+    worker.client.state.in_flight[:] = 0
+    return Step(worker.ledger.unfinished_push.give_up, (ledger._give_up,), N_KEYS)
+
+
 def unreplayed_rows(worker: CrashingWorker, n: int) -> tuple[Any, Any]:
     """Return the positions and deltas of the `n` rows that `next_unreplayed` has found."""
     positions = worker.client.state.positions[:n]
@@ -189,6 +221,9 @@ STEPS = [
     take_an_answer_to_a_replay,
     restore_after_a_kill_in_note,
     restore_with_another_switch,
+    end_a_push_as_successor,
+    return_rows_of_a_part,
+    give_a_push_up,
 ]
 Prepare = Callable[[CrashingWorker], Step]
 
@@ -240,6 +275,7 @@ def test_after_each_instruction_the_files_count_each_row_once(
     assert len(states) > 1, "expected changes of the files, found none"
     for contents in states:
         worker.judge(contents, elsewhere, step.uncertain_keys)
+        worker.judge_successor(contents, elsewhere)
 
 
 @pytest.mark.parametrize("ranges", [SCALARS, ROWS], ids=["scalars", "rows"])
@@ -249,8 +285,9 @@ def test_after_each_operation_of_the_source_the_files_count_each_row_once(
 ) -> None:
     """Also where ptrace cannot stop a child, and for what numpy writes between compiled functions."""
     for module, names in (
-        (ledger, ("_open_log", "_close_log", "_close_answered")),
-        (replay, ("_commit", "_restore")),
+        (ledger, ("_open_log", "_close_log", "_close_answered", "_give_up")),
+        (replay, ("_commit", "_restore", "_acknowledge", "_remove_mark", "_return_unanswered")),
+        (in_flight, ("_store",)),
     ):
         for name in names:
             monkeypatch.setattr(module, name, plain(getattr(module, name)))
@@ -259,6 +296,7 @@ def test_after_each_operation_of_the_source_the_files_count_each_row_once(
     assert len(states) > 1
     for contents in states:
         worker.judge(contents, elsewhere, step.uncertain_keys)
+        worker.judge_successor(contents, elsewhere)
 
 
 KILLS = 10_000
@@ -285,6 +323,7 @@ def test_kills_at_random_instructions_leave_files_that_count_each_row_once(
         state = tuple(path.read_bytes() for path in worker.files)
         if state not in judged:
             worker.judge(state, elsewhere, step.uncertain_keys)
+            worker.judge_successor(state, elsewhere)
             judged.add(state)
     assert n_kills > share * 9 // 10  # a few come after the last instruction
     assert len(judged) > 1
@@ -323,22 +362,29 @@ def test_every_function_that_writes_a_mapped_file_is_tested_by_kills() -> None:
         "hosts/ledger.py: _open_log",
         "hosts/ledger.py: _close_log",
         "hosts/ledger.py: retain_unanswered",  # what does not count yet
+        "hosts/ledger.py: _give_up",  # one store
         "hosts/ledger.py: _close_answered",
         "hosts/replay.py: in_memory",  # no file
         "hosts/replay.py: reset_head",  # of a log in memory
         "hosts/replay.py: note",  # what does not count yet
         "hosts/replay.py: _commit",
         "hosts/replay.py: _restore",
-        "hosts/replay.py: acknowledge",
-        "hosts/replay.py: acknowledge_row",
-        "hosts/replay.py: undo_marked_row",
-        "hosts/replay.py: set_unreplayed",
-        "hosts/replay.py: make_unreplayed",
+        "hosts/replay.py: _return_unanswered",
+        "hosts/replay_words.py: acknowledge",
+        "hosts/replay_words.py: mark_row",
+        "hosts/replay_words.py: mark_logged",
+        "hosts/replay_words.py: remove_mark",
+        "hosts/replay_words.py: undo_marked_row",
+        "hosts/replay_words.py: set_unreplayed",
+        "hosts/replay_words.py: make_unreplayed",
         "hosts/in_flight.py: _store",  # one store: a request is in flight, or is not
-        "hosts/succession.py: _note",  # one store for each row
+        "hosts/succession.py: _settle",
+        "hosts/succession.py: _mark_logged_row",  # one store
         "packages/agents/src/hotline_agents/worker/window.py: mark_in_flight",  # one store
         "packages/agents/src/hotline_agents/worker/window.py: free_slot",  # one store
         "packages/agents/src/hotline_agents/hotset/worker/recovery.py: mark_answered",
+        "packages/agents/src/hotline_agents/hotset/worker/recovery.py: renew",
+        "packages/agents/src/hotline_agents/hotset/worker/requests.py: start",  # one store
         "packages/agents/src/hotline_agents/none/worker.py: receive",
     }
 

@@ -16,7 +16,8 @@ from foundation.protocol.header import Header, Op, unpack
 from hosts import replay
 from hosts.keys import KeySpace
 from hosts.ledger import LedgerError
-from hosts.replay import UNDO_WORDS, ReplayLog, read_unacked
+from hosts.replay import ReplayLog, read_unacked
+from hosts.replay_words import UNDO_WORDS
 from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.worker.ops import COMPILED, AnyWorkerOps, plain_ops

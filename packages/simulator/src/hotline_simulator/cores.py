@@ -17,9 +17,9 @@ CONTINUES, YIELDS = 0, 1
 
 @compiled
 def make_ready(world: World, a: int, now: int) -> None:
-    """Queue agent `a` for its core, unless it is dead, queued or running."""
+    """Queue agent `a` for its core, unless it is dead, of Python, queued or running."""
     agent = world.agents[a]
-    if agent.state != BLOCKED or agent.dead:
+    if agent.state != BLOCKED or agent.dead or agent.is_external:
         return
     agent.queued_at = now
     agent.waits += 1

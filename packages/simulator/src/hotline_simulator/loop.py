@@ -53,7 +53,7 @@ def run_until_needed(world: World, until: int) -> int:
             _arrive(world, target, f, now)
         elif kind != STEP:
             _handle_rare_event(world, kind, target, f, now)
-        elif world.agents[target].dead:
+        elif world.agents[target].dead or world.agents[target].is_external:
             leave_core(world, target, now)
         elif f == YIELDS:  # a STEP event has no frame
             yield_core(world, target, now)

@@ -18,7 +18,8 @@ from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import PUSH
 from hosts.keys import KeySpace
-from hosts.replay import UNDO_WORDS, ReplayLog
+from hosts.replay import ReplayLog
+from hosts.replay_words import UNDO_WORDS
 from hotline_agents.designs import agents_of, configure_server
 from hotline_agents.interface import NEVER
 from hotline_agents.udp import BURST

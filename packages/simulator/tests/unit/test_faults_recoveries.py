@@ -12,7 +12,9 @@ from controller.controller import Controller
 from experiment import switch_recovery
 from experiment.liveness import Liveness
 from hosts import replay
-from hosts.replay import ReplayLog, UnackedUpdates, acknowledged_sums
+from hosts.in_flight import InFlight
+from hosts.replay import ReplayLog, UnackedUpdates, UnfinishedPart
+from hosts.replay_words import acknowledged_sums
 from hotline_agents.hotset.ps import checkpoint, parameter_server
 from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.ps.store import HotsetStore
@@ -142,6 +144,18 @@ def log_does_not_say_whose_it_is(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(ReplayLog, "set_switch", lambda log, switch: None)
 
 
+def successor_logs_nothing(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(ReplayLog, "acknowledge", lambda log, place, deltas: None)
+
+
+def successor_takes_all_requests_for_unsent(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(InFlight, "requests", lambda sent: {})
+
+
+def rows_of_a_replay_are_forgotten(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(UnfinishedPart, "return_unanswered", lambda part: None)
+
+
 @pytest.fixture
 def soon_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give schedules up after 12 s of virtual time: whole recoveries come to rest within half of that."""
@@ -174,6 +188,9 @@ def soon_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
         (worker_is_told_twice, "everything", 30),
         (worker_comes_back_and_forgets, "kills", 0),
         (log_does_not_say_whose_it_is, "kills", 0),
+        (successor_logs_nothing, "workers", 0),
+        (successor_takes_all_requests_for_unsent, "worker restarted", 0),
+        (rows_of_a_replay_are_forgotten, "workers", 0),
     ],
 )
 def test_a_broken_recovery_is_found(

@@ -96,7 +96,7 @@ def make_requests(caller: Caller, n_ps: int, space: KeySpace, max_keys: int, win
         order=np.zeros(max_keys, np.int32),
         unsent_keys=records(n_ps, UnsentKeys),
         keys=np.zeros(max_keys, np.uint64),
-        in_flight=np.zeros(WINDOW, np.int64),
+        in_flight=np.zeros(WINDOW + 1, np.int64),
         space=space_of(space.sparse),
         ranges=key_ranges(space),
         row_starts=np.zeros(max_keys + 1, np.int64),

@@ -30,6 +30,7 @@ from hosts.agent import (
     write_when_there_is_room,
 )
 from hosts.agent_config import AgentConfigError
+from hosts.in_flight import InFlight
 from hosts.ledger import Ledger
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.replay import ReplayLog, file_name, renew
@@ -54,6 +55,17 @@ class WorkerJob:
         self, config: WorkerConfig, job: WorkerJobConfig, trace: Trace, context: LoopContext, stack: ExitStack
     ) -> None:
         self.arm = job.arm
+        services = {service.ps: (service.address, service.port) for service in config.services}
+        if sorted(services) != list(range(config.n_ps)):
+            raise AgentConfigError(f"services: expected PS 0 to {config.n_ps - 1}, got PS {sorted(services)}")
+        servers = [services[ps] for ps in range(config.n_ps)]
+        source_port = common_port(services.values()) if design(config.design).has_services else None
+        sock = stack.enter_context(open_udp((config.address, job.udp_port), source_port=source_port))
+        self.remainder: Remainder | None = None
+        requests: InFlight | None = None
+        if config.has_successors:
+            exchange = Exchange(sock, servers, context.commands.fd)
+            self.remainder, requests = succeed(config, job, trace.space, exchange)
         self.log: ReplayLog | None = None
         if config.recovery.replay_log:
             path = config.log_dir / file_name(f"worker-{config.number}", job.job)
@@ -69,19 +81,9 @@ class WorkerJob:
         )
         if config.workers:
             self.client.set_worker_count(len(config.workers))
-        services = {service.ps: (service.address, service.port) for service in config.services}
-        if sorted(services) != list(range(config.n_ps)):
-            raise AgentConfigError(f"services: expected PS 0 to {config.n_ps - 1}, got PS {sorted(services)}")
-        source_port = common_port(services.values()) if design(config.design).has_services else None
-        sock = stack.enter_context(open_udp((config.address, job.udp_port), source_port=source_port))
-        self.remainder: Remainder | None = None
-        if config.has_successors:
-            servers = [services[ps] for ps in range(config.n_ps)]
-            exchange = Exchange(sock, servers, context.commands.fd)
-            self.remainder, requests = succeed(config, job, trace.space, exchange)
+        if requests is not None:
             self.client.map_requests(requests)
-        peers = [services[ps] for ps in range(config.n_ps)]
-        peers += [(host, job.udp_port) for host in config.workers]
+        peers = servers + [(host, job.udp_port) for host in config.workers]
         self.socket = JobSocket(sock, peers, context)
         self.ledger = Ledger(
             job.job, job.epoch, trace.space, trace.largest_batch, ledger_file(config, job.job, job.epoch),

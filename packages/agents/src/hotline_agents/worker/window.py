@@ -106,7 +106,7 @@ class RequestState(WindowState, Protocol):
 
     @property
     def in_flight(self) -> Ints:
-        """int64[WINDOW]: bytes of each slot's request until its answer, then 0 (`hosts.in_flight`)."""
+        """int64[WINDOW + 1]: bytes of each slot's request until its answer, then 0 (`hosts.in_flight`)."""
 
 
 def open_window(header: WindowHeader, caller: Caller, window: int) -> Ints:

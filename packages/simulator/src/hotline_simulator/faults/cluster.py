@@ -150,14 +150,19 @@ class SimulatedCluster:
 
     def _has_replayed(self, switch_number: int) -> bool:
         states = self._testbed.operations.progress.state
-        return not self._testbed.dead[:WORKERS].any() and all(
+        is_complete = not (self._testbed.dead[:WORKERS].any() or self._testbed.successors)
+        return is_complete and all(
             client.log is not None and client.log.switch_number == switch_number and not client.has_unreplayed
             and states[w] != REPLAYING
             for w, client in enumerate(self._testbed.network.clients)
         )  # fmt: skip
 
     def _renew(self, w: int, incarnation: int, epoch: int, switch_number: int) -> None:
-        if incarnation == self.incarnations[w] and not self._testbed.dead[w]:
+        if incarnation != self.incarnations[w] or self._testbed.dead[w]:
+            return
+        if w in self._testbed.successors:
+            self._testbed.successors[w].interrupt()
+        else:
             client = self._testbed.network.clients[w]
             renew(client, client.log, epoch, switch_number)
             self._testbed.wake_driver(w)
@@ -172,18 +177,26 @@ class SimulatedCluster:
         self._testbed.kill_agent(w)
         self.incarnations[w] += 1
 
-    def start_worker(self, w: int) -> None:
+    async def succeed_worker(self, w: int) -> None:
+        """Start a worker that ends the push of a killed one; return when it takes part, or is killed."""
+        incarnation = self.incarnations[w]
+        host = self._testbed.begin_succession(w, self.restarts)
+        while not host.is_done:
+            await asyncio.sleep(_POLL_S)
+            if incarnation != self.incarnations[w]:
+                return
         self.epochs[w] = self.new_epoch()
-        self._testbed.restart_worker(w, self.epochs[w], self.restarts)
+        self._testbed.end_succession(w, self.epochs[w], self.restarts)
+        await self._player.retry(lambda: self.admit_worker(w))
 
     async def admit_worker(self, w: int) -> None:
         async with self.controller() as controller:
             rows = [row for row in self._testbed.switch.rows.values() if isinstance(row, WorkerRow)]
-            current = next(
+            current = [
                 row for row in self.rows(_ANY_EPOCH) if isinstance(row, WorkerRow) and row.worker == w + 1
-            )
-            await controller.remove(*(row for row in rows if row.worker == w + 1 and row != current))
-            await controller.install(current)
+            ]
+            await controller.remove(*(row for row in rows if row.worker == w + 1 and row not in current))
+            await controller.install(*current)
 
     def kill_server(self, p: int) -> None:
         self._testbed.kill_agent(WORKERS + p)

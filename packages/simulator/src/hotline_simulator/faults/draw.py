@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, ProcessKill
 from foundation.designs.registry import design
-from hotline_simulator.faults.kinds import KINDS, NETWORK_FAULTS, kinds_of
+from hotline_simulator.faults.kinds import KINDS, NETWORK_FAULTS, WorkerRestarted, kinds_of
 from hotline_simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultInjection, FaultSchedule
 
 _MAX_INJECTIONS = 3
@@ -20,6 +20,8 @@ _RESTORE_US = 5_000
 _GAPS = (0.0, 0.2, 0.6, 1.2)
 _MAX_KILLS = 5
 _WORKER_KILL_PROBABILITY = 0.25
+_MAX_LIVES = 5
+_OTHER_FAULT_PROBABILITY = 0.3
 
 
 def draw_faults(fault: str, arm: str, seed: int, is_mixed: bool = False) -> FaultSchedule:
@@ -45,6 +47,8 @@ def draw_faults(fault: str, arm: str, seed: int, is_mixed: bool = False) -> Faul
         return replace(
             schedule, injections=tuple(_draw_kill_injections(draw_kills(seed, WORKERS, SERVERS), random))
         )
+    if fault == "workers":
+        return replace(schedule, injections=tuple(_draw_lives(arm, random)))
     if fault != "everything":
         return replace(schedule, injections=(_draw_injection(fault, random),))
     kinds = [kind for kind in kinds_of(design(ARMS[arm].design), is_mixed) if kind != WORKER_KILLED.name]
@@ -64,6 +68,25 @@ def _draw_injection(kind: str, random: Random) -> FaultInjection:
         # Other kinds than delays ignore the amount; it is drawn to keep the order of draws.
         amount=random.choice([300, 3_000, 50_000]) if kind == "delay" else random.randrange(2_500),
     )
+
+
+def _draw_lives(arm: str, random: Random) -> Iterator[FaultInjection]:
+    """Yield deaths of workers that another follows soon, most of them within that of the one before."""
+    others = [kind for kind in (SWITCH_KILLED.name, "hot set") if kind in kinds_of(design(ARMS[arm].design))]
+    after_previous_us: int | None = None
+    for _ in range(random.randint(2, _MAX_LIVES)):
+        is_other = (
+            bool(others) and after_previous_us is not None and random.random() < _OTHER_FAULT_PROBABILITY
+        )
+        kind = random.choice(others) if is_other else WorkerRestarted.name
+        yield FaultInjection(
+            kind,
+            after=random.randrange(_RPCS_BEFORE_INJECTIONS, RPCS - _RPCS_AFTER_INJECTIONS),
+            duration_us=random.choice([0, 300, 3_000]) + random.randrange(300),
+            target=random.randrange(KINDS[kind].targets),
+            after_previous_us=after_previous_us,
+        )
+        after_previous_us = random.choice([0, 400, 3_000, 100_000]) + random.randrange(300)
 
 
 def _draw_kill_injections(kills: Sequence[Kill], random: Random) -> Iterator[FaultInjection]:

@@ -17,7 +17,7 @@ from experiment.faults import (
     FrameFault,
 )
 from foundation.designs.interface import Design
-from hosts.replay import acknowledged_sums
+from hosts.replay_words import acknowledged_sums
 from hotline_agents.interface import NEVER
 from hotline_simulator.faults.operations import KEYS
 from hotline_simulator.faults.player import MS, Player, ScheduleOutcome
@@ -26,8 +26,9 @@ from hotline_simulator.faults.switch import ControllerSession
 from hotline_simulator.faults.testbed import SimulatedTestbed
 from hotline_simulator.state import P4_SWITCH
 
-Need = Literal["durability", "switch state", "requests at servers"]
-"""Durability: journals and replay logs. Switch state: parameters that controllers load into the switch.
+Need = Literal["durability", "successors", "switch state", "requests at servers"]
+"""Durability: journals and replay logs. Successors: workers that end the push of a killed one. Switch state:
+parameters that controllers load into the switch.
 
 The switch of a design with `values_register` may answer all requests, and so leave none to servers."""
 _POLL_NS = 500_000
@@ -132,15 +133,14 @@ class WorkerKilled(Fault):
 
 
 class WorkerRestarted(WorkerKilled):
-    name, row, needs = "worker restarted", "a worker dies and comes back", "durability"
+    name, row, needs = "worker restarted", "a worker dies, and another takes its rank", "successors"
 
     def schedule_end(self) -> None:
         self.clear_after(self._duration_ns)
 
     def clear(self) -> None:
         player, w = self._player, self._injection.target
-        player.cluster.start_worker(w)
-        player.start_task(player.retry(lambda: player.cluster.admit_worker(w)))
+        player.start_task(player.cluster.succeed_worker(w))
         player.worker_restart_times.append((w, self._testbed.now))
 
 
@@ -334,6 +334,7 @@ NETWORK_FAULTS: Mapping[str, FrameFault] = {kind.name: kind for kind in FRAME_FA
 FAULTS: Mapping[str, str] = {
     **{name: kind.row for name, kind in NETWORK_FAULTS.items()},
     **{name: kind.row for name, kind in KINDS.items()},
+    "workers": "workers die, and others take their ranks, while one of them does or keys move",
     "kills": "processes are killed one after the other, also while a switch is restored",
     "everything": "several of these, on a bad network",
 }
@@ -344,6 +345,7 @@ def kinds_of(design: Design, is_mixed: bool = False) -> Mapping[str, type[Fault]
     is_supported = {
         None: True,
         "durability": design.is_durable and not is_mixed,
+        "successors": not is_mixed,
         "switch state": design.has_hot_set,
         "requests at servers": design.values_register is None,
     }
@@ -352,11 +354,15 @@ def kinds_of(design: Design, is_mixed: bool = False) -> Mapping[str, type[Fault]
 
 def faults_of(design: Design, is_mixed: bool = False) -> tuple[str, ...]:
     applicable_kinds = kinds_of(design, is_mixed)
-    can_kill_all = {kind.name for kind in PROCESS_KILLS} <= set(applicable_kinds)
+    required_kinds = {
+        "kills": {kind.name for kind in PROCESS_KILLS},
+        "workers": {WorkerRestarted.name},
+    }
     return tuple(
         name
         for name in FAULTS
-        if name in applicable_kinds or (name not in KINDS and (name != "kills" or can_kill_all))
+        if name in applicable_kinds
+        or (name not in KINDS and required_kinds.get(name, set()) <= set(applicable_kinds))
     )
 
 

@@ -232,7 +232,7 @@ def _record_answers(operations: WorkerOperations, w: int, k: int, client: Client
                 operations.header.torn += is_torn(client.values, first_value, dim)
         elif client.answered[i]:
             added |= np.uint64(1) << np.uint64(key)
-    operation.added = added
+    operation.added |= added  # a successor pushes only those rows that the killed worker has left
 
 
 @compiled
@@ -253,6 +253,23 @@ def abandon_operation(world: World, operations: WorkerOperations, w: int) -> Non
     if worker.state == IN_OPERATION:
         _record_answers(operations, w, worker.operations - 1, row(world.workers, w))
     worker.state = IDLE
+
+
+@entry_point
+def continue_push(world: World, operations: WorkerOperations, w: int, n: int) -> None:
+    """Push the first `n` rows of the worker's row of the world, the rest of its last operation."""
+    world, operations = as_ref(world), as_ref(operations)
+    worker = operations.progress[w]
+    worker.state = IN_OPERATION
+    _start_operation(row(world.workers, w), PUSH, worker.operations - 1, n)
+
+
+def complete_push(operations: WorkerOperations, w: int, keys: Ints, *, is_whole: bool, now: int) -> None:
+    """Record that rows of the worker's last operation were added; `is_whole`: they were the last ones."""
+    operation = operations.history[w, int(operations.progress[w].operations) - 1]
+    for key in keys.tolist():
+        operation.added |= np.uint64(1) << np.uint64(key)
+    operation.completed = now if is_whole else 0
 
 
 _delta_of = plain(delta_of)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable, Coroutine, Mapping
-from itertools import count
+from itertools import chain, count
 from random import Random
 from typing import NamedTuple, Protocol
 
@@ -382,7 +382,7 @@ class Player:
                 testbed.operations,
                 testbed.stored_values() + self._unreplayed_updates(),
                 np.array(self.blind_spans, np.int64).reshape(-1, 2),
-                testbed.unknown_updates,
+                self._unknown_updates(),
                 servers_publish=testbed.servers_exchange,
             ),
         )
@@ -393,6 +393,10 @@ class Player:
             if self._is_dead(w):
                 unreplayed += log.unacked(self.cluster.restarts).lost
         return unreplayed
+
+    def _unknown_updates(self) -> list[tuple[int, int]]:
+        dead = [w for w in range(WORKERS) if self._is_dead(w)]
+        return [*self.testbed.settled_unknown_updates, *chain(*map(self.testbed.unknown_updates, dead))]
 
     def _first_completed_after(self, w: int, since: int) -> int:
         n = int(self.testbed.operations.progress.operations[w])

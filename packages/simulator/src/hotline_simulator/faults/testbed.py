@@ -18,19 +18,25 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
+from hosts.ledger import UnfinishedPush
 from hosts.replay import ReplayLog
+from hosts.succession import Remainder
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.cores import make_ready
 from hotline_simulator.costs import HostCosts, set_frame_faults
 from hotline_simulator.faults.operations import (
+    IN_OPERATION,
     KEYS,
     REPLAYING,
     abandon_operation,
+    complete_push,
+    continue_push,
     make_operations,
     run_operations,
 )
 from hotline_simulator.faults.schedule import SERVERS, WORKERS, FaultSchedule
 from hotline_simulator.faults.servers import RestartableServer, ServerHost
+from hotline_simulator.faults.succession import Killed, SuccessorHost
 from hotline_simulator.faults.switch import RestartableSwitch
 from hotline_simulator.loop import wake_agent
 from hotline_simulator.simulated_switch import CompiledConfig
@@ -110,8 +116,11 @@ class SimulatedTestbed:
         self._snapshot = WorldSnapshot(self.world)
         replay_arrays = self.world.workers.replay_log if self.design.is_durable else ()
         self.logs = [ReplayLog.in_memory(each, self.space, KEYS) for each in replay_arrays]
-        self.unknown_updates: list[tuple[int, int]] = []
-        """(key, -delta): change of a sum if an acknowledged update, replayed by a dead worker, is missing."""
+        self.killed: dict[int, Killed] = {}
+        self.successors: dict[int, SuccessorHost] = {}
+        """Workers that end the push of a killed one, by number."""
+        self.settled_unknown_updates: list[tuple[int, int]] = []
+        """`unknown_updates` of killed workers whose rank another has taken."""
         self._clients = list(self.network.clients)
         for client, log in zip(self._clients, self.logs, strict=False):
             client.log = log
@@ -154,7 +163,11 @@ class SimulatedTestbed:
             server.reset()
         for log in self.logs:
             log.reset_head()
-        self.unknown_updates.clear()
+        for w in self.successors:
+            del self.external_workers[w]
+        self.successors.clear()
+        self.killed.clear()
+        self.settled_unknown_updates.clear()
         self.network.clients[:] = self._clients
         self._reset_switch(hot_keys)
 
@@ -211,32 +224,83 @@ class SimulatedTestbed:
             wake_agent(self.world_ref, w)
 
     def kill_agent(self, a: int) -> None:
-        if a < WORKERS:
-            if self.operations.progress.state[a] == REPLAYING:
-                self._record_unknown_updates(a)
+        if a < WORKERS and a not in self.successors:
+            self._preserve_push(a)
             abandon_operation(self.world_ref, self.operations_ref, a)
         agent, ring = self.world.agents[a], self.world.inbox[a]
         for k in range(int(agent.waiting)):
             self._free_frame(int(ring[(int(agent.first) + k) % len(ring)]))
         agent.dead, agent.waiting = 1, 0
 
-    def _record_unknown_updates(self, w: int) -> None:
-        # Write to the log what a worker's `replay` would have written before it died.
-        state, log = self.network.clients[w].state, self.logs[w]
-        n = int(state.header["n_keys"])
-        positions = state.positions[:n]
-        answered = log.note(positions, state.deltas[: self.space.count_values(positions)])
-        answered[:] = state.answered[:n]
-        log.mark_taken()
+    def _preserve_push(self, w: int) -> None:
+        """Keep what the files of a worker that is killed would have."""
+        state, worker_state = self.network.clients[w].state, int(self.operations.progress.state[w])
+        if worker_state == REPLAYING:
+            # Write to the log what a worker's `replay` would have written before it died.
+            log, n = self.logs[w], int(state.header["n_keys"])
+            positions = state.positions[:n]
+            answered = log.note(positions, state.deltas[: self.space.count_values(positions)])
+            answered[:] = state.answered[:n]
+            log.mark_taken()
+        log_of_worker = self.logs[w] if self.logs else None
+        self.killed[w] = Killed.of_client(state, worker_state == IN_OPERATION, self.space, log_of_worker)
+
+    def unknown_updates(self, w: int) -> list[tuple[int, int]]:
+        """Return (key, -delta) of each row in a killed worker's replay whose outcome is unknown.
+
+        It is the change of a sum if the acknowledged update, which was replayed, is missing.
+        """
+        if not self.logs:
+            return []
         # `unknown` does not depend on the switch number.
-        unknown_sums = log.unacked(log.switch_number).unknown
+        unknown_sums = self.logs[w].unacked(self.logs[w].switch_number).unknown
         unknown_sums = unknown_sums[self.space.first_values(np.arange(KEYS))]
-        keys = np.flatnonzero(unknown_sums)
-        self.unknown_updates += [(int(key), -int(unknown_sums[key])) for key in keys]
+        return [(int(key), -int(unknown_sums[key])) for key in np.flatnonzero(unknown_sums)]
+
+    def begin_succession(self, w: int, switch_number: int) -> SuccessorHost:
+        """Start a worker that ends the push of the killed one, as far as the switch can still answer."""
+        killed = self.killed[w]
+        host = SuccessorHost(self.arm, w, killed, self.space, self.send)
+        self.successors[w] = self.external_workers[w] = host
+        self.world.agents[w].is_external = 1
+        self.world.agents[w].dead = 0
+        is_same_switch = killed.log is None or killed.log.switch_number == switch_number
+        if not (is_same_switch and killed.sent.is_complete):
+            host.interrupt()
+        return host
+
+    def end_succession(self, w: int, epoch: int, switch_number: int) -> None:
+        """Start the worker's own client, which pushes what is left of the killed worker's push."""
+        host = self.successors.pop(w)
+        del self.external_workers[w]
+        self.world.agents[w].is_external = 0
+        push, remainder = self.killed[w].push, None
+        if push is not None:
+            self._record_added(w, push, is_whole=bool(push.answered.all()))
+        if host.is_interrupted:
+            self.settled_unknown_updates += self.unknown_updates(w)
+            host.ending.give_up()
+        else:
+            remainder = host.ending.end()
+        self.restart_worker(w, epoch, switch_number)
+        if remainder is not None:
+            self._push_remainder(w, remainder)
+
+    def _record_added(self, w: int, push: UnfinishedPush, is_whole: bool) -> None:
+        keys = self.space.keys(self.space.positions_of(push.first[push.answered]))
+        complete_push(self.operations, w, keys.astype(np.int64), is_whole=is_whole, now=self.now)
+
+    def _push_remainder(self, w: int, remainder: Remainder) -> None:
+        state, n = self.network.clients[w].state, len(remainder.positions)
+        state.positions[:n] = remainder.positions
+        state.deltas[: len(remainder.deltas)] = remainder.deltas
+        continue_push(self.world_ref, self.operations_ref, w, n)
+        self.wake_driver(w)
 
     def restart_worker(self, w: int, epoch: int, switch_number: int) -> None:
-        log = self.logs[w]
-        log.restore(switch_number)
+        log = self.logs[w] if self.logs else None
+        if log is not None:
+            log.restore(switch_number)
         client_class = type(self._clients[w])
         new_client = client_class(
             Caller(self.arm.job, w + 1, epoch), SERVERS, self.space, lambda: self.now, max_keys=KEYS, log=log

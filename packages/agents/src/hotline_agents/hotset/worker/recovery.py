@@ -12,15 +12,17 @@ for each key, and a collection need not be reported to the workers.
 The replay log is a file, and a worker may be killed between any two instructions: what these functions write
 to it are atomic stores, each of which leaves a log that says what is to be pushed again, of each row all
 values or none. An answered lane is logged before it is marked as answered: marked first, its update would be
-lost with the switch.
+lost with the switch. A push that outlives the switch is marked as such in the file of requests in flight,
+from which its requests to that switch disappear.
 """
 
 from __future__ import annotations
 
 from foundation.protocol.header import WINDOW, Header
 from foundation.protocol.rpc import PUSH
+from hosts.in_flight import LOST_SWITCH
 from hosts.keys import first_value_at, range_at
-from hosts.replay import acknowledge_row, make_unreplayed, set_unreplayed, unreplayed_at
+from hosts.replay_words import acknowledge_row, make_unreplayed, remove_mark, set_unreplayed, unreplayed_at
 from hotline_agents.hotset.worker.requests import queue_refused_key
 from hotline_agents.hotset.worker.state import Call, Calls, queue_call
 from hotline_agents.worker.rpcs import dim_of, row_start
@@ -33,15 +35,20 @@ from nativekit.memory import store_item_release
 @compiled
 def mark_answered(state: Calls, i: int, is_served: bool) -> None:
     """Mark key `i` of a push as applied, by the switch if `is_served`; then the replay log has its delta."""
-    if is_served and state.header.has_replay_log:
+    is_logged = is_served and state.header.has_replay_log
+    if is_logged:
         first = first_value_at(state.ranges, int64(state.positions[i]))
         acknowledge_row(state.replay_log, first, state.deltas, row_start(state, i), dim_of(state, i))
     store_item_release(state.answered, i, True)
+    if is_logged:
+        remove_mark(state.replay_log)
 
 
 @compiled
 def renew(state: Calls, epoch: int) -> None:
     header = state.header
+    if header.op == PUSH and header.pending:
+        store_item_release(state.in_flight, LOST_SWITCH, 1)
     previous_epoch, header.epoch = header.epoch, epoch
     if header.has_replay_log:
         make_unreplayed(state.replay_log)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from foundation.protocol.header import REPLAY
 from foundation.protocol.rpc import EMPTY, NO_KEY_U64, PULL, PUSH, Rpc
+from hosts.in_flight import LOST_SWITCH
 from hotline_agents.hotset.worker.packing import (
     bucket_cold_key,
     clear_buckets,
@@ -30,6 +31,7 @@ from hotline_agents.worker.window import (
 )
 from nativekit.bits import swap32, swap64
 from nativekit.compile import compiled, int64
+from nativekit.memory import store_item_release
 
 FIRST_BACKOFF_NS = 250_000
 MAX_DOUBLINGS = 7
@@ -46,6 +48,7 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
         pack_dim(state, 1)
         queue_call(state, new_call(state, n_keys, NOT_REFUSED))
         return
+    store_item_release(state.in_flight, LOST_SWITCH, 0)
     header.op, header.iteration, header.n_calls = op, iteration, 0
     header.n_keys = header.pending = n_keys
     header.word_flags = header.word_flags & ~REPLAY

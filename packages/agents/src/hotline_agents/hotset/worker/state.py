@@ -142,7 +142,7 @@ def make_calls(
         order=np.zeros(LANES, np.int64),
         chains=records(n_ps, Chain),
         keys=np.zeros(max_keys, np.uint64),
-        in_flight=np.zeros(WINDOW, np.int64),
+        in_flight=np.zeros(WINDOW + 1, np.int64),
         served=np.zeros(max_keys, np.bool_),
         replay_log=np.zeros(0, np.int64) if replay_log is None else replay_log,
         hinted=np.zeros(1 if uses_registers else space.size // 8 + 1, np.uint8),
