@@ -11,7 +11,8 @@ import tomli
 
 from foundation.checkout import ROOT
 from hosts.in_flight import file_name
-from tests.mininet.run_topo import FEWER_KEYS, finished_run, record_of
+from tests.mininet.run_topo import FEWER_KEYS, finished_run, record_of, run_topo
+from tests.mininet.test_recovery import RECOVERY
 
 pytestmark = pytest.mark.mininet
 EXAMPLE = ROOT / "examples/deaths.toml"
@@ -55,3 +56,23 @@ def test_a_successor_ends_the_push_of_a_killed_worker(tmp_path: Path, codec: str
     assert changes(record) == {("worker-1", "died"): 1, ("worker-1", "joined"): 1}
     assert "workers" in {name for block in record["repeated_blocks"] for name in block["disturbed"]}
     assert not (run.folder / "parts" / file_name(1, 1)).exists()
+
+
+@pytest.mark.soak
+def test_successors_end_pushes_beside_replay_logs_and_a_killed_switch(tmp_path: Path) -> None:
+    """The logs of dead workers and of their successors restore what the switch had."""
+    arms = ["baseline", "offload-proxy"]
+    with run_topo(
+        tmp_path, "ROUNDS=16", tables=RECOVERY, small=FEWER_KEYS, arms=arms, after_death="wait",
+        kill=["1@1", "2@3", "1@13"],
+    ) as run:  # fmt: skip
+        run.wait_for_parts("operations-worker-1-20.parquet")
+        run.kill_restarted("softswitch")
+        assert run.wait() == 0, run.errors
+    record = record_of(run.folder)
+    assert exact(record) and record["accounting"]["unknown"] == 0
+    assert record["accounting"]["restarts"] == {"s1": 1}
+    assert changes(record) == {
+        **{("worker-1", change): 2 for change in ("died", "joined")},
+        **{("worker-2", change): 1 for change in ("died", "joined")},
+    }

@@ -59,9 +59,9 @@ def test_both_kinds_of_agents_take_part() -> None:
 
 def test_agents_of_scapy_get_only_faults_that_agents_of_scapy_survive() -> None:
     survived = {arm: set(faults_of(design(ARMS[arm].design), is_mixed=True)) for arm in ARM_NAMES}
-    of_durable = {name for name, kind in KINDS.items() if kind.needs == "durability"} | {"kills"}
+    of_compiled = {name for name, kind in KINDS.items() if kind.needs in ("durability", "successors")}
     for arm in ARM_NAMES:
-        assert survived[arm] == set(faults_of(design(ARMS[arm].design))) - of_durable
+        assert survived[arm] == set(faults_of(design(ARMS[arm].design))) - of_compiled - {"kills", "workers"}
     drawn = Counter(
         injection.kind
         for seed in range(200)
