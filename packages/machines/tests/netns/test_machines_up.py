@@ -25,6 +25,8 @@ ROWS, DIM, STEPS = 400, 4, 60
 TABLES = f'{PLAINTEXT}\npins = {{ w1 = "beta", w2 = "gamma", w3 = "beta", p1 = "gamma" }}'
 SETTINGS: dict[str, object] = {"workers": 3, "servers": 1}
 SCRIPT = f"""
+import os
+import signal
 import sys
 import numpy as np
 import hotline
@@ -35,7 +37,8 @@ with hotline.Worker({{"rows": ({ROWS}, {DIM})}}, scale=1.0, rank=rank) as kv:
     sums = np.zeros(({ROWS}, {DIM}))
     out = np.zeros((50, {DIM}), np.float32)
     kv.init(np.full(({ROWS}, {DIM}), 5, np.float32))
-    kv.barrier()
+    if kv.life == 0:
+        kv.barrier()
     print("trains", flush=True)
     for _ in range({STEPS}):
         keys = random.choice({ROWS}, 50, replace=False)
@@ -43,7 +46,9 @@ with hotline.Worker({{"rows": ({ROWS}, {DIM})}}, scale=1.0, rank=rank) as kv:
         sums[keys] += values
         kv.wait(kv.push_pull(keys, values, out))
     if len(sys.argv) > 3:
-        sys.stdin.read()
+        print("has trained", flush=True)
+        if sys.stdin.read() == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
     kv.barrier()
     np.savez(f"{{sys.argv[1]}}/{{kv.rank}}.npz", sums=sums, found=kv.read())
     kv.barrier()
@@ -63,8 +68,8 @@ def hotline(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
-def bring_up(machines: NamespacedCluster) -> dict[str, Any]:
-    done = hotline("up", str(machines.config(tables=TABLES, **SETTINGS)), "--json")
+def bring_up(machines: NamespacedCluster, **settings: object) -> dict[str, Any]:
+    done = hotline("up", str(machines.config(tables=TABLES, **SETTINGS, **settings)), "--json")
     assert done.returncode == 0, done.stderr
     up: dict[str, Any] = json.loads(done.stdout)
     assert up["machines"] == {"beta": [0, 2], "gamma": [1]} and up["scheduler"] == machines.scheduler
@@ -122,6 +127,31 @@ def test_scripts_of_all_machines_train_one_model_until_down(
     down = hotline("down", f"CONFIG={machines.config(tables=TABLES, **SETTINGS)}")
     assert (down.returncode, down.stdout) == (0, "removed what `hotline up` had made\n"), down.stderr
     assert "shutting down" in (folder / "up.log").read_text()
+    assert nothing_remains(machines)
+
+
+def test_a_successor_joins_on_the_machine_of_a_killed_worker(machines: NamespacedCluster) -> None:
+    up = bring_up(machines, after_death="wait")
+    scripts = [
+        start(machines, name, str(rank), "waits") for rank, name in enumerate(("beta", "gamma", "beta"))
+    ]
+    for script in scripts:
+        assert script.stdout is not None
+        assert [script.stdout.readline() for _ in range(2)] == ["trains\n", "has trained\n"]
+    scripts[1].communicate("die")
+    wait_for(lambda: "others wait for a worker with rank=1" in (Path(up["folder"]) / "up.log").read_text())
+    scripts[1] = start(machines, "gamma", "1", "waits")
+    for script in scripts:
+        assert script.stdin is not None
+        script.stdin.close()
+        script.stdin = None  # which `communicate` would flush
+    assert [code for code, _ in output_of(scripts)] == [0] * 3
+    found = [np.load(machines.folder / f"{rank}.npz") for rank in range(3)]
+    # The killed worker had pushed what its successor pushes.
+    expected = 5 + sum(times * each["sums"] for times, each in zip((1, 2, 1), found, strict=True))
+    for each in found:
+        assert (each["found"] == expected).all()
+    assert hotline("down", f"CONFIG={machines.config(tables=TABLES, **SETTINGS)}").returncode == 0
     assert nothing_remains(machines)
 
 
