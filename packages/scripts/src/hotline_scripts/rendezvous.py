@@ -50,6 +50,7 @@ DEFAULT_SOCKET = Path("/run/hotline/up.sock")
 REPORTS = "reports.jsonl"
 NOTE_S = 5.0
 """Time after which a worker that waits for others gets a note with their names, in s."""
+_TERMINATED = "was ended by SIGTERM"
 _MAX_SHOWN_BYTES = 80  # of a request that is not understood
 
 
@@ -192,20 +193,27 @@ class Rendezvous:
         if self._session is not session or session.failure:
             raise RequestRefused(f"the session has ended while worker {worker.rank} joined it; join again")
 
-    def leave(self, worker: JoinedWorker | None, abnormal_end: str | None = None) -> None:
-        """Remove a worker; `abnormal_end` says how it ended if it did not leave in order."""
+    def leave(
+        self, worker: JoinedWorker | None, abnormal_end: str | None = None, has_delivered: bool = False
+    ) -> None:
+        """Remove a worker; `abnormal_end` says how it ended if it did not leave in order.
+
+        With `has_delivered`, servers have acknowledged its pushes, although its script has not ended.
+        """
         session = self._session
         if worker is None or session is None or session.joined_workers.get(worker.rank) is not worker:
             return
         session.remove(worker, abnormal_end)
-        worker.mark_left(is_in_order=abnormal_end is None)
+        worker.mark_left(is_in_order=abnormal_end is None or has_delivered)
+        consequence = session.describe_end(worker)
         if abnormal_end is None:
             log.info("worker %d has left", worker.rank)
+        elif has_delivered:
+            log.info("worker %d %s; its pushes are delivered%s", worker.rank, abnormal_end, consequence)
         else:
             self.vanished_workers += 1
             # A run reports the lost worker itself.
             level = logging.WARNING if session.terms.parts is None else logging.INFO
-            consequence = session.describe_end(worker)
             log.log(
                 level, "worker %d %s: its last pushes may be lost%s", worker.rank, abnormal_end, consequence
             )
@@ -461,8 +469,9 @@ class _ConnectionHandler:
             for name, count in values.get("saturated", {}).items():
                 log.warning("worker %d: %d values of table %s were saturated", worker.rank, count, name)
             rendezvous.count_pushes(values.pop("pushes", {}))
+            is_terminated = values.pop("terminated", False)
             worker.final_report = values
-            rendezvous.leave(worker)
+            rendezvous.leave(worker, _TERMINATED if is_terminated else None, has_delivered=True)
         else:
             raise RequestRefused(f"{command!r} is not a known request")
         return {}

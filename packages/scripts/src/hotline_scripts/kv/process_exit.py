@@ -37,6 +37,7 @@ _open_workers: list[OpenWorker] = []
 _losses: list[BaseException] = []
 """Errors of workers that have left, and lost pushes."""
 _STATUS_MASK = 0xFF  # an exit status has 8 bits
+_is_terminated = False
 _FINALIZE_PRIORITY = 100
 """Priority among multiprocessing's finalizers: before those that join its helper threads."""
 
@@ -56,12 +57,20 @@ def remove(worker: OpenWorker, loss: BaseException | None = None) -> None:
 
     After the last worker SIGTERM has its default action again.
     """
+    global _is_terminated
     if worker in _open_workers:
         _open_workers.remove(worker)
     if loss is not None:
         _losses.append(loss)
+    if not _open_workers:
+        _is_terminated = False
     if not _open_workers and _is_main_thread() and signal.getsignal(signal.SIGTERM) is _handle_sigterm:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def is_terminated() -> bool:
+    """Return whether SIGTERM, without a handler of the script, has come while the open workers were open."""
+    return _is_terminated
 
 
 def forget_losses() -> None:
@@ -74,7 +83,9 @@ def _is_main_thread() -> bool:
 
 
 def _handle_sigterm(number: int, frame: FrameType | None) -> None:
+    global _is_terminated
     if _open_workers:
+        _is_terminated = True
         sys.exit(128 + number)
     # No worker is open: the last worker was the parent's, or another thread has closed it.
     signal.signal(number, signal.SIG_DFL)
@@ -141,6 +152,8 @@ def _exit(status: int, script_error: BaseException | None) -> None:
 
 
 def _abandon_workers() -> None:
+    global _is_terminated
+    _is_terminated = False
     for worker in _open_workers:
         worker.abandon()
     _open_workers.clear()

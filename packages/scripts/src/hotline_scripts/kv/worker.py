@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -266,6 +266,12 @@ class Worker:
         if (loss := self._leave()) is not None:
             raise loss
 
+    def __reduce__(self) -> NoReturn:
+        raise InvalidCall(
+            "a hotline.Worker cannot be copied or pickled, nor a whole model that has one: kv.save keeps the "
+            "rows, and PyTorch's file of model.state_dict() the other layers"
+        )
+
     def __enter__(self) -> Self:
         return self
 
@@ -364,7 +370,8 @@ class Worker:
     ) -> NotDelivered | None:
         """Leave, and return an error if pushed values are lost, with the `reason`.
 
-        Without `is_orderly`, or if values are lost, the rendezvous finds that the worker has vanished.
+        Without `is_orderly`, or if values are lost, the rendezvous finds that the worker has vanished. It is
+        told of a worker that SIGTERM ends, however the script closes it: such a worker may have a successor.
         """
         if self._is_closed:
             return None
@@ -378,8 +385,10 @@ class Worker:
             self._warn_of_saturation()
             if is_orderly and loss is None:
                 saturated = {name: count for name, count in self.saturated.items() if count}
-                pushes = self._pushes_to_optimisers()
-                self._connection.ask("leave", timeout_s, saturated=saturated, pushes=pushes, **block_fields)
+                self._connection.ask(
+                    "leave", timeout_s, saturated=saturated, pushes=self._pushes_to_optimisers(),
+                    terminated=process_exit.is_terminated(), **block_fields,
+                )  # fmt: skip
         except ClusterLost:
             log.debug("the rendezvous has ended, so leaving is not announced")
         finally:

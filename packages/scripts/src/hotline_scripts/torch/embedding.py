@@ -143,6 +143,15 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
             stacklevel=4,  # the caller of state_dict
         )
 
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *more: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *more)
+        if f"{prefix}weight" in state_dict:
+            warnings.warn(
+                f"EmbeddingBag of table {self.table}: load_state_dict sets no rows, which are at the servers, so "
+                f"{prefix}weight is not loaded; kv.init sets them",
+                stacklevel=5,  # the caller of a model's load_state_dict
+            )
+
     def extra_repr(self) -> str:
         return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}, table={self.table!r}"
 

@@ -124,6 +124,34 @@ def check_delivered(
     assert first.is_lost == ("mine" in code)
 
 
+@pytest.mark.parametrize(
+    "code",
+    ["join(); push(); terminated()", "join()\ntry: push(); terminated()\nfinally: kv.close()"],
+    ids=["open", "closed in the end"],
+)
+def test_the_rank_of_a_terminated_script_is_for_a_successor(
+    running: RunningRendezvous, started: Start, code: str
+) -> None:
+    """Its pushes are delivered, so the rendezvous does not count it among the vanished."""
+    running.cluster.after_death = "wait"
+    with other(running) as kv, started(code) as script:
+        check_delivered(running, kv, code, ended(script), 128 + signal.SIGTERM)
+        with hotline.Worker({"rows": (ROWS, 1)}, scale=1.0, connect=running.place) as successor:
+            assert (successor.rank, successor.life) == (0, 1)
+            assert running.rendezvous.vanished_workers == 0
+
+
+def test_a_session_waits_after_all_its_scripts_were_terminated(
+    running: RunningRendezvous, started: Start
+) -> None:
+    running.cluster.after_death = "wait"
+    for life in range(2):
+        with started(f"assert join().life == {life}; push(); terminated()") as script:
+            assert ended(script)[0] == 128 + signal.SIGTERM
+    with hotline.Worker({"rows": (ROWS, 1)}, scale=1.0, connect=running.place, rank=0) as kv:
+        assert (kv.read() == 2 * PUSHES).all() and running.cluster.sessions == 1
+
+
 def test_a_script_of_a_run_delivers_and_writes_its_logs_when_its_block_comes(
     running: RunningRendezvous, started: Start, tmp_path: Path
 ) -> None:

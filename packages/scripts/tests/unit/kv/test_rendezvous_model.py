@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -22,6 +22,8 @@ from switch_harness.effort import examples
 
 SIZE, FIRST_EPOCH = 3, 1
 TABLES = {"a": [3, 1, 1.0], "b": [2, 1, 1.0]}
+Ending = Literal["in order", "terminated", "dead"]
+ENDINGS: tuple[Ending, ...] = ("in order", "terminated", "dead")
 RANKS, NAMES = st.integers(0, SIZE - 1), st.sampled_from(sorted(TABLES))
 
 
@@ -89,7 +91,7 @@ class Model:
     waiting: dict[int, tuple[int, str]] = field(default_factory=dict)
     """Request -> its rank, and what it waits for: "barrier" or a table."""
     orphans: set[int] = field(default_factory=set)
-    """Requests of workers that have left in order."""
+    """Requests of workers that have left with a message."""
     setters: dict[str, int] = field(default_factory=dict)
     set_tables: set[str] = field(default_factory=set)
     failed_tables: set[str] = field(default_factory=set)
@@ -139,25 +141,25 @@ class Model:
     def interrupt(self, request: int) -> None:
         self.waiting.pop(request, None)
 
-    def leave(self, rank: int, is_in_order: bool) -> None:
+    def leave(self, rank: int, ending: Ending) -> None:
         self.joined.discard(rank)
-        # Requests of an earlier worker of the rank, which has left in order, wait on.
+        # Requests of an earlier worker of the rank, which has left with a message, wait on.
         of_rank = {request for request, (owner, _) in self.waiting.items() if owner == rank}
         own = of_rank - self.orphans
-        if self.after_death == "end" or (self.after_death == "wait" and is_in_order):
+        if self.after_death == "end" or (self.after_death == "wait" and ending == "in order"):
             self.left.add(rank)
             self.has_departed = True
             self.failed_tables |= set(self.setters) - self.set_tables
-            for request in self.waiting.keys() - (set() if is_in_order else own):
+            for request in self.waiting.keys() - (own if ending == "dead" else set()):
                 self.answers[request] = "gone"
             self.waiting.clear()
             return
         (self.vacant if self.after_death == "wait" else self.uncounted).add(rank)
-        if is_in_order:
-            self.orphans |= own
-        else:
+        if ending == "dead":
             for request in own:
                 del self.waiting[request]
+        else:
+            self.orphans |= own
         for table in [name for name, setter in self.setters.items() if setter == rank]:
             if table not in self.set_tables | self.failed_tables:
                 self._find_new_setter(table)
@@ -250,18 +252,19 @@ class RendezvousMachine(RuleBasedStateMachine):
         self.requests[request].ask(None, "cancel", request=request)
         self.model.interrupt(request)
 
-    @rule(rank=RANKS, is_in_order=st.booleans())
-    def leave(self, rank: int, is_in_order: bool) -> None:
+    @rule(rank=RANKS, ending=st.sampled_from(ENDINGS))
+    def leave(self, rank: int, ending: Ending) -> None:
         # The machine has one session, which ends with its last worker unless a successor is waited for.
         is_last = len(self.model.joined) == 1
-        has_successor = self.after_death == "wait" and (self.model.vacant or not is_in_order)
+        has_successor = self.after_death == "wait" and (self.model.vacant or ending != "in order")
         if rank not in self.model.joined or (is_last and not has_successor) or self.last_request < 12:
             return
-        self.model.leave(rank, is_in_order)
-        if is_in_order:
-            self.model.answers[self._ask(rank, "leave")] = None
-        else:
+        self.model.leave(rank, ending)
+        if ending == "dead":
             self.clients[rank].reader.feed_eof()
+        else:
+            is_terminated = ending == "terminated"
+            self.model.answers[self._ask(rank, "leave", terminated=is_terminated)] = None
 
     @invariant()
     def the_answers_are_the_models(self) -> None:
@@ -315,7 +318,7 @@ def test_a_left_workers_barrier_request_does_not_stand_for_a_successor() -> None
 
     try:
         play(*(partial(machine.join, rank) for rank in range(SIZE)))
-        play(partial(machine.barrier, 1), partial(machine.leave, 1, is_in_order=True))
+        play(partial(machine.barrier, 1), partial(machine.leave, 1, "in order"))
         play(partial(machine.join, 1), partial(machine.barrier, 0), partial(machine.barrier, 2))
         assert len(machine.model.waiting) == SIZE, "the new worker has not called barrier"
         play(partial(machine.barrier, 1))

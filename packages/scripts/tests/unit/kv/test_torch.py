@@ -313,6 +313,23 @@ def test_a_state_dict_says_where_the_rows_are(kv: Worker) -> None:
     assert model.load_state_dict(state).missing_keys == []
 
 
+def test_rows_of_a_state_dict_are_not_loaded_without_a_word(kv: Worker) -> None:
+    model = torch.nn.Sequential(bag(kv), torch.nn.Linear(DIM, 1))
+    state = torch.nn.Sequential(plain(), torch.nn.Linear(DIM, 1)).state_dict()
+    state["0.weight"] += 1
+    with pytest.warns(UserWarning, match=mentions("table rows", "0.weight", "kv.init")) as warned:
+        model.load_state_dict(state, strict=False)
+    assert warned[0].filename == __file__ and (kv.read() == weights()).all()
+    assert torch.equal(model[1].weight, state["1.weight"])
+    with pytest.warns(UserWarning), pytest.raises(RuntimeError, match=r"Unexpected key.*0\.weight"):
+        model.load_state_dict(state)
+
+
+def test_a_whole_model_is_not_saved(kv: Worker, tmp_path: Path) -> None:
+    with pytest.raises(InvalidCall, match=mentions("pickled", "kv.save", "state_dict")):
+        torch.save(torch.nn.Sequential(bag(kv)), tmp_path / "model.pt")
+
+
 def test_a_deep_copy_uses_the_same_rows_and_nothing_else(kv: Worker) -> None:
     ours = bag(kv, mode="sum")
     ours.prefetch(ints(1, 2))
