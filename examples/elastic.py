@@ -20,7 +20,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 import hotline
 
 WORDS, LENGTH = 2_000, 20  # size of the vocabulary, and of a text in words
-BATCH, RATE = 100, 0.1  # texts of a mini-batch, learning rate
+BATCH, RATE = 100, 1.0  # texts of a mini-batch, learning rate
 SHOW_EVERY = 100  # steps
 SCALE = {"words": 2.0**20, "steps": 1.0}  # fixed-point units per 1.0
 TRUE_WEIGHTS = np.random.default_rng(1).normal(0, 0.5, WORDS)
@@ -70,7 +70,7 @@ def train(kv: hotline.Worker, last_step: int, start: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=2_000, help="number of steps of each worker")
+    parser.add_argument("--steps", type=int, default=1_000, help="number of steps of each worker")
     options = parser.parse_args()
     if "TORCHELASTIC_RESTART_COUNT" not in os.environ:
         parser.error("expected the environment of torchrun, got none: start this script by torchrun")

@@ -130,28 +130,30 @@ def lines_of(agent: subprocess.Popen[str]) -> Iterator[Line]:
 
 
 @needs_torch
+@pytest.mark.soak
 def test_the_elastic_example_goes_on_after_a_kill_of_one_worker(tmp_path: Path) -> None:
     """It goes on from the loss that it had, and not from ln 2, with which weights of 0 begin."""
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1"]
-    command = [sys.executable, *launcher, str(EXAMPLE), "--steps", "600"]
+    command = [sys.executable, *launcher, str(EXAMPLE), "--steps", "300"]
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with running_rendezvous(tmp_path, SIZE) as running:
         running.cluster.after_death = "wait"
         environment = {**os.environ, "HOTLINE_CONNECT": str(running.place)}
         with child(command, env=environment, **options) as agent:
             before: list[Line] = []
+            last_lines: dict[int, Line] = {}
             for line in lines_of(agent):
                 before.append(line)
-                if line.rank == 1 and line.step >= 200:
-                    os.kill(line.process, signal.SIGKILL)
+                last_lines[line.rank] = line
+                if len(last_lines) == SIZE and last_lines[1].step >= 100:
+                    os.kill(last_lines[1].process, signal.SIGKILL)
                     break
             after = [line for line in lines_of(agent) if line.start == 1]
             assert agent.wait() == 0
         assert running.cluster.sessions == 1
         assert [joined.life for joined in running.joined_workers] == [0, 0, 1, 1]
-    assert before[0].loss == 0.693
-    first_lines = {line.rank: line for line in reversed(after)}
-    for rank, first in first_lines.items():
-        steps, losses = zip(*((line.step, line.loss) for line in before if line.rank == rank), strict=True)
-        assert first.step >= steps[-1] > 0 and first.loss < (losses[-1] + losses[0]) / 2
-    assert set(first_lines) == {0, 1} and after[-1].step == 600
+    for rank, last_line in last_lines.items():
+        steps = [line.step for line in after if line.rank == rank]
+        assert steps[0] >= last_line.step and steps[-1] == 300
+    assert before[0].loss == 0.693 and before[-1].loss < 0.65
+    assert all(line.loss < (before[0].loss + before[-1].loss) / 2 for line in after)
