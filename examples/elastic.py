@@ -64,7 +64,8 @@ def train(kv: hotline.Worker, last_step: int, start: int) -> None:
         if (step + 1) % SHOW_EVERY == 0:
             show(step + 1)
     kv.barrier()
-    show(last_step)
+    if kv.rank == 0:
+        show(last_step)
     kv.barrier()
 
 

@@ -86,7 +86,11 @@ def steps_at_start(programs: Sequence[ForkedProgram]) -> list[int]:
     [("wait", False, 1), ("end", True, 2), ("continue", True, 2)],
 )
 def test_a_group_that_is_started_again_repeats_the_step_that_was_under_way(
-    tmp_path: Path, pythons: Sequence[WarmPython], after_death: AfterDeath, has_checkpoint: bool, sessions: int
+    tmp_path: Path,
+    pythons: Sequence[WarmPython],
+    after_death: AfterDeath,
+    has_checkpoint: bool,
+    sessions: int,
 ) -> None:
     with running_rendezvous(tmp_path, SIZE) as running, ExitStack() as stack:
         running.cluster.after_death = after_death
@@ -107,7 +111,9 @@ def test_a_group_that_is_started_again_repeats_the_step_that_was_under_way(
         assert running.cluster.sessions == sessions
     assert values[ROWS:].tolist() == [STEPS] * SIZE
     sums = {SIZE * STEPS + 1, SIZE * STEPS + 2}
-    assert set(values[:ROWS].tolist()) <= sums, "the push of the terminated worker twice, and perhaps the other"
+    assert set(values[:ROWS].tolist()) <= sums, (
+        "the push of the terminated worker twice, and perhaps the other"
+    )
 
 
 class Line(NamedTuple):
@@ -124,9 +130,9 @@ LINE = re.compile(r"start (\d+), worker (\d+) \(process (\d+)\), step (\d+): los
 def lines_of(agent: subprocess.Popen[str]) -> Iterator[Line]:
     assert agent.stdout is not None
     for text in agent.stdout:
-        if found := LINE.search(text):
-            *integers, loss = found.groups()
-            yield Line(*map(int, integers), float(loss))
+        for found in LINE.finditer(text):  # two, if processes have written at once
+            start, rank, process, step, loss = found.groups()
+            yield Line(int(start), int(rank), int(process), int(step), float(loss))
 
 
 @needs_torch
