@@ -147,7 +147,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         super()._load_from_state_dict(state_dict, prefix, *more)
         if f"{prefix}weight" in state_dict:
             warnings.warn(
-                f"EmbeddingBag of table {self.table}: load_state_dict sets no rows, which are at the servers, "
+                f"EmbeddingBag of table {self.table}: load_state_dict sets no rows, as they are at servers, "
                 f"so {prefix}weight is not loaded; kv.init sets them",
                 stacklevel=5,  # the caller of a model's load_state_dict
             )
