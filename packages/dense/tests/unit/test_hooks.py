@@ -173,7 +173,7 @@ def test_a_script_gets_its_own_arguments_and_the_modules_of_its_folder(tmp_path:
         (folder / "sizes.py").write_text(f"INPUTS = {inputs}\n")
         (folder / "late.py").write_text("def total(y):\n    return y.sum()\n")
         options = ("-o", table, "--steps", 1, "--", "--width", 3, "a", "b")
-        result = invoke("layers", script(folder, ARGPARSE), *options)
+        result = invoke("dense", "layers", script(folder, ARGPARSE), *options)
         assert (result.exit_code, result.stderr) == (0, "")
         layers = read_layers(table)
         sizes = dict(zip(layers.names, layers.sizes.tolist(), strict=True))
@@ -185,7 +185,7 @@ def test_a_script_gets_its_own_arguments_and_the_modules_of_its_folder(tmp_path:
 def test_a_script_that_refuses_its_arguments_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "sizes.py").write_text("INPUTS = 5\n")
     path = script(tmp_path, ARGPARSE)
-    result = invoke("layers", path, "-o", tmp_path / "mine.csv")
+    result = invoke("dense", "layers", path, "-o", tmp_path / "mine.csv")
     assert result.exit_code == 1 and result.stderr.endswith(f"Error: {path}: SystemExit: 2\n")
 
 
@@ -214,7 +214,7 @@ def loss():
 def test_a_sparse_layer_has_the_bytes_of_its_gradient(tmp_path: Path) -> None:
     """By hand: 5,120 accessed rows have 16 floats and an index of 8 bytes each, of a table of 16 MB."""
     table = tmp_path / "mine.csv"
-    assert invoke("layers", script(tmp_path, SPARSE), "-o", table, "--steps", 2).exit_code == 0
+    assert invoke("dense", "layers", script(tmp_path, SPARSE), "-o", table, "--steps", 2).exit_code == 0
     layers = read_layers(table)
     assert dict(zip(layers.names, layers.sizes.tolist(), strict=True)) == {
         "table.weight": 5_120 * (16 * 4 + 8),
