@@ -28,7 +28,7 @@ _RETRANSMISSION_NS = round(RETRANSMISSION_S * 1e9)
 
 
 class Killed(NamedTuple):
-    """What a killed worker has left."""
+    """The files that a killed worker has left, as arrays in memory."""
 
     push: UnfinishedPush | None
     sent: InFlight
