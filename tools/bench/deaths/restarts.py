@@ -1,0 +1,51 @@
+"""A session of eight workers, of which one after the other is killed and started again at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tools.bench.deaths.session import Session, session
+from tools.bench.deaths.steps import Times, rate
+
+WORKERS, ROWS = 8, 62_500
+DEATHS_PER_PASS = 4
+WINDOW_S = 2.0
+"""Time in s before a kill and after the successor's first step, over which the others' steps are counted."""
+
+
+class Restart(NamedTuple):
+    """A death, and the rate of the other workers' steps before, meanwhile and after, in steps/s."""
+
+    before: float
+    away: float
+    after: float
+    away_s: float
+    """From the kill until the successor's first step is acknowledged."""
+
+
+def restarts(passes: int, folder: Path) -> Iterator[Restart]:
+    with session(folder, WORKERS, ("--rows", f"{ROWS}")) as running:
+        running.start_all()
+        running.wait_for(lambda: all(len(running.acknowledged(rank)) > 0 for rank in range(WORKERS)))
+        for number in range(passes * DEATHS_PER_PASS):
+            yield _restart(running, number % WORKERS)
+
+
+def _restart(running: Session, rank: int) -> Restart:
+    time.sleep(WINDOW_S)
+    killed_s = running.kill(rank)
+    steps = len(running.acknowledged(rank))
+    running.start(rank)
+    running.wait_for(lambda: len(running.acknowledged(rank)) > steps)
+    time.sleep(WINDOW_S)
+    others = [running.acknowledged(other) for other in range(WORKERS) if other != rank]
+    return of_times(others, killed_s, float(running.acknowledged(rank)[steps]))
+
+
+def of_times(others: Sequence[Times], killed_s: float, back_s: float) -> Restart:
+    windows = (killed_s - WINDOW_S, killed_s), (killed_s, back_s), (back_s, back_s + WINDOW_S)
+    rates = [sum(rate(each, *window) for each in others) for window in windows]
+    return Restart(*rates, back_s - killed_s)
