@@ -301,6 +301,11 @@ class Rendezvous:
         """The pushes to the tables of the session, as `WorkersSession` has them; None without a session."""
         return None if self._session is None else self._session.complete_pushes
 
+    @property
+    def unset_tables(self) -> list[str]:
+        """The tables of the session that no worker has set."""
+        return [] if self._session is None else self._session.unset_tables
+
     def count_pushes(self, pushes: Mapping[str, int]) -> None:
         """Note how many pushes to tables a worker has made, as far as tables have an optimiser."""
         if self._session is not None:

@@ -132,9 +132,12 @@ class WorkersSession:
     @property
     def complete_pushes(self) -> Mapping[str, int] | None:
         """The pushes to tables; None if a table has not been set, or the model is lost."""
-        settings = [self.settings_by_table.get(name) for name in self.tables]
-        are_set = all(setting is not None and setting.has_succeeded for setting in settings)
-        return dict(self.pushes) if are_set and not self.failure else None
+        return None if self.unset_tables or self.failure else dict(self.pushes)
+
+    @property
+    def unset_tables(self) -> list[str]:
+        settings = {name: self.settings_by_table.get(name) for name in self.tables}
+        return [name for name, setting in settings.items() if setting is None or not setting.has_succeeded]
 
     def count_pushes(self, pushes: Mapping[str, int]) -> None:
         for name, count in pushes.items():

@@ -102,7 +102,7 @@ class UpBackend:
         self.size = config.workers
         self._arm = arm_for_scripts(config)
         self._folder = folder_of(config)
-        self._has_reports = False
+        self._has_reports = self._has_warned_of_unset = False
         self._servers: list[Agent] = []
         self._liveness = Liveness()
         self._processes = self._liveness.processes
@@ -134,7 +134,7 @@ class UpBackend:
 
     async def begin(self, tables: EmbeddingTables) -> Terms:
         tables = tables_of_design(self._config, tables)
-        self._has_reports = False
+        self._has_reports = self._has_warned_of_unset = False
         if not self._network.switch.is_running:
             await self._restart_switch()
         terms = session_terms(self._config, self._arm)
@@ -164,7 +164,14 @@ class UpBackend:
         return pushes
 
     def _read_pushes(self) -> Pushes | None:
-        return None if self.rendezvous is None else self.rendezvous.complete_pushes
+        if self.rendezvous is None:
+            return None
+        if (unset := self.rendezvous.unset_tables) and not self._has_warned_of_unset:
+            log.warning(
+                "no checkpoint is written until kv.init or kv.load has set table %s", ", ".join(unset)
+            )
+            self._has_warned_of_unset = True
+        return self.rendezvous.complete_pushes
 
     async def end(self, pushes: Pushes | None) -> None:
         for failure_task in self._failure_tasks:

@@ -16,10 +16,13 @@ from foundation.logs.columns import UPDATES
 from foundation.protocol import addressing
 from foundation.protocol.requests import request_frame
 from hotline_scripts.checkpoints import with_keeper
+from hotline_scripts.embedding_tables import make_tables
+from hotline_scripts.rendezvous import Rendezvous
+from hotline_scripts.script_session import WorkersSession
 from hotline_scripts.terms import session_terms
 from hotline_scripts.up import UpBackend, arm_for_scripts, check, folder_of
 from softswitch.progress import ENDED
-from switch_harness.wording import mentions
+from switch_harness.wording import mentions, says
 from tests.harness.livenet import LiveNet
 from tests.harness.sessions import FakeNetwork
 from topologies.cpu_placement import place
@@ -53,6 +56,30 @@ async def test_the_files_of_earlier_sessions_are_kept(
         for file in folder.glob("reports*")
     }
     assert reports == {"reports-1.jsonl": [5, 5], "reports-2.jsonl": [7, 7], "reports.jsonl": [9, 9]}
+
+
+async def test_a_table_that_no_worker_sets_is_named_once_in_the_log_of_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Otherwise a session without checkpoints would look like one with them."""
+    config = Config(runs=tmp_path, checkpoint=CheckpointConfig(file=tmp_path / "model.npz"))
+    network: Any = FakeNetwork(workers=config.workers + 1)
+    backend = UpBackend(config, place(config.placement, config.servers, config.workers), network)
+    session = WorkersSession(
+        make_tables({"users": (4, 1), "bias": (1, 1)}),
+        session_terms(config, arm_for_scripts(config)),
+        1,
+        "end",
+    )
+    backend.rendezvous = Rendezvous(backend)
+    assert backend._read_pushes() is None and caplog.text == ""
+    backend.rendezvous._session = session
+    session.find_setting("users", 0).is_set.set_result(True)
+    for _ in range(2):
+        assert backend._read_pushes() is None
+    assert says(caplog.text, "bias", "kv.init") and "users" not in caplog.text and len(caplog.records) == 1
+    session.find_setting("bias", 0).is_set.set_result(True)
+    assert backend._read_pushes() == {}
 
 
 async def test_the_switch_takes_frames_of_an_admitted_worker_and_none_of_the_worker_before(
