@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 from rich.console import Console
 
 from foundation.errors import HotlineError
-from tools.bench.deaths.checkpoints import INTERVALS_S, kills
-from tools.bench.deaths.restarts import DEATHS_PER_PASS, restarts
-from tools.bench.deaths.training import EVERY, trainings
+from tools.bench.deaths.checkpoints import INTERVALS_S, Killed, kills
+from tools.bench.deaths.restarts import DEATHS_PER_PASS, Restart, restarts
+from tools.bench.deaths.training import EVERY, Trained, trainings
 
-STUDIES = {
+Study = Callable[[int, Path], Iterator[Killed | Trained | Restart]]
+"""Called with the number of passes and a folder that is not there."""
+STUDIES: dict[str, tuple[Study, int]] = {
     "checkpoints": (kills, len(INTERVALS_S)),
     "training": (trainings, len(EVERY)),
     "restarts": (restarts, DEATHS_PER_PASS),

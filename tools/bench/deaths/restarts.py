@@ -11,7 +11,7 @@ from tools.bench.deaths.session import Session, session
 from tools.bench.deaths.steps import Times, rate
 
 WORKERS, ROWS = 8, 62_500
-DEATHS_PER_PASS = 4
+DEATHS_PER_PASS = 3
 WINDOW_S = 2.0
 """Time in s before a kill and after the successor's first step, over which the others' steps are counted."""
 
@@ -47,5 +47,5 @@ def _restart(running: Session, rank: int) -> Restart:
 
 def of_times(others: Sequence[Times], killed_s: float, back_s: float) -> Restart:
     windows = (killed_s - WINDOW_S, killed_s), (killed_s, back_s), (back_s, back_s + WINDOW_S)
-    rates = [sum(rate(each, *window) for each in others) for window in windows]
-    return Restart(*rates, back_s - killed_s)
+    before, away, after = (sum(rate(each, *window) for each in others) for window in windows)
+    return Restart(before, away, after, back_s - killed_s)

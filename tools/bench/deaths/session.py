@@ -39,6 +39,12 @@ class Session:
         self._processes: dict[int, subprocess.Popen[str]] = {}
         self.is_up = True
 
+    def begin(self, folder: Path, arguments: tuple[str, ...]) -> None:
+        """Begin another session with the same `hotline up`, after all workers have ended."""
+        folder.mkdir()
+        self._folder, self._arguments = folder, arguments
+        self._processes = {}
+
     def log(self, rank: int) -> Path:
         return self._folder / f"{rank}.steps"
 
@@ -101,7 +107,9 @@ class Session:
 
 
 @contextmanager
-def session(folder: Path, workers: int, arguments: tuple[str, ...], settings: str = "") -> Iterator[Session]:
+def session(
+    folder: Path, workers: int, arguments: tuple[str, ...] = (), settings: str = ""
+) -> Iterator[Session]:
     """Start `hotline up`, whose dead workers are waited for; `arguments` are those of the trainer."""
     folder.mkdir(parents=True)
     file = folder / "up.toml"

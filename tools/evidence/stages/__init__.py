@@ -9,6 +9,7 @@ from foundation.checkout import ROOT
 from tools.evidence.stage import Stage
 from tools.evidence.stages.bench import BENCH, MANY_SWITCHES, NETWORKS
 from tools.evidence.stages.command_times import COMMAND_TIMES
+from tools.evidence.stages.deaths import DEATHS
 from tools.evidence.stages.intervals import INTERVALS
 from tools.evidence.stages.placement import LOST_ANSWERS, PLACEMENT
 from tools.evidence.stages.reliability import FAULT_SCHEDULES, RECOVERY
@@ -17,7 +18,7 @@ from tools.evidence.stages.validation import VALIDATION
 
 _CORE = (
     INTERVALS, FAULT_SCHEDULES, RUNS, BMV2_RUNS, BENCH, MANY_SWITCHES, NETWORKS, PLACEMENT, LOST_ANSWERS,
-    RECOVERY, VALIDATION, COMMAND_TIMES,
+    RECOVERY, DEATHS, VALIDATION, COMMAND_TIMES,
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from statistics import median
 from tools.bench.deaths.checkpoints import Killed
 from tools.bench.deaths.restarts import Restart
 from tools.bench.deaths.training import Trained
-from tools.evidence.result import Cell, Measured, Table, make_table
+from tools.evidence.result import Cell, Column, Measured, Row, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, json_output, typed
 
 _STEP = typed("deaths", "python -m tools.bench.deaths --json", "--folder", "{folder}")
@@ -25,37 +25,38 @@ def tables(folder: Path) -> dict[str, Table]:
     }
 
 
+_FIGURES: Mapping[str, tuple[str, Callable[[Killed, Killed], float]]] = {
+    "training before the kill, s": ("{:,.1f}", lambda each, _: each.trained_s),
+    "of it lost, s": ("{:,.1f}", lambda each, _: each.lost_s),
+    "until `hotline up` is ready again, s": ("{:,.1f}", lambda each, _: each.up_s),
+    "from there until all workers train, s": ("{:,.1f}", lambda each, _: each.first_step_s),
+    "lost time in all, s": ("{:,.1f}", lambda each, _: each.lost_s + each.up_s + each.first_step_s),
+    "steps/s": ("× {:.2f}", lambda each, base: each.rate / base.rate),
+    "servers' CPU a step": ("× {:.2f}", lambda each, base: each.servers_cpu_us / base.servers_cpu_us),
+    "CPU time of the keeper, % of a core": ("{:,.1f}", lambda each, _: 100 * each.keeper_cpu),
+    "size of the file, MB": ("{:,.1f}", lambda each, _: each.file_bytes / 1e6),
+}
+"""Row -> its form, and its number for a session and the one without checkpoints in the same pass."""
+
+
 def _checkpoints(kills: Sequence[Killed]) -> Table:
-    """One row an interval; costs are ratios to the session without checkpoints in the same pass."""
     by_interval: dict[float | None, list[Killed]] = {}
     for each in kills:
         by_interval.setdefault(each.interval_s, []).append(each)
-    without = by_interval[None]
-    figures: Mapping[str, tuple[str, Callable[[Killed, Killed], float]]] = {
-        "training before the kill, s": ("{:,.1f}", lambda each, _: each.trained_s),
-        "of it lost, s": ("{:,.1f}", lambda each, _: each.lost_s),
-        "until `hotline up` is ready, s": ("{:,.1f}", lambda each, _: each.up_s),
-        "from there to the first steps, s": ("{:,.1f}", lambda each, _: each.first_step_s),
-        "in all, s": ("{:,.1f}", lambda each, _: each.lost_s + each.up_s + each.first_step_s),
-        "steps/s, of those without": ("× {:.2f}", lambda each, base: each.rate / base.rate),
-        "servers' CPU a step, of that without": (
-            "× {:.2f}", lambda each, base: each.servers_cpu_us / base.servers_cpu_us,
+    names = ["no checkpoint" if each is None else f"every {each:g} s" for each in by_interval]
+    return Table(
+        quantity="what a killed session loses, and what checkpoints cost",
+        statistic=f"{_STATISTIC.format('sessions')}; × is the ratio to the session without checkpoints",
+        headings=("what",),
+        columns=tuple(Column(name=name) for name in names),
+        rows=tuple(
+            Row(
+                names=(title,),
+                cells=tuple(_measured(map(figure, each, by_interval[None])) for each in by_interval.values()),
+                form=form,
+            )
+            for title, (form, figure) in _FIGURES.items()
         ),
-        "a core's time for the keeper, %": ("{:,.1f}", lambda each, _: 100 * each.keeper_cpu),
-        "size of the file, MB": ("{:,.1f}", lambda each, _: each.file_bytes / 1e6),
-    }  # fmt: skip
-    return make_table(
-        "what a killed session loses, and what checkpoints cost",
-        _STATISTIC.format("sessions"),
-        ("interval",),
-        {title: form for title, (form, _) in figures.items()},
-        {
-            ("no checkpoint" if interval_s is None else f"{interval_s:g} s",): [
-                _measured(figure(each, base) for each, base in zip(of_interval, without, strict=True))
-                for _, figure in figures.values()
-            ]
-            for interval_s, of_interval in by_interval.items()
-        },
     )
 
 
@@ -78,7 +79,7 @@ def _training(trained: Sequence[Trained]) -> Table:
             "RMSE of held-out ratings": "{:.4f}",
             "deaths": "{:,.0f}",
             "steps under way at a death": "{:,.0f}",
-            "of them not in the model": "{:,.0f}",
+            "whose last push is not in the model": "{:,.0f}",
             "time, s": "{:,.1f}",
         },
         rows,
@@ -112,7 +113,7 @@ def _measured(values: Iterable[float]) -> Measured:
 
 DEATHS = Stage(
     name="deaths",
-    minutes=8,
+    minutes=9,
     results=("deaths-checkpoints", "deaths-training", "deaths-restarts"),
     steps=(_STEP,),
     tables=tables,
