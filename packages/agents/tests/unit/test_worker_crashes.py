@@ -31,7 +31,7 @@ from hotline_agents.worker.ops import COMPILED, plain_ops
 from nativekit.plain import plain
 from switch_harness.effort import seeds
 from tests.harness import wire
-from tests.harness.crashing_worker import JOB, CrashingWorker, Step
+from tests.harness.crashing_worker import JOB, MS, CrashingWorker, Step
 from tests.harness.single_step import (
     killed_after,
     machine_states,
@@ -117,6 +117,26 @@ def renew_during_a_push(worker: CrashingWorker) -> Step:
         worker.answer(request, 0b01110)
     worker.lose_switch()
     return Step(worker.renew, (client_module._renew, replay._commit), N_KEYS)
+
+
+def begin_a_push_after_a_loss(worker: CrashingWorker) -> Step:
+    """Begin the push after one that has outlived its switch, in which other slots had requests before."""
+    first, *others = worker.begin_push(N_KEYS)
+    answer = worker.answer(first, 0b01110)
+    for request in others:
+        worker.answer(request, 0b01110)
+    if others:  # rows of one value are all in one request, whose answer is lost
+        worker.receive(answer)
+    worker.lose_switch()
+    worker.renew()
+    while not worker.client.idle:
+        worker.now += 200 * MS
+        worker.client.wake(worker.now)
+        for request in wire.sent(worker.client):
+            worker.receive(worker.answer(request, worker.random.getrandbits(32)))
+    worker.ledger.close()
+    push = partial(worker.client.push, 2, *worker.open_push(N_KEYS))
+    return Step(push, (entry(COMPILED.start, worker),), N_KEYS)
 
 
 def note_a_part(worker: CrashingWorker) -> Step:
@@ -216,6 +236,7 @@ STEPS = [
     retain_rows_without_an_answer,
     renew_a_worker,
     renew_during_a_push,
+    begin_a_push_after_a_loss,
     note_a_part,
     take_a_part,
     take_an_answer_to_a_replay,
@@ -384,7 +405,7 @@ def test_every_function_that_writes_a_mapped_file_is_tested_by_kills() -> None:
         "packages/agents/src/hotline_agents/worker/window.py: free_slot",  # one store
         "packages/agents/src/hotline_agents/hotset/worker/recovery.py: mark_answered",
         "packages/agents/src/hotline_agents/hotset/worker/recovery.py: renew",
-        "packages/agents/src/hotline_agents/hotset/worker/requests.py: start",  # one store
+        "packages/agents/src/hotline_agents/hotset/worker/requests.py: forget_lost_requests",
         "packages/agents/src/hotline_agents/none/worker.py: receive",
     }
 

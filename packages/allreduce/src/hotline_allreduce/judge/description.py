@@ -120,5 +120,9 @@ class Description(ABC):
             yield Violation.DIFFERENT
 
 
+def death_of(worker: int) -> str:
+    return f"{letter(worker)} dies"
+
+
 def letter(worker: int) -> str:
     return chr(ord("A") + worker)

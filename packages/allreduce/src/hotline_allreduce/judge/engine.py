@@ -21,6 +21,7 @@ from hotline_allreduce.judge.description import (
     JudgedSystem,
     SentFrame,
     Violation,
+    death_of,
     letter,
 )
 
@@ -131,7 +132,7 @@ class Judge:
         protocol, faults, workers = self.protocol, self.faults, range(self.protocol.workers)
         copies = Copies(system)
         for host, part in enumerate(system.hosts):
-            for packet in protocol.sendable(host, part) if _death(host) not in system.happened else ():
+            for packet in protocol.sendable(host, part) if death_of(host) not in system.happened else ():
                 is_copy = packet.is_single and packet.name in system.happened
                 if PacketFault.COPIED in faults or not (packet.is_late or is_copy):
                     after = copies.new()
@@ -145,7 +146,7 @@ class Judge:
             after = copies.new()
             del after.held_up[index]
             yield from self._deliver(f"[{text} at the server]", after, [frame])
-        faults_of_processes = [_death(worker) for worker in workers] * (PacketFault.KILLED in faults)
+        faults_of_processes = [death_of(worker) for worker in workers] * (PacketFault.KILLED in faults)
         if system.happened.isdisjoint(faults_of_processes):
             for name in faults_of_processes:
                 after = copies.new()
@@ -169,7 +170,7 @@ class Judge:
 
     def _deliver(self, text: str, system: JudgedSystem, frames: Sequence[SentFrame]) -> Successors:
         """Yield the systems after frames, and the answers to them, have arrived or are lost."""
-        answers = [each for each in self._answers(system, frames) if _death(each[0]) not in system.happened]
+        answers = [each for each in self._answers(system, frames) if death_of(each[0]) not in system.happened]
         receivers = sorted({host for host, _ in answers})
         max_lost = len(receivers) if PacketFault.LOST in self.faults else 0
         losses = list(chain.from_iterable(combinations(receivers, n) for n in range(max_lost + 1)))
@@ -199,7 +200,7 @@ class Judge:
         if all(map(self.protocol.is_done, system.hosts)):
             if not system.held_up and self.protocol.has_leak(system):
                 yield Violation.LEAKED
-        elif system.happened.isdisjoint(map(_death, range(self.protocol.workers))):
+        elif system.happened.isdisjoint(map(death_of, range(self.protocol.workers))):
             key = freeze(system) if key is None else key
             if key not in self._can_end:
                 copies, orders = Copies(system), permutations(range(len(system.hosts)))
@@ -225,6 +226,3 @@ class Judge:
         for host, packet in self._answers(system, frames):
             self.protocol.at_host(system, host, packet)
 
-
-def _death(worker: int) -> str:
-    return f"{letter(worker)} dies"

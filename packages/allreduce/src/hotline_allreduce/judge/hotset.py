@@ -19,6 +19,7 @@ from hotline_allreduce.judge.description import (
     Sendable,
     SentFrame,
     Violation,
+    death_of,
     letter,
 )
 from hotline_allreduce.judge.hotset_rules import (
@@ -26,6 +27,7 @@ from hotline_allreduce.judge.hotset_rules import (
     HOT,
     HOT_KEY,
     KEYS,
+    LIVES,
     REPLAY,
     RESERVED,
     HotCaller,
@@ -49,8 +51,11 @@ class HotMover(HotCaller):
 class HotSetDescription(Description):
     name = "hotset"
 
-    def __init__(self, workers: int = 2, window: int = 2, pushes: int = 3, moves: int = 0) -> None:
+    def __init__(
+        self, workers: int = 2, window: int = 2, pushes: int = 3, moves: int = 0, has_successors: bool = False
+    ) -> None:
         self.workers, self.window, self.moves, self.chunks = workers, window, moves, range(pushes)
+        self.has_successors = has_successors
 
     def system(self) -> JudgedSystem:
         workers = [HotWorker(worker, self.window) for worker in range(self.workers)]
@@ -112,8 +117,38 @@ class HotSetDescription(Description):
     # -- the controller
 
     def events(self, system: JudgedSystem) -> dict[str, Event]:
+        return {**self._successions(system), **self._controller_events(system)}
+
+    def _successions(self, system: JudgedSystem) -> dict[str, Event]:
+        workers = system.hosts[: self.workers] if self.has_successors else []
+        found: dict[str, Event] = {}
+        for worker in workers:
+            name = letter(worker.caller)
+            if death_of(worker.caller) in system.happened:
+                found[f"a successor of {name} begins"] = partial(self._succeed, system, worker)
+            elif worker.is_successor and not worker.outstanding and not self._is_late(system, worker):
+                found[f"the successor of {name} takes part"] = partial(self._take_part, system, worker)
+        return found
+
+    def _succeed(self, system: JudgedSystem, worker: HotWorker) -> None:
+        system.happened.discard(death_of(worker.caller))
+        worker.succeed()
+
+    def _take_part(self, system: JudgedSystem, worker: HotWorker) -> None:
+        system.switch.admit(worker.caller, worker.epoch + 1)
+        worker.take_part(worker.epoch + 1)
+
+    def _is_late(self, system: JudgedSystem, host: HotCaller) -> bool:
+        return bool(host.epoch != system.switch.epoch_of(host.caller))
+
+    def _controller_events(self, system: JudgedSystem) -> dict[str, Event]:
         switch, mover = system.switch, system.hosts[self.workers]
-        late_workers = [worker for worker in system.hosts if worker.epoch != switch.epoch]
+        late_workers = [
+            worker
+            for worker in system.hosts
+            if self._is_late(system, worker)
+            and not (self.has_successors and death_of(worker.caller) in system.happened)
+        ]
         if mover.epoch != switch.epoch:
             return {"the server takes back its values": partial(self._renew, system)}
         if late_workers:
@@ -161,14 +196,14 @@ class HotSetDescription(Description):
         mover.key, mover.has_moved = None, False
 
     def restart_switch(self, system: JudgedSystem) -> None:
-        system.switch = HotSwitchModel({}, self.workers, system.switch.epoch + 1)
+        system.switch = HotSwitchModel({}, self.workers, system.switch.epoch + LIVES)
 
     # -- what is right
 
     def violations(self, system: JudgedSystem) -> Iterator[Violation]:
         """Yield WRONG if an acknowledged push is not added once to a key, or another one more than once."""
         workers = system.hosts[: self.workers]
-        is_recovering = any(host.epoch != system.switch.epoch for host in system.hosts)
+        is_recovering = any(self._is_late(system, host) for host in system.hosts)
         if is_recovering or any(worker.is_replaying for worker in workers):
             return
         for key in KEYS:

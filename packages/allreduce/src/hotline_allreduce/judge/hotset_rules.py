@@ -18,6 +18,8 @@ KEYS = (HOT_KEY, COLD_KEY)
 HOT, RESERVED, DRAINING = "hot", "reserved", "draining"  # states of entries
 Deltas = tuple[tuple[int, int], ...]
 """Key and delta."""
+LIVES = 100
+"""Epochs of each switch, of which each worker that has a rank takes one."""
 REPLAY = -1  # instead of a push's number: deltas that a lost switch had added
 
 
@@ -57,7 +59,9 @@ class HotSwitchModel:
     entries: dict[int, str] = field(default_factory=dict)
     """State of each key that has an entry."""
     mover: int = -1  # the caller for which entries that are not hot hit, too
-    epoch: int = 1  # of all callers
+    epoch: int = 1  # of all callers that have none of their own
+    epochs: dict[int, int] = field(default_factory=dict)
+    """Caller -> its epoch, if a worker has taken the rank of a killed one."""
     values: dict[int, int] = field(default_factory=zeros)
     last: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Turn, and keys served, of the last RPC by caller and slot."""
@@ -65,7 +69,7 @@ class HotSwitchModel:
     def take(self, rpc: HotRpc) -> tuple[int, ...] | None:
         """Return the keys that the switch has served of an RPC; None if it drops the packet."""
         turn, served = self.last.get((rpc.caller, rpc.slot), (0, ()))
-        if rpc.epoch != self.epoch:
+        if rpc.epoch != self.epoch_of(rpc.caller):
             return None
         if rpc.turn == turn + 1:
             served = self._hits(rpc)
@@ -77,6 +81,14 @@ class HotSwitchModel:
             return None
         # The first copy's keys: with today's, one that has become hot or cold since would be added again.
         return served if rpc.op is HotOp.PUSH else self._hits(rpc)
+
+    def admit(self, caller: int, epoch: int) -> None:
+        """Take RPCs of a caller in this epoch only; what cells have of an earlier one counts no more."""
+        self.epochs[caller] = epoch
+        self.last = {place: cell for place, cell in self.last.items() if place[0] != caller}
+
+    def epoch_of(self, caller: int) -> int:
+        return self.epochs.get(caller, self.epoch)
 
     def _hits(self, rpc: HotRpc) -> tuple[int, ...]:
         hitting = (HOT, RESERVED, DRAINING) if rpc.caller == self.mover else (HOT,)
@@ -182,10 +194,18 @@ class HotWorker(HotCaller):
     """Number of a push, and a key of it."""
     log: dict[int, int] = field(default_factory=dict)
     """Sum of what the switch has acknowledged, by key."""
+    is_successor: bool = False
+    """Whether it ends the RPCs of a killed worker, in that one's epoch, and sends no others."""
 
     @property
     def is_replaying(self) -> bool:
         return any(rpc.number == REPLAY for rpc in (*self.queue, *self.outstanding.values()))
+
+    def send(self, rpcs: Iterable[HotRpc]) -> None:
+        if self.is_successor:
+            self.queue += rpcs
+        else:
+            super().send(rpcs)
 
     def answer(self, answer: HotRpc) -> None:
         rpc = self.take(answer)
@@ -199,12 +219,28 @@ class HotWorker(HotCaller):
         remaining = tuple((key, delta) for key, delta in rpc.deltas if key not in done)
         self.send([rpc._replace(op=HotOp.PUSH, deltas=remaining)] if remaining else [])
 
+    def succeed(self) -> None:
+        """Become the worker that takes the killed one's rank, with its files."""
+        self.is_successor = True
+
+    def take_part(self, epoch: int) -> None:
+        """Send what the killed worker had not sent, when its RPCs are answered."""
+        self.renew(epoch)
+        self.is_successor = False
+        waiting, self.queue = self.queue, []
+        self.send(waiting)
+
     def recover(self, epoch: int) -> None:
-        """Ask the server about unanswered pushes, and push again what the lost switch had acknowledged."""
+        """Ask the server about unanswered pushes, and push again what the lost switch had acknowledged.
+
+        A successor does not ask: it leaves the pushes of the killed worker unknown.
+        """
         queries = [
             rpc._replace(op=HotOp.STATUS, queried=(rpc.epoch, rpc.slot, rpc.turn))
             for rpc in self.renew(epoch)
         ]
+        if self.is_successor:
+            queries, self.is_successor = [], False
         log, self.log = tuple(sorted(self.log.items())), {}
         replay = [HotRpc(self.caller, epoch, 0, 0, HotOp.PUSH, REPLAY, log)] if log else []
         waiting, self.queue = self.queue, []

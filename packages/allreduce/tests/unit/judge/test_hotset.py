@@ -22,6 +22,8 @@ from hotline_allreduce.judge.hotset_rules import (
 COPIED, LOST, DELAYED, KILLED, RESTARTED = PacketFault
 STATIC, MOVING = HotSetDescription(), HotSetDescription(window=1, pushes=1, moves=2)
 ALONE = HotSetDescription(workers=1, window=1, pushes=1, moves=1)
+FOLLOWED = HotSetDescription(workers=1, window=1, pushes=2, moves=1, has_successors=True)
+PAIR_FOLLOWED = HotSetDescription(window=2, pushes=2, has_successors=True)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +51,34 @@ def test_no_schedule_adds_wrongly_or_stalls(
 def test_the_search_without_moves_is_exhaustive(faults: set[PacketFault], states: int) -> None:
     judge = Judge(STATIC, frozenset(faults))
     assert judge.search(20) == {} and judge.is_exhausted and judge.states == states
+
+
+class SuccessorPushesAnew(HotWorker):
+    """Takes the killed worker's requests for such that were never sent."""
+
+    def succeed(self) -> None:
+        super().succeed()
+        self.queue = [*self.outstanding.values(), *self.queue]
+        self.outstanding = {}
+
+
+class SuccessorForgetsWhatWasNotSent(HotWorker):
+    def take_part(self, epoch: int) -> None:
+        self.queue = []
+        super().take_part(epoch)
+
+
+class SuccessorForgetsTheLog(HotWorker):
+    def succeed(self) -> None:
+        super().succeed()
+        self.log = {}
+
+
+class SuccessorKeepsTheEpoch(HotWorker):
+    """Begins the turns of its slots anew in the killed worker's epoch."""
+
+    def take_part(self, epoch: int) -> None:
+        super().take_part(epoch - 1)
 
 
 class EveryPushIsNew(HotSwitchModel):
@@ -136,7 +166,9 @@ def plant(protocol: HotSetDescription, part: str, broken: type[Any]) -> HotSetDe
             if part == "switch":
                 system.switch.__class__ = broken
 
-    return Planted(protocol.workers, protocol.window, len(protocol.chunks), protocol.moves)
+    return Planted(
+        protocol.workers, protocol.window, len(protocol.chunks), protocol.moves, protocol.has_successors
+    )
 
 
 PLANTED: list[tuple[str, type[Any], HotSetDescription, set[PacketFault], Violation, int]] = [

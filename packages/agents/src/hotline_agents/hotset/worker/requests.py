@@ -7,7 +7,7 @@ it: the key is sent to its own PS at once.
 
 from __future__ import annotations
 
-from foundation.protocol.header import REPLAY
+from foundation.protocol.header import REPLAY, WINDOW
 from foundation.protocol.rpc import EMPTY, NO_KEY_U64, PULL, PUSH, Rpc
 from hosts.in_flight import LOST_SWITCH
 from hotline_agents.hotset.worker.packing import (
@@ -48,7 +48,8 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
         pack_dim(state, 1)
         queue_call(state, new_call(state, n_keys, NOT_REFUSED))
         return
-    store_item_release(state.in_flight, LOST_SWITCH, 0)
+    if state.in_flight[LOST_SWITCH]:
+        forget_lost_requests(state)
     header.op, header.iteration, header.n_calls = op, iteration, 0
     header.n_keys = header.pending = n_keys
     header.word_flags = header.word_flags & ~REPLAY
@@ -67,6 +68,14 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
             pack_dim(state, dim)
             _queue_calls(state, n_keys)
         dim *= 2
+
+
+@compiled
+def forget_lost_requests(state: Calls) -> None:
+    """Remove the requests to a lost switch, whose push has ended, from those in flight."""
+    for s in range(WINDOW):
+        store_item_release(state.in_flight, s, 0)
+    store_item_release(state.in_flight, LOST_SWITCH, 0)
 
 
 @compiled
