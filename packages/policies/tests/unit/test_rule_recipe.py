@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +49,7 @@ runs = "{runs}"
 
 
 @pytest.fixture
-def rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Write the rule of the recipe, as it stands in CONTRIBUTING.md, into a module on the import path."""
     section = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Add a rule for what is hot\n")[2]
     blocks = re.findall(r"^```python\n(.*?)^```$", section.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
@@ -58,11 +58,10 @@ def rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "recent.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    # The module of an earlier test is in another folder.
     sources.cache_clear()
-    for name in ("mine", RULE):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    return RULE
+    yield RULE
+    for name in ("mine", RULE):  # the next test has another folder, or none
+        sys.modules.pop(name, None)
 
 
 class PlainRecent:

@@ -225,4 +225,3 @@ class Judge:
     def _pass_on(self, system: JudgedSystem, frames: Sequence[SentFrame]) -> None:
         for host, packet in self._answers(system, frames):
             self.protocol.at_host(system, host, packet)
-

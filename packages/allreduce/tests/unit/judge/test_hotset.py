@@ -37,6 +37,9 @@ PAIR_FOLLOWED = HotSetDescription(window=2, pushes=2, has_successors=True)
         pytest.param(MOVING, {RESTARTED, LOST}, 8, 4_652, marks=pytest.mark.soak),
         pytest.param(MOVING, set(PacketFault), 6, 12_984, marks=pytest.mark.soak),
         (ALONE, set(PacketFault), 5, 746),
+        (FOLLOWED, {KILLED, LOST, COPIED}, 8, 1_221),
+        (PAIR_FOLLOWED, {KILLED, LOST}, 8, 1_330),
+        pytest.param(FOLLOWED, set(PacketFault), 6, 4_072, marks=pytest.mark.soak),
         pytest.param(ALONE, {COPIED, LOST, RESTARTED}, 12, 3_641, marks=pytest.mark.soak),
     ],
 )
@@ -60,12 +63,6 @@ class SuccessorPushesAnew(HotWorker):
         super().succeed()
         self.queue = [*self.outstanding.values(), *self.queue]
         self.outstanding = {}
-
-
-class SuccessorForgetsWhatWasNotSent(HotWorker):
-    def take_part(self, epoch: int) -> None:
-        self.queue = []
-        super().take_part(epoch)
 
 
 class SuccessorForgetsTheLog(HotWorker):
@@ -183,6 +180,9 @@ PLANTED: list[tuple[str, type[Any], HotSetDescription, set[PacketFault], Violati
     ("server", ServerLeavesAPushOpen, ALONE, {RESTARTED, DELAYED}, Violation.WRONG, 7),
     ("worker", DoesNotAsk, ALONE, {RESTARTED, LOST}, Violation.WRONG, 5),
     ("worker", DoesNotReplay, ALONE, {RESTARTED}, Violation.WRONG, 4),
+    ("worker", SuccessorPushesAnew, FOLLOWED, {KILLED, LOST}, Violation.WRONG, 5),
+    ("worker", SuccessorForgetsTheLog, FOLLOWED, {KILLED, RESTARTED}, Violation.WRONG, 6),
+    ("worker", SuccessorKeepsTheEpoch, FOLLOWED, {KILLED}, Violation.STALLED, 2),
 ]
 
 
