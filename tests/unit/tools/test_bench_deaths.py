@@ -29,7 +29,7 @@ def write_events(file: Path, *events: float) -> None:
         log.write(np.array(events).tobytes())
 
 
-def test_a_step_that_is_interrupted_has_begun_and_has_no_acknowledgement(tmp_path: Path) -> None:
+def test_an_interrupted_step_has_begun_and_has_no_acknowledgement(tmp_path: Path) -> None:
     file = tmp_path / "0.steps"
     assert [times.tolist() for times in read_times(file)] == [[], []]
     with file.open("ab", buffering=0) as log:
@@ -48,7 +48,7 @@ def test_steps_are_counted_in_a_window_without_its_end() -> None:
 
 
 @pytest.mark.parametrize(("count", "lost"), [(0, 9.0), (1, 9.0), (2, 8.0), (3, 0.0), (4, 0.0)])
-def test_training_that_a_state_lacks_is_the_time_since_its_last_step(count: int, lost: float) -> None:
+def test_lost_training_is_the_time_since_the_last_step_of_a_state(count: int, lost: float) -> None:
     assert age(np.array([1.0, 2.0, 4.0]), count, 10.0) == lost
 
 

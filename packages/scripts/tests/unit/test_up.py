@@ -58,7 +58,7 @@ async def test_the_files_of_earlier_sessions_are_kept(
     assert reports == {"reports-1.jsonl": [5, 5], "reports-2.jsonl": [7, 7], "reports.jsonl": [9, 9]}
 
 
-async def test_a_table_that_no_worker_sets_is_named_once_in_the_log_of_up(
+async def test_the_log_of_up_names_a_table_without_values_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Otherwise a session without checkpoints would look like one with them."""

@@ -85,7 +85,7 @@ def steps_at_start(programs: Sequence[ForkedProgram]) -> list[int]:
     ("after_death", "has_checkpoint", "sessions"),
     [("wait", False, 1), ("end", True, 2), ("continue", True, 2)],
 )
-def test_a_group_that_is_started_again_repeats_the_step_that_was_under_way(
+def test_a_restarted_group_repeats_only_the_step_under_way(
     tmp_path: Path,
     pythons: Sequence[WarmPython],
     after_death: AfterDeath,

@@ -150,7 +150,7 @@ def begin(state: Any, frame: Any, now: int, out: Any) -> int:  # as above
     return -1
 
 
-def test_handlers_that_postpone_a_time_out_keep_one_event() -> None:
+def test_a_handler_with_a_postponed_time_out_keeps_one_event() -> None:
     received = np.zeros(1, [("frames", np.int64)])
     sent = np.zeros(1, np.int64)
     with Network() as net:
