@@ -24,7 +24,7 @@ def invoke(*arguments: object) -> Result:
 def output_of(*arguments: object) -> str:
     """Return what a command prints that succeeds and reports nothing else."""
     result = invoke(*arguments)
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert (result.exit_code, result.stderr) == (0, ""), f"exit status {result.exit_code}: {result.stderr}"
     return result.stdout
 
 
