@@ -87,14 +87,18 @@ class Agent:
         liveness: Liveness | None = None,
         launch: Launch = launch_here,
         read_process: ReadProcess = read_here,
+        interface: str | None = None,
     ) -> None:
-        """Make an agent of `command --config FILE`, and write the file."""
+        """Make an agent of `command --config FILE`, and write the file.
+
+        `interface` is the switch's for the agent's host; None if they are on another machine.
+        """
         self._config_file = log_dir / f"{name}.json"
         self._write_settings(config)
         self.name = name
         self.restarts = 0
         self._command = [*command, "--config", str(self._config_file)]
-        self._launch, self._read_process = launch, read_process
+        self._launch, self._read_process, self._interface = launch, read_process, interface
         self._restarts_after_death, self._succession = restarts_after_death, succession
         self._takes_part, self._join_request = asyncio.Event(), asyncio.Event()
         self._takes_part.set()
@@ -109,6 +113,7 @@ class Agent:
         self._is_ready = False
         self._agent_process = AgentProcess(await self._launch(self._command, self._log_file))
         self._liveness.processes.register(self.name, self.activity)
+        self._liveness.members.add(self.name, self.pid, self._interface)
         return self
 
     @property

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from analysis.record import COMPILED_CODEC, RunRecord
+from experiment import members
 from experiment.errors import AgentFailed, log_cleanup_errors
 from experiment.liveness import Liveness
 from experiment.phases.workload import choose_training, describe, make_trace
@@ -63,7 +64,7 @@ async def run_experiment(
     publish: Callable[[], None],
 ) -> None:
     """Run an experiment; leave merged logs and `run.json` in any case; `publish` writes the report."""
-    record, liveness = new_record(config, kind), Liveness()
+    record, liveness = new_record(config, kind), Liveness(run / "logs" / members.FILE)
     with _write_results_at_end(run, record, reporter) as write_results:
         workload = None if config.script else await _prepare_workload(config, data, run, record, reporter)
         # Set-up has compiled the default design; scripts would all compile at the same time.
@@ -78,6 +79,7 @@ async def run_experiment(
         async with kind.open(config, run, record, reporter) as testbed:
             network = testbed.network
             liveness.processes.register(network.switch.name, network.switch.activity)
+            liveness.members.begin(network.address)
             with reporter.phase("tables"):
                 await provision(network.address, config, liveness.processes)
                 record.datapath = (await network.switch.counters() or {}).get("datapath")

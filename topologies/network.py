@@ -46,9 +46,13 @@ class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
         self.cmd(f"ethtool -K {interface} tx off")
         self.cmd("ip -batch - <<'END'\n" + "\n".join(entries) + "\nEND")
 
+    @property
+    def switch_interface(self) -> str:
+        return str(self.defaultIntf().link.intf2)  # links are made from hosts to the switch
+
     def make_agent(self, name: str, module: str, settings: Message, log_dir: Path, **options: Any) -> Agent:
         """Make an agent in this host's namespaces; `options` are those of `Agent`."""
-        launcher = self._launcher
+        launcher, options = self._launcher, {"interface": self.switch_interface, **options}
         if launcher is None:
             return Agent(name, namespace_command(self.pid, module), settings, log_dir, **options)
 

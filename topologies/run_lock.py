@@ -125,6 +125,20 @@ def find_holder(lock: Path = LOCK) -> LockRecord | None:
     return None
 
 
+def find_running_folder(lock: Path = LOCK) -> Path | None:
+    """Return the folder of the run or `hotline up` that goes on; None if there is none.
+
+    `find_holder` holds the lock for a moment, for which a run could not begin; this only reads the file.
+    """
+    try:
+        record = _read_record(lock)
+    except OSError:
+        return None
+    if record is None or record.run is None or not is_alive(record.pid):
+        return None
+    return Path(record.run)
+
+
 def _read_record(lock: Path) -> LockRecord | None:
     try:
         record, _length = json.JSONDecoder().raw_decode(lock.read_text())

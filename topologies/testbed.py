@@ -81,6 +81,10 @@ class ScriptProcess(Protocol):
 class AgentHost(Protocol):
     """A host of the network, in which agents and scripts run."""
 
+    @property
+    def switch_interface(self) -> str | None:
+        """Return the switch's interface for the host; None if the host is on another machine."""
+
     def make_agent(self, name: str, module: str, settings: Message, log_dir: Path, **options: Any) -> Agent:
         """Make an agent, which has not been started; `options` are those of `Agent`."""
         ...

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
 
+from experiment.members import MemberLog
 from experiment.processes import RunProcesses
 
 _DETECTION_TIMEOUT_S = 1.0  # maximum time from the end of a process's connections until its death is detected
 
 
 class Liveness:
-    def __init__(self) -> None:
+    def __init__(self, member_file: Path | None = None) -> None:
+        """Begin without processes; those of workers and servers are listed in `member_file`."""
         self.processes = RunProcesses()
+        self.members = MemberLog(member_file)
         self.deaths = 0  # number of deaths so far
         self._down: set[str] = set()
         self._all_up = asyncio.Event()

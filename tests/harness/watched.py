@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
 
 from analysis.live import BlockLatency
+from controller.address import DEFAULT_ADDRESS
 from controller.status import RPC_OUTCOMES, Counters, LaneCounters, drop_reasons
+from experiment.members import FILE, MemberLog
 from foundation.logs.columns import OPERATIONS, RPC
 from foundation.logs.parts import Parts
 from foundation.protocol.header import LANES
@@ -28,6 +32,17 @@ def a_reading(
         drops=dict.fromkeys(drop_reasons(), 0) | drops,
         lanes=tuple(lanes),
     )
+
+
+def run_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Fake a run that goes on, with a worker and a server that live, and a worker that has ended."""
+    (folder / "logs").mkdir(exist_ok=True)
+    log = MemberLog(folder / "logs" / FILE)
+    log.begin(DEFAULT_ADDRESS)
+    for name, pid in (("worker-1", os.getpid()), ("worker-2", 0), ("ps-0", os.getpid())):
+        log.add(name, pid, "no-such-interface")
+    monkeypatch.setattr("topologies.run_lock.find_running_folder", lambda: folder)
+    return folder
 
 
 FIRST = a_reading((1000, 500, 499, 1), hits=900, misses=100, stale_turn=4)

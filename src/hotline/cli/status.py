@@ -27,6 +27,7 @@ from hotline.cli.common import (
     run_on_switch,
 )
 from hotline.cli.fields import fills
+from hotline.cli.members import MemberWatch, slow_members
 from hotline.cli.options import ADDRESS, JobAtSwitch, switch_options
 
 if TYPE_CHECKING:
@@ -54,19 +55,27 @@ def status(switch: SwitchAddress, with_details: bool, as_json: bool) -> None:
 
     Shows arms, entries by state, hit rate, RPCs and drops. Counters include all jobs, since the pipeline was
     committed. Of another program than `hotset`, it shows the entries of tables, the sums of counters, and the
-    cells of registers that are not 0.
+    cells of registers that are not 0. Of a run or `hotline up` on this machine, it names the workers and
+    servers that are slow: those that are stopped or have ended, and workers that have sent less than half of
+    a median worker's frames.
     """
     with one_line_errors():
         status, program = _read(switch)
-    if program is not None:
-        _show_program(switch.address, program, as_json)
-    if status is None:
-        return
+    members = MemberWatch(None, switch.address).read()
     if as_json:
-        print_json(_as_json(status))
+        shown = _as_json(status) if status is not None else asdict(program) if program is not None else {}
+        print_json(shown | {"members": [asdict(member) for member in members]})
         return
-    _print_summary(switch.address, status)
-    if with_details:
+    if program is not None:
+        _show_program(switch.address, program)
+    if status is not None:
+        _print_summary(switch.address, status)
+    if members:
+        slow = ", ".join(slow_members(members)) or "none"
+        click.echo(f"{pluralize(len(members), 'worker or server', 'workers and servers')}, slow: {slow}")
+    if with_details and members:
+        print_plain_table(["worker or server", "frames"], [[each.name, each.frames] for each in members])
+    if with_details and status is not None:
         _print_details(status)
 
 
@@ -84,11 +93,8 @@ def _read(switch: SwitchAddress) -> tuple[SwitchStatus | None, ProgramStatus | N
         return None, read_program(switch)
 
 
-def _show_program(address: str, program: ProgramStatus, as_json: bool) -> None:
-    """Print tables, counters and registers; numbers that could not be read are dashes or null."""
-    if as_json:
-        print_json(asdict(program))
-        return
+def _show_program(address: str, program: ProgramStatus) -> None:
+    """Print tables, counters and registers; numbers that could not be read are dashes."""
     version = f" {program.version}" if program.version else ""
     click.echo(f"switch {address}: program {program.name or 'without a name'}{version}")
     for title, columns, rows in (

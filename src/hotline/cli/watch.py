@@ -21,6 +21,7 @@ from controller.address import SwitchAddress
 from controller.controller import Controller
 from controller.errors import DeviceError, OtherPipeline
 from controller.status import Reading, take_reading
+from experiment.members import MemberRates
 from foundation.concurrency import in_thread
 from foundation.logs.columns import at_load, load_name
 from hotline.cli.common import (
@@ -31,6 +32,7 @@ from hotline.cli.common import (
     run_on_switch,
 )
 from hotline.cli.fields import fills
+from hotline.cli.members import COLUMNS, MemberWatch, member_cells, slow_members
 from hotline.cli.options import ADDRESS
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class View:
     """None if the switch lacks the counters of design `hotset`."""
     blocks: Sequence[BlockLatency]  # the newest of each arm
     new_blocks: Sequence[BlockLatency]  # those that the previous view did not have
+    members: Sequence[MemberRates]  # the workers and servers on this machine
 
 
 @click.command()
@@ -73,11 +76,13 @@ class View:
 def watch(run: Path | None, settings: WatchSettings, as_json: bool) -> None:
     """Watch a run while it goes on.
 
-    Shows rates, hit share and drops at the switch, and latencies and queues by arm. RUN is its folder;
-    without it, the current run in runs, or else runs/latest. Rates are of all jobs, since the reading before;
-    the first reading has all counts so far. The switch of another design than `hotset` has no such counters.
-    Latencies and the mean waits in the queues of PS and worker are of each arm's newest block, in µs. If
-    stdout is not a terminal, each reading is one line.
+    Shows rates, hit share and drops at the switch, latencies and queues by arm, and workers and servers. RUN
+    is its folder; without it, the current run in runs, or else runs/latest, and the workers and servers of
+    `hotline up` if that goes on. Rates are of all jobs, since the reading before; the first reading has all
+    counts so far. The switch of another design than `hotset` has no such counters. Latencies and the mean
+    waits in the queues of PS and worker are of each arm's newest block, in µs. A worker or server is slow if
+    it is stopped or has ended, and a worker also if it sends less than half of a median worker's frames. If
+    stdout is not a terminal, each reading is one line, with those that are slow.
 
     Watching costs CPU time of the machine, which the run may be measuring: less with a longer --interval.
     """
@@ -92,6 +97,7 @@ def watch(run: Path | None, settings: WatchSettings, as_json: bool) -> None:
             )
             return
     latencies = None if folder is None else LiveLatencies(folder / "parts")
+    members = MemberWatch(run, settings.address)
 
     async def show_views(controller: Controller) -> bool:
         """Show views until the given count; return whether the switch has ended."""
@@ -99,7 +105,7 @@ def watch(run: Path | None, settings: WatchSettings, as_json: bool) -> None:
         try:
             # Inside the try, so that the terminal is restored before an error is printed.
             with _open_screen(settings.address, folder, as_json) as show:
-                async for view in views(controller, latencies, settings.interval):
+                async for view in views(controller, latencies, members, settings.interval):
                     show(view)
                     view_count += 1
                     if view_count == settings.count:
@@ -114,9 +120,9 @@ def watch(run: Path | None, settings: WatchSettings, as_json: bool) -> None:
 
 
 async def views(
-    controller: Controller, latencies: LiveLatencies | None, interval_s: float
+    controller: Controller, latencies: LiveLatencies | None, members: MemberWatch, interval_s: float
 ) -> AsyncIterator[View]:
-    """Yield readings of the switch and of the run's logs without end, with `interval_s` s between them."""
+    """Yield readings of the switch, logs and processes without end, with `interval_s` s between them."""
     reading: Reading | None = None
     blocks: list[BlockLatency] = []
     while True:
@@ -127,7 +133,8 @@ async def views(
                 raise
             reading = None
         previous_blocks, blocks = blocks, await in_thread(latencies.read) if latencies else []
-        yield View(time.time(), reading, blocks, [block for block in blocks if block not in previous_blocks])
+        new_blocks = [block for block in blocks if block not in previous_blocks]
+        yield View(time.time(), reading, blocks, new_blocks, members.read())
         await asyncio.sleep(interval_s)
 
 
@@ -158,7 +165,14 @@ def _as_json(run: Path | None, view: View) -> dict[str, object]:
     reading = {} if view.reading is None else asdict(view.reading)
     reading.pop("at_s", None)  # monotonic time has no meaning in other processes
     time_and_run = {"time_s": view.time_s, "run": None if run is None else str(run)}
-    return time_and_run | reading | {"blocks": [asdict(block) for block in view.blocks]}
+    return (
+        time_and_run
+        | reading
+        | {
+            "blocks": [asdict(block) for block in view.blocks],
+            "members": [asdict(member) for member in view.members],
+        }
+    )
 
 
 def _line_parts(view: View) -> Iterator[str]:
@@ -172,6 +186,7 @@ def _line_parts(view: View) -> Iterator[str]:
         yield ", ".join(
             f"{word} {reading.totals[name]:,}{rates.get(name, '')}" for name, word in _counter_labels(reading)
         )
+    yield from slow_members(view.members)
     for block in view.new_blocks:
         arm, round_number, load, *latencies = _format_cells(block)
         load_phrase = at_load(load)
@@ -191,6 +206,8 @@ def _make_tables(view: View) -> Iterator[Text | Table]:
             for name, word in _counter_labels(reading)
         ]
         yield plain_table(["", "/s", "in all"], counts)
+    if view.members:
+        yield plain_table(COLUMNS, member_cells(view.members))
     if view.blocks:
         yield Text("newest blocks, µs")
         rows = [_format_cells(block) for block in view.blocks]

@@ -17,7 +17,7 @@ from foundation.protocol.header import LANES
 from switch_harness.wording import says
 from tests.harness.cli import output_of
 from tests.harness.snapshots import assert_snapshot
-from tests.harness.watched import a_reading
+from tests.harness.watched import a_reading, run_of
 
 MAC = "00:00:00:00:00:01"
 
@@ -61,6 +61,7 @@ def on_switch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(Controller, method, find)
 
     monkeypatch.setattr("hotline.cli.common.check_listening", lambda address: None)
+    monkeypatch.setattr("topologies.run_lock.find_running_folder", lambda: None)
     monkeypatch.setattr(Controller, "__aenter__", connect)
     monkeypatch.setattr(Controller, "__aexit__", connect)
     return say
@@ -93,7 +94,7 @@ def test_a_switch_that_has_seen_nothing(on_switch: Callable[..., None]) -> None:
 def test_the_status_as_json_has_jobs_workers_lanes_and_totals(on_switch: Callable[..., None]) -> None:
     on_switch("status", a_status())
     found = json.loads(output_of("status", "--json"))
-    assert set(found) == {"jobs", "workers", "rpcs", "drops", "lanes", "totals"}
+    assert set(found) == {"jobs", "workers", "rpcs", "drops", "lanes", "totals", "members"}
     assert found["totals"] == {
         "hits": 49600, "misses": 6400, "overflows": 1, "entries": 152, "hit_rate": 49600 / 56000,
     }  # fmt: skip
@@ -102,6 +103,21 @@ def test_the_status_as_json_has_jobs_workers_lanes_and_totals(on_switch: Callabl
     assert len(found["workers"]) == 18 and found["lanes"][2] == {
         "lane": 2, "entries": 7, "hits": 200, "misses": 200, "overflows": 0,
     }  # fmt: skip
+
+
+def test_the_status_names_workers_and_servers_that_are_slow(
+    on_switch: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    on_switch("status", a_status())
+    run_of(tmp_path, monkeypatch)
+    found = output_of("status").splitlines()[-1]
+    assert found == "3 workers and servers, slow: worker-2 has ended"
+    table = output_of("status", "--all").splitlines()[13:16]
+    assert [row.split()[0] for row in table] == ["worker-1", "worker-2", "ps-0"]
+    members = json.loads(output_of("status", "--json"))["members"]
+    assert [each["slowness"] for each in members] == [None, "has ended", None]
+    assert says(output_of("status", "--switch", "127.0.0.1:9560"), "127.0.0.1:9560")
+    assert json.loads(output_of("status", "--switch", "127.0.0.1:9560", "--json"))["members"] == []
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from tests.harness.cli import invoke
 from tests.harness.livenet import JOB, LiveNet, live
 from tests.harness.snapshots import assert_snapshot
 from tests.harness.warm_processes import WarmProcess
-from tests.harness.watched import FIRST, SECOND, a_reading, a_run, operations, rpcs
+from tests.harness.watched import FIRST, SECOND, a_reading, a_run, operations, rpcs, run_of
 from tests.unit.controller.test_live import ended, read_line, start_hotline
 
 NOWHERE = "127.0.0.1:1"
@@ -57,6 +57,7 @@ def switch(monkeypatch: pytest.MonkeyPatch, nowhere: Path) -> Callable[..., None
             return controller
 
         monkeypatch.setattr("hotline.cli.common.check_listening", lambda address: None)
+        monkeypatch.setattr("topologies.run_lock.find_running_folder", lambda: None)
         monkeypatch.setattr(Controller, "__aenter__", connect)
         monkeypatch.setattr(Controller, "__aexit__", AsyncMock(return_value=None))
         monkeypatch.setattr(Controller, "counters", counters)
@@ -112,6 +113,33 @@ def test_a_line_has_the_blocks_that_are_new(switch: Callable[..., None], tmp_pat
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_workers_and_servers_that_are_slow_are_in_lines_json_and_tables(
+    switch: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run_of(a_run(tmp_path / "run"), monkeypatch)
+
+    def begin() -> Path:
+        switch(FIRST, SECOND)
+        return run_of(folder, monkeypatch)
+
+    lines = outcome("--count", "2", begin())[1].splitlines()
+    assert lines == [f"{SO_FAR}; worker-2 has ended", f"{LATER}; worker-2 has ended"]
+    found = [
+        json.loads(line)["members"] for line in outcome("--count", "2", "--json", begin())[1].splitlines()
+    ]
+    assert [[each["slowness"] for each in members] for members in found] == [[None, "has ended", None]] * 2
+    assert (
+        found[0][0]["cpu_share"] is None and found[1][0]["cpu_share"] >= 0 and found[1][1]["cpu_share"] == 0
+    )
+    screen = on_terminal(monkeypatch)
+    outcome("--count", "1", begin())
+    assert "worker-2" in screen.getvalue() and "has ended" in screen.getvalue()
+    # The members of a run that goes on are not those of another one.
+    other = a_run(tmp_path / "other")
+    begin()
+    assert outcome("--count", "1", other)[1].splitlines()[0] == SO_FAR
+
+
 def test_a_reset_is_no_rate(switch: Callable[..., None]) -> None:
     switch(FIRST, a_reading((1, 0, 0, 0)))
     assert says_in_one_line(run("--count", "2").stdout.splitlines()[1], 1, 0, NOW)
@@ -133,6 +161,7 @@ def test_json_has_a_reading_in_a_line(switch: Callable[..., None], tmp_path: Pat
         "time_s": 1_800_000_000.5, "run": str(folder), "was_reset": False,
         "totals": take_reading(FIRST, 0).totals,
         "hit_share": 0.9, "interval_s": None, "per_s": None, "blocks": [block],
+        "members": [],
     }  # fmt: skip
     assert second == first | {
         "totals": take_reading(SECOND, 0).totals, "hit_share": 0.25, "interval_s": 2.0, "blocks": [block],

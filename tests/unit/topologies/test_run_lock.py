@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import signal
@@ -21,7 +22,14 @@ from switch_harness.waiting import wait_for
 from switch_harness.wording import says
 from tests.harness.children import child
 from topologies import run_lock
-from topologies.run_lock import LockRecord, find_holder, find_marked_processes, hold_run_lock, is_alive
+from topologies.run_lock import (
+    LockRecord,
+    find_holder,
+    find_marked_processes,
+    find_running_folder,
+    hold_run_lock,
+    is_alive,
+)
 
 SLEEP = [sys.executable, "-c", "input()"]
 
@@ -51,6 +59,19 @@ def test_a_second_run_is_refused_with_the_name_of_the_first(lock: Path, tmp_path
             pass
     with hold_run_lock([], lock):
         pass
+
+
+def test_the_folder_of_a_run_is_found_for_as_long_as_its_process_lives(lock: Path, tmp_path: Path) -> None:
+    assert find_running_folder(lock) is None
+    with hold_run_lock([], lock) as locked:
+        assert find_running_folder(lock) is None
+        locked.set_folder(tmp_path)
+        assert find_running_folder(lock) == tmp_path
+    assert find_running_folder(lock) is None
+    with child(SLEEP, stdin=subprocess.PIPE) as process:
+        lock.write_text(json.dumps({"run": str(tmp_path), "pid": process.pid}))
+        assert find_running_folder(lock) == tmp_path
+    assert find_running_folder(lock) is None  # a killed run leaves its record
 
 
 def test_processes_started_in_a_run_are_marked(lock: Path) -> None:

@@ -9,15 +9,15 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from hotline_course.checker import check_batch, check_submission
-from hotline_course.cli import check
 from hotline_course.exercise import COURSE, open_exercise, submission_files
 from hotline_course.limits import Limits
 from hotline_course.report import as_row, as_text
 from hotline_course.settings import CheckSettings
 from packages.course.tests.unit.submissions import EXERCISES, SOLUTIONS, submit
+from tests.harness.cli import invoke
 
 POINTS = {
     "01-forward": 7, "02-count": 8, "03-hot-keys": 8, "04-sum": 7, "05-once": 9, "06-two-switches": 8,
@@ -38,7 +38,7 @@ SEED = 7
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(check, [str(each) for each in arguments])
+    return invoke("check", *arguments)
 
 
 def test_all_exercises_are_tested() -> None:

@@ -45,6 +45,10 @@ class RemoteHost:
     relocate: Callable[[RemoteHost], Awaitable[None]]
     """Moves the host to another machine when its own is lost; raises `MachineLost` if it cannot."""
 
+    @property
+    def switch_interface(self) -> None:
+        return None
+
     def make_agent(self, name: str, module: str, settings: Message, log_dir: Path, **options: Any) -> Agent:
         """Make an agent, which is started on the machine on which the host is then."""
 

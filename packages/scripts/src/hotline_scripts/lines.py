@@ -114,8 +114,19 @@ def check_owner(writer: LineWriter) -> None:
         raise RequestRefused(
             "`hotline up` was started on several machines: run `./hotline down MACHINES=ADDRESS`"
         )
-    _, user, _ = _CREDENTIALS.unpack(
-        sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    )
+    _, user, _ = _credentials(sock)
     if user not in (0, os.getuid()):
         raise RequestRefused("expected the user root, who started `hotline up`: run `sudo ./hotline down`")
+
+
+def peer_process(writer: LineWriter) -> int | None:
+    """Return the id of the client's process; None if it is on another machine, or in another container."""
+    sock = writer.get_extra_info("socket")
+    return _credentials(sock)[0] or None if sock.family == socket.AF_UNIX else None
+
+
+def _credentials(sock: socket.socket) -> tuple[int, int, int]:
+    process, user, group = _CREDENTIALS.unpack(
+        sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    )
+    return process, user, group

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import polars as pl
 
+from experiment import members
 from experiment.errors import PreflightError
 from experiment.folder import chown_to_sudo_user
 from experiment.liveness import Liveness
@@ -37,7 +38,8 @@ from foundation.logs.parts import atomic_path
 from hosts.compiled_agents import CompiledAgents, require_compiled_agents
 from hotline_scripts.checkpoints import Checkpoints, Pushes, with_keeper
 from hotline_scripts.embedding_tables import EmbeddingTables
-from hotline_scripts.lines import Message
+from hotline_scripts.joined_worker import JoinedWorker
+from hotline_scripts.lines import Message, peer_process
 from hotline_scripts.rendezvous import (
     REPORTS,
     Rendezvous,
@@ -104,7 +106,7 @@ class UpBackend:
         self._folder = folder_of(config)
         self._has_reports = self._has_warned_of_unset = False
         self._servers: list[Agent] = []
-        self._liveness = Liveness()
+        self._liveness = Liveness(self._folder / "logs" / members.FILE)
         self._processes = self._liveness.processes
         self._failure_tasks: list[asyncio.Task[None]] = []
         self.rendezvous: Rendezvous | None = None
@@ -128,8 +130,14 @@ class UpBackend:
             self._has_reports = True
         append_report(self._folder / REPORTS, report)
 
+    def note_join(self, worker: JoinedWorker) -> None:
+        interface = self._network.workers[worker.rank].switch_interface
+        if (pid := peer_process(worker.writer)) is not None:
+            self._liveness.members.add(f"worker {worker.rank}", pid, interface)
+
     async def prepare(self) -> None:
         self._processes.register(self._network.switch.name, self._network.switch.activity)
+        self._liveness.members.begin(self._network.address)
         await provision(self._network.address, self._config, self._processes, [self._arm])
 
     async def begin(self, tables: EmbeddingTables) -> Terms:
@@ -266,7 +274,7 @@ async def serve(config: Config, kind: TestbedKind, socket: Path) -> None:
         backend = UpBackend(config, testbed.placement, network)
         await backend.prepare()
         await in_thread(_compiled_agents().warm, config.design)
-        rendezvous = backend.rendezvous = Rendezvous(backend, backend.report)
+        rendezvous = backend.rendezvous = Rendezvous(backend, backend.report, backend.note_join)
         for signal_number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(signal_number, rendezvous.end_requested.set)
         async with network.serve_workers(rendezvous, socket):

@@ -84,6 +84,11 @@ def read_activity(pid: int, proc: Path = Path("/proc")) -> Activity:
     return Activity(state, cpu_s, wait_s, *_find_log(f"{proc}/{pid}/fd/2"))
 
 
+def start_ticks(pid: int, proc: Path = Path("/proc")) -> int:
+    """Return when a process was started, in clock ticks since the machine's start; 0 if there is none."""
+    return int(next(iter(_stat_fields(f"{proc}/{pid}")[19:]), 0))
+
+
 def _threads(process: str) -> list[str]:
     try:
         return [f"{process}/task/{name}" for name in os.listdir(f"{process}/task")]

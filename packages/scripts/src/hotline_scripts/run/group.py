@@ -113,7 +113,9 @@ async def script_group(context: RunContext) -> AsyncIterator[ScriptGroup]:
                     cpu_of(script.worker, context.placement.workers),
                 )
                 await script.start(host, command)
-                processes.register(f"worker-{script.worker} of {script.arm}", script.activity)
+                name = f"worker-{script.worker} of {script.arm}"
+                processes.register(name, script.activity)
+                context.liveness.members.add(name, script.pid, host.switch_interface)
         workers = [ScriptWorker(number, arms, processes) for number in range(1, config.workers + 1)]
         with context.reporter.phase("scripts", len(arms) * config.workers) as phase:
             reminder = asyncio.ensure_future(_log_missing_scripts(arms, run / "logs"))
