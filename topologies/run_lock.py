@@ -8,7 +8,6 @@ folder.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import signal
 import socket
@@ -16,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -24,9 +23,9 @@ from experiment.errors import PreflightError
 from experiment.folder import finish_run_folder, is_unfinished
 from softswitch.progress import IdleLimit, read_activity
 from topologies.cpu_counters import restore_affinities
+from topologies.lock_record import LOCK, LockRecord, is_alive, read_record
 
 MARK = "HOTLINE_RUN"
-LOCK = Path("/run/hotline.lock")
 _KILL_TIMEOUT_S, _KILL_POLL_S = 10.0, 0.02
 
 
@@ -40,30 +39,6 @@ class RemovedRun:
 
     def __bool__(self) -> bool:
         return bool(self.processes or self.interfaces)
-
-
-@dataclass(slots=True)
-class LockRecord:
-    """Contents of the lock file, which remain in it if the run is killed."""
-
-    interfaces: Sequence[str] = ()
-    run: str | None = None
-    ended_by: str | None = None
-    """Command that ends the holder of the lock; None if the holder ends by itself."""
-    pid: int = field(default_factory=os.getpid)
-    since: float = field(default_factory=time.monotonic)
-    """Start of the run in s, on the monotonic clock, which all processes share."""
-
-    def write(self, file: IO[bytes]) -> None:
-        # A single call replaces the record. What then remains of a longer one is ignored, and removed.
-        content = json.dumps(asdict(self)).encode()
-        os.pwrite(file.fileno(), content, 0)
-        file.truncate(len(content))
-
-    def __str__(self) -> str:
-        minutes, seconds = divmod(int(time.monotonic() - self.since), 60)
-        folder_phrase = f" in {self.run}" if self.run else ""
-        return f"process {self.pid}{folder_phrase}, for {minutes} min {seconds} s"
 
 
 class RunLock:
@@ -89,7 +64,7 @@ def hold_run_lock(
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _read_record(lock)
+            holder = read_record(lock)
             if holder is not None and holder.ended_by is not None:
                 raise PreflightError(
                     f"`hotline up` is running ({holder}); `{holder.ended_by}` ends it"
@@ -97,7 +72,7 @@ def hold_run_lock(
             raise PreflightError(
                 f"a run is going on ({holder or lock}); only one can run at a time"
             ) from None
-        killed_run = _read_record(lock) or LockRecord()
+        killed_run = read_record(lock) or LockRecord()
         removed_run = remove_killed_run(killed_run.interfaces, killed_run.run)
         # The folder of `hotline up` is emptied by the next one.
         if removed_run.run is not None and killed_run.ended_by is None:
@@ -111,40 +86,6 @@ def hold_run_lock(
             del os.environ[MARK]
             if record.run is None or record.ended_by is not None or not is_unfinished(Path(record.run)):
                 file.truncate(0)
-
-
-def find_holder(lock: Path = LOCK) -> LockRecord | None:
-    """Return who holds the lock now; None if it is free."""
-    try:
-        with lock.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return None
-    except BlockingIOError:
-        return _read_record(lock)
-    return None
-
-
-def find_running_folder(lock: Path = LOCK) -> Path | None:
-    """Return the folder of the run or `hotline up` that goes on; None if there is none.
-
-    `find_holder` holds the lock for a moment, for which a run could not begin; this only reads the file.
-    """
-    try:
-        record = _read_record(lock)
-    except OSError:
-        return None
-    if record is None or record.run is None or not is_alive(record.pid):
-        return None
-    return Path(record.run)
-
-
-def _read_record(lock: Path) -> LockRecord | None:
-    try:
-        record, _length = json.JSONDecoder().raw_decode(lock.read_text())
-        return LockRecord(**record)
-    except (ValueError, TypeError):
-        return None
 
 
 def remove_killed_run(interfaces: Sequence[str] = (), run: str | None = None) -> RemovedRun:
@@ -201,13 +142,3 @@ def _kill_marked_processes() -> int:
         killed_processes |= alive_processes
         time.sleep(_KILL_POLL_S)
     return len(killed_processes)
-
-
-def is_alive(process: int) -> bool:
-    """Return whether any thread of a process exists: threads of a zombie may still hold its sockets."""
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:
-        return False
-    status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-    return not status["State"].startswith("Z") or int(status["Threads"]) > 1

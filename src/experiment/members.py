@@ -48,6 +48,8 @@ class MemberLog:
 
     def begin(self, switch: str) -> None:
         """Write the address of the switch, which is the first line."""
+        if self._file is not None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
         self._append({"switch": switch})
 
     def add(self, name: str, pid: int, interface: str | None) -> None:

@@ -41,7 +41,7 @@ def run_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     log.begin(DEFAULT_ADDRESS)
     for name, pid in (("worker-1", os.getpid()), ("worker-2", 0), ("ps-0", os.getpid())):
         log.add(name, pid, "no-such-interface")
-    monkeypatch.setattr("topologies.run_lock.find_running_folder", lambda: folder)
+    monkeypatch.setattr("topologies.lock_record.find_running_folder", lambda: folder)
     return folder
 
 

@@ -23,7 +23,7 @@ from hotline_simulator.faults.draw import Kill, draw_kills
 from tests.harness.cli import invoke
 from tests.harness.warm_processes import warm_process
 from tests.mininet.run_topo import FEWER_KEYS, Run, check_staleness, command_line, record_of, run_topo
-from topologies.run_lock import is_alive
+from topologies.lock_record import is_alive
 
 pytestmark = pytest.mark.mininet
 RECOVERY = '[recovery]\njournal_sync = "checkpoint"\nreplay_log = true\n'

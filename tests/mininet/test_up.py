@@ -222,9 +222,8 @@ def test_a_session_outlasts_a_server_that_is_stopped_for_longer_than_the_limit(
             assert says_in_one_line(script.stderr.readline(), "server", "lives", "stopped")
             # The log of `up` has a note once the limit has passed.
             wait_for(lambda: "waiting for answer of server" in (Path(up["folder"]) / "up.log").read_text())
-            for command in ("status", "watch"):
-                once = ["--count", "1"] if command == "watch" else []
-                shown = hotline(command, "--switch", up["switch"], "--json", *once)
+            for shown_by in (["status"], ["watch", "--count", "1"]):
+                shown = hotline(*shown_by, "--switch", up["switch"], "--json")
                 members = {each["name"]: each for each in json.loads(shown.stdout)["members"]}
                 assert members.keys() == {"worker 0", "ps-0", "ps-1"}
                 assert [each["state"] for each in members.values()].count("is stopped (SIGSTOP)") == 1

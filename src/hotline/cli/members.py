@@ -23,7 +23,7 @@ class MemberWatch:
 
         Without `run`, they are those of the run or `hotline up` that goes on.
         """
-        from topologies.run_lock import find_running_folder
+        from topologies.lock_record import find_running_folder
 
         folder = find_running_folder()
         is_watched = folder is not None and (run is None or run.resolve() == folder.resolve())

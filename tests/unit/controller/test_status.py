@@ -61,7 +61,7 @@ def on_switch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(Controller, method, find)
 
     monkeypatch.setattr("hotline.cli.common.check_listening", lambda address: None)
-    monkeypatch.setattr("topologies.run_lock.find_running_folder", lambda: None)
+    monkeypatch.setattr("topologies.lock_record.find_running_folder", lambda: None)
     monkeypatch.setattr(Controller, "__aenter__", connect)
     monkeypatch.setattr(Controller, "__aexit__", connect)
     return say

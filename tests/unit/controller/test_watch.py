@@ -57,7 +57,7 @@ def switch(monkeypatch: pytest.MonkeyPatch, nowhere: Path) -> Callable[..., None
             return controller
 
         monkeypatch.setattr("hotline.cli.common.check_listening", lambda address: None)
-        monkeypatch.setattr("topologies.run_lock.find_running_folder", lambda: None)
+        monkeypatch.setattr("topologies.lock_record.find_running_folder", lambda: None)
         monkeypatch.setattr(Controller, "__aenter__", connect)
         monkeypatch.setattr(Controller, "__aexit__", AsyncMock(return_value=None))
         monkeypatch.setattr(Controller, "counters", counters)
@@ -131,13 +131,13 @@ def test_workers_and_servers_that_are_slow_are_in_lines_json_and_tables(
     assert (
         found[0][0]["cpu_share"] is None and found[1][0]["cpu_share"] >= 0 and found[1][1]["cpu_share"] == 0
     )
-    screen = on_terminal(monkeypatch)
-    outcome("--count", "1", begin())
-    assert "worker-2" in screen.getvalue() and "has ended" in screen.getvalue()
     # The members of a run that goes on are not those of another one.
     other = a_run(tmp_path / "other")
     begin()
     assert outcome("--count", "1", other)[1].splitlines()[0] == SO_FAR
+    screen = on_terminal(monkeypatch)
+    outcome("--count", "1", begin())
+    assert "worker-2" in screen.getvalue() and "has ended" in screen.getvalue()
 
 
 def test_a_reset_is_no_rate(switch: Callable[..., None]) -> None:

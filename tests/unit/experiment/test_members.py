@@ -93,7 +93,7 @@ def test_a_later_process_with_the_same_id_is_not_the_member() -> None:
     assert look_at([later])[0].activity.state is ProcessState.ENDED
 
 
-def test_frames_are_those_of_the_interface() -> None:
+def test_frames_are_counted_at_the_interface() -> None:
     member = Member("worker-1", os.getpid(), 0, "lo")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         before = look_at([member])[0].frames

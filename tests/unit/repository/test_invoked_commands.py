@@ -1,4 +1,4 @@
-"""Tests invoke commands of `hotline` by its group: Click keeps the names of options that the first group set."""
+"""Tests invoke commands of `hotline` by its group: Click keeps the help option of the first group."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def test_tests_invoke_no_command_without_its_group() -> None:
 
 
 def test_a_command_without_its_group_is_found() -> None:
-    source = "from hotline_course.cli import check\nCliRunner().invoke(check, ['--help'])\n"
-    assert [*invoked_alone(source)] == ["check"]
+    source = "from hotline.cli.watch import watch\nCliRunner().invoke(watch, ['--help'])\n"
+    assert [*invoked_alone(source)] == ["watch"]

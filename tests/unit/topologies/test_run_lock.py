@@ -22,14 +22,8 @@ from switch_harness.waiting import wait_for
 from switch_harness.wording import says
 from tests.harness.children import child
 from topologies import run_lock
-from topologies.run_lock import (
-    LockRecord,
-    find_holder,
-    find_marked_processes,
-    find_running_folder,
-    hold_run_lock,
-    is_alive,
-)
+from topologies.lock_record import LockRecord, find_holder, find_running_folder, is_alive
+from topologies.run_lock import find_marked_processes, hold_run_lock
 
 SLEEP = [sys.executable, "-c", "input()"]
 

@@ -25,7 +25,7 @@ from switch_harness.file_layer import WritingCommand, judge
 from tests.harness.cli import invoke
 from tests.harness.crashed_run import CrashedRunFolder
 from tests.harness.records import a_record
-from topologies.run_lock import LockRecord, _read_record
+from topologies.lock_record import LockRecord, read_record
 
 Found = Mapping[str, object]
 ROWS = {"job": np.array([1, 1]), "ps": np.array([0, 0]), "key": np.array([7, 9]), "updates": np.array([2, 3])}
@@ -151,7 +151,7 @@ def write_lock(folder: Path, run: str) -> None:
 
 
 def read_lock(folder: Path) -> Found:
-    return {"record": _read_record(folder / "lock")}
+    return {"record": read_record(folder / "lock")}
 
 
 def prepare_lock(folder: Path) -> None:

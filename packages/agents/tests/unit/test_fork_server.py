@@ -32,7 +32,7 @@ from topologies.agent_launcher import (
     ForkedProcess,
     agent_launcher,
 )
-from topologies.run_lock import is_alive
+from topologies.lock_record import is_alive
 
 # A module that the server has not imported; it says what it is, and does what lines tell it.
 MODULE = """

@@ -37,7 +37,7 @@ from softswitch.progress import Activity, ProcessState
 from switch_harness.waiting import wait_for
 from switch_harness.wording import mentions
 from tests.harness.sessions import FakeNetwork, real_session
-from topologies.run_lock import is_alive
+from topologies.lock_record import is_alive
 from topologies.script_command import ScriptCommand, start_script_here
 
 OFFLOAD = next(arm for arm in arms_of("hotset") if arm.name == "offload")

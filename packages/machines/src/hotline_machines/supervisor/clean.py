@@ -20,7 +20,8 @@ from hotline_machines.errors import MachinesError
 from hotline_machines.launch import UP
 from hotline_machines.supervisor.remains import WORK_FOLDERS, remove_namespaces
 from topologies import routes
-from topologies.run_lock import find_holder, hold_run_lock, is_alive
+from topologies.lock_record import find_holder, is_alive
+from topologies.run_lock import hold_run_lock
 
 _END_TIMEOUT_S, _POLL_S = 60.0, 0.05
 

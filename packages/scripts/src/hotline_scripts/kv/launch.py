@@ -23,7 +23,8 @@ from hotline_scripts.rendezvous import socket_path
 from hotline_scripts.up import check, hold_folder
 from softswitch.progress import IdleLimit, describe_activity, read_activity
 from topologies import routes
-from topologies.run_lock import hold_run_lock, is_alive
+from topologies.lock_record import is_alive
+from topologies.run_lock import hold_run_lock
 from topologies.testbed_kinds import testbed_kind
 
 _DOWN_TIMEOUT_S = 60.0  # for which the process does nothing
