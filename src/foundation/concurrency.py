@@ -1,8 +1,9 @@
-"""Concurrent coroutines (`asyncio.TaskGroup` needs Python 3.11), and calls in daemon threads."""
+"""Concurrent coroutines (`asyncio.TaskGroup` needs Python 3.11), calls in daemon threads, and waits for them."""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, wait
@@ -36,6 +37,18 @@ def run_interruptibly(function: Callable[[], T]) -> T:
     while not result.done():
         wait([result], _POLL_S)
     return result.result()
+
+
+class InterruptibleCondition(threading.Condition):
+    """A condition for which the main thread waits until Ctrl-C, also once Polars has been imported.
+
+    Importing Polars installs a handler of SIGINT after which the kernel restarts the wait for a lock.
+    """
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if threading.current_thread() is threading.main_thread():
+            signal.siginterrupt(signal.SIGINT, True)
+        return super().wait(timeout)
 
 
 def _call_in_thread(function: Callable[[], T]) -> Future[T]:

@@ -1,12 +1,8 @@
-"""The row of an answered RPC, and the columns of the logs: times and latencies in µs, sizes in bytes."""
+"""The columns of the logs: times and latencies in µs, sizes in bytes."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import polars as pl
-
-from nativekit.records import Octets, UInt8, UInt16, UInt32, dtype_of
 
 TRANSFERS = ("pull", "push")
 OPS = (*TRANSFERS, "step")  # of the log `operations`: a step is a pull and a push
@@ -44,33 +40,6 @@ def at_load(name: str) -> str:
 
 def load_title(name: str) -> str:
     return name if name == _CLOSED_LOOP_NAME else f"load {name}"
-
-
-class RpcRow:
-    """An answered RPC in the memory of a worker, before it is logged.
-
-    Times are in ns, sizes in bytes of the UDP payload. The switch has served `served` of the `lanes`.
-    """
-
-    t0: int
-    arrival: int
-    w_proc: int
-    w_queue: int
-    ps_proc: UInt32
-    ps_queue: UInt32
-    residence_us: UInt32  # in µs, as in the header
-    iteration: UInt32
-    attempts: UInt32
-    ps: UInt16
-    request_bytes: UInt16
-    response_bytes: UInt16
-    op: UInt8
-    lanes: UInt8
-    served: UInt8
-    unused: Annotated[Octets, 3]  # to a multiple of 8 bytes
-
-
-ROW = dtype_of(RpcRow)
 
 
 def _schema(columns: dict[str, pl.DataType | type[pl.DataType]]) -> pl.Schema:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zipfile import ZipFile
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from foundation.errors import DataError, DiskFullError, is_disk_full, reason_of
 from foundation.folders import try_lock
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _MIN_ROOM = 1 << 16
 """Bytes without which a disk counts as full after a failed write."""
@@ -38,16 +41,23 @@ def atomic_path(path: Path) -> Iterator[Path]:
                 yield partial
                 partial.replace(path)
             except BaseException as error:
-                is_full = isinstance(error, pl.exceptions.PolarsError) and not _can_grow(partial)
+                is_full = _is_of_polars(error) and not _can_grow(partial)
                 with suppress(OSError):
                     partial.unlink(missing_ok=True)
                 if is_full:
                     message = f"{path}: cannot be written: {os.strerror(errno.ENOSPC)}"
                     raise DiskFullError(message) from error
                 raise
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except Exception as error:
+        if not (isinstance(error, OSError) or _is_of_polars(error)):
+            raise
         error_class = DiskFullError if is_disk_full(error) else DataError
         raise error_class(f"{path}: cannot be written: {reason_of(error)}") from error
+
+
+def _is_of_polars(error: BaseException) -> bool:
+    polars = sys.modules.get("polars")  # a process that has not imported Polars has none of its errors
+    return polars is not None and isinstance(error, polars.exceptions.PolarsError)
 
 
 def _can_grow(path: Path) -> bool:
@@ -162,6 +172,8 @@ class Parts:
 
     def write(self, columns: Mapping[str, Column]) -> None:
         """Write a part, if it has rows: for each column an array, or one value. Raises `DataError`."""
+        import polars as pl  # imported late: most processes that import this module write no parts
+
         if set(columns) != set(self._schema):
             raise ValueError(
                 f"{self._name}: expected the columns {sorted(self._schema)}, got {sorted(columns)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from foundation.logs.columns import ROW
+from foundation.logs.rpc_row import ROW
 from foundation.protocol.rpc import Rpc, rpcs
 from hotline_agents.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
 from nativekit.compile import compiled, int64

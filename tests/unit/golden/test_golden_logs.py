@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from controller.hotset import choice as hotset
-from foundation.logs.columns import CONNECTIONS, OPERATIONS, ROW, RPC, UPDATES
+from foundation.logs.columns import CONNECTIONS, OPERATIONS, RPC, UPDATES
+from foundation.logs.rpc_row import ROW
 from foundation.protocol.header import Op
 from hotline_agents.worker.logs import Origin, WorkerLogs
 from tests.harness.timed import Timed

@@ -69,7 +69,7 @@ def test_a_kill_loses_the_time_of_the_worker_of_which_a_checkpoint_has_least(tmp
 
 def test_rates_of_other_workers_are_of_windows_before_during_and_after_an_absence() -> None:
     others = [np.arange(0.0, 12.0, 0.5), np.arange(0.25, 6.0, 0.25)]
-    assert of_times(others, 4.0, 7.0) == pytest.approx(Restart(2 + 4, (6 + 8) / 3, 2, 3.0))
+    assert of_times("busy", others, 4.0, 7.0)[1:] == pytest.approx((2 + 4, (6 + 8) / 3, 2, 3.0))
 
 
 def test_a_worker_that_fails_ends_the_study_with_its_rank_and_status(tmp_path: Path) -> None:
@@ -130,12 +130,14 @@ def test_the_command_prints_the_measurements_of_the_chosen_studies(
 ) -> None:
     def study(passes: int, folder: Path) -> Iterator[Restart]:
         assert folder.parent.parent == tmp_path
-        yield from [Restart(before=passes, away=1, after=2, away_s=0.5)] * 2
+        yield from [Restart("busy", before=passes, away=1, after=2, away_s=0.5)] * 2
 
     monkeypatch.setitem(command.STUDIES, "restarts", (study, 1))
     options = ["--passes", "2", "--only", "restarts", "--folder", str(tmp_path), "--json"]
     ran = CliRunner().invoke(command.main, options, catch_exceptions=False)
-    assert json.loads(ran.stdout) == {"restarts": [{"before": 2, "away": 1, "after": 2, "away_s": 0.5}] * 2}
+    assert json.loads(ran.stdout) == {
+        "restarts": [{"load": "busy", "before": 2, "away": 1, "after": 2, "away_s": 0.5}] * 2
+    }
     assert says(ran.stderr, "restarts", "2 of 2")
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from foundation.errors import HotlineError
 from tools.bench.deaths.checkpoints import INTERVALS_S, Killed, kills
-from tools.bench.deaths.restarts import DEATHS_PER_PASS, Restart, restarts
+from tools.bench.deaths.restarts import DEATHS_PER_PASS, LOADS, Restart, restarts
 from tools.bench.deaths.training import EVERY, Trained, trainings
 
 Study = Callable[[int, Path], Iterator[Killed | Trained | Restart]]
@@ -20,7 +20,7 @@ Study = Callable[[int, Path], Iterator[Killed | Trained | Restart]]
 STUDIES: dict[str, tuple[Study, int]] = {
     "checkpoints": (kills, len(INTERVALS_S)),
     "training": (trainings, len(EVERY)),
-    "restarts": (restarts, DEATHS_PER_PASS),
+    "restarts": (restarts, DEATHS_PER_PASS * len(LOADS)),
 }
 """Name -> the function that yields measurements, and their number in a pass."""
 

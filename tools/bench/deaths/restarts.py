@@ -1,4 +1,4 @@
-"""A session of eight workers, of which one after the other is killed and started again at once."""
+"""Sessions whose workers are killed one after the other, each of them started again at once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import NamedTuple
 from tools.bench.deaths.session import Session, session
 from tools.bench.deaths.steps import Times, rate
 
-WORKERS, ROWS = 8, 62_500
+ROWS = 62_500
 DEATHS_PER_PASS = 3
+LOADS = {"eight workers on two busy cores": (8, 0), "two workers that wait 50 ms a step": (2, 50)}
+"""Name -> number of workers, and the time in ms that they wait after each step."""
 WINDOW_S = 2.0
 """Time in s before a kill and after the successor's first step, over which the others' steps are counted."""
 
@@ -19,6 +21,8 @@ WINDOW_S = 2.0
 class Restart(NamedTuple):
     """A death, and the rate of the other workers' steps before, meanwhile and after, in steps/s."""
 
+    load: str
+    """One of `LOADS`."""
     before: float
     away: float
     after: float
@@ -27,25 +31,27 @@ class Restart(NamedTuple):
 
 
 def restarts(passes: int, folder: Path) -> Iterator[Restart]:
-    with session(folder, WORKERS, ("--rows", f"{ROWS}")) as running:
-        running.start_all()
-        running.wait_for(lambda: all(len(running.acknowledged(rank)) > 0 for rank in range(WORKERS)))
-        for number in range(passes * DEATHS_PER_PASS):
-            yield _restart(running, number % WORKERS)
+    for load, (workers, wait_ms) in LOADS.items():
+        arguments = "--rows", f"{ROWS}", "--wait-ms", f"{wait_ms}"
+        with session(folder / f"{workers}-workers", workers, arguments) as running:
+            running.start_all()
+            running.wait_for(lambda: all(len(running.acknowledged(rank)) > 0 for rank in running.ranks))
+            for number in range(passes * DEATHS_PER_PASS):
+                yield _restart(running, load, number % workers)
 
 
-def _restart(running: Session, rank: int) -> Restart:
+def _restart(running: Session, load: str, rank: int) -> Restart:
     time.sleep(WINDOW_S)
     killed_s = running.kill(rank)
     steps = len(running.acknowledged(rank))
     running.start(rank)
     running.wait_for(lambda: len(running.acknowledged(rank)) > steps)
     time.sleep(WINDOW_S)
-    others = [running.acknowledged(other) for other in range(WORKERS) if other != rank]
-    return of_times(others, killed_s, float(running.acknowledged(rank)[steps]))
+    others = [running.acknowledged(other) for other in running.ranks if other != rank]
+    return of_times(load, others, killed_s, float(running.acknowledged(rank)[steps]))
 
 
-def of_times(others: Sequence[Times], killed_s: float, back_s: float) -> Restart:
+def of_times(load: str, others: Sequence[Times], killed_s: float, back_s: float) -> Restart:
     windows = (killed_s - WINDOW_S, killed_s), (killed_s, back_s), (back_s, back_s + WINDOW_S)
     before, away, after = (sum(rate(each, *window) for each in others) for window in windows)
-    return Restart(before, away, after, back_s - killed_s)
+    return Restart(load, before, away, after, back_s - killed_s)

@@ -16,7 +16,7 @@ from foundation.checkout import ROOT
 from foundation.errors import HotlineError
 from hotline_scripts.kv import launch
 from hotline_scripts.kv.connection import Connection
-from hotline_scripts.rendezvous import socket_path
+from hotline_scripts.lines import socket_path
 from softswitch.progress import IdleLimit, read_activity
 from tools.bench.deaths.steps import Times, read_times
 from topologies.run_lock import find_marked_processes
@@ -44,6 +44,10 @@ class Session:
         folder.mkdir()
         self._folder, self._arguments = folder, arguments
         self._processes = {}
+
+    @property
+    def ranks(self) -> range:
+        return range(self.workers)
 
     def log(self, rank: int) -> Path:
         return self._folder / f"{rank}.steps"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -87,7 +88,10 @@ class Ratings:
 @click.option("--rows", type=int, help="Train on random rows of a table with so many, and not on ratings.")
 @click.option("--seed", default=1, help="Of the ratings' order.")
 @click.option("--steps", type=int, help="Number of steps of the rank; without end by default.")
-def main(rank: int, workers: int, log: Path, rows: int | None, seed: int, steps: int | None) -> None:
+@click.option("--wait-ms", type=float, default=0, help="Time to wait after each step, in ms.")
+def main(
+    rank: int, workers: int, log: Path, rows: int | None, seed: int, steps: int | None, wait_ms: float
+) -> None:
     """Train; then rank 0 prints the RMSE of held-out ratings, and the number of steps in the model."""
     training: RandomRows | Ratings = Ratings(seed) if rows is None else RandomRows(rows)
     begun, _ = read_times(log)
@@ -103,6 +107,7 @@ def main(rank: int, workers: int, log: Path, rows: int | None, seed: int, steps:
             with logged_step(events):
                 take_step(number)
                 kv.wait(kv.push([rank], one, COUNT))
+            time.sleep(wait_ms / 1e3)
         kv.barrier()
         if rank == 0:
             print(json.dumps([training.result(kv), int(kv.read(COUNT).sum())]), flush=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from tools.bench.deaths.checkpoints import Killed
-from tools.bench.deaths.restarts import Restart
+from tools.bench.deaths.restarts import LOADS, Restart
 from tools.bench.deaths.training import Trained
 from tools.evidence.result import Cell, Column, Measured, Row, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, json_output, typed
@@ -87,22 +87,18 @@ def _training(trained: Sequence[Trained]) -> Table:
 
 
 def _restarts(restarts: Sequence[Restart]) -> Table:
+    by_load = [[each for each in restarts if each.load == load] for load in LOADS]
+    figures: Mapping[str, Callable[[Restart], float]] = {
+        "steps/s of the others while it is away, of those before": lambda each: each.away / each.before,
+        "steps/s of the others after it, of those before": lambda each: each.after / each.before,
+        "from the kill to the successor's first acknowledged push, s": lambda each: each.away_s,
+    }
     return make_table(
-        "a worker of eight dies, and another takes its rank",
-        _STATISTIC.format(f"{len(restarts)} deaths"),
+        "a worker dies, and another takes its rank",
+        _STATISTIC.format(f"{len(by_load[0])} deaths"),
         ("what",),
-        {"measured": "{:,.2f}"},
-        {
-            ("steps/s of the other seven while it is away, of those before",): [
-                _measured(each.away / each.before for each in restarts)
-            ],
-            ("steps/s of the other seven after it, of those before",): [
-                _measured(each.after / each.before for each in restarts)
-            ],
-            ("from the kill to the successor's first acknowledged push, s",): [
-                _measured(each.away_s for each in restarts)
-            ],
-        },
+        dict.fromkeys(LOADS, "{:,.2f}"),
+        {(title,): [_measured(map(figure, found)) for found in by_load] for title, figure in figures.items()},
     )
 
 
@@ -113,7 +109,7 @@ def _measured(values: Iterable[float]) -> Measured:
 
 DEATHS = Stage(
     name="deaths",
-    minutes=9,
+    minutes=10,
     results=("deaths-checkpoints", "deaths-training", "deaths-restarts"),
     steps=(_STEP,),
     tables=tables,

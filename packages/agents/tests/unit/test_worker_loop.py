@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from foundation.compiled import pinned
-from foundation.logs.columns import ROW
+from foundation.logs.rpc_row import ROW
 from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Message
 from foundation.protocol.header import HEADER_BYTES, Op

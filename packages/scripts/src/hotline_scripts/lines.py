@@ -9,18 +9,28 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 from math import isfinite
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from foundation.errors import HotlineError
 from foundation.text import show
-from topologies.testbed import LineWriter
+from topologies.script_command import SOCKET_VARIABLE
+
+if TYPE_CHECKING:
+    from topologies.testbed import LineWriter
 
 Message = dict[str, Any]  # JSON
 
+DEFAULT_SOCKET = Path("/run/hotline/up.sock")
 MAX_LINE_BYTES = 1 << 24
 """Largest line that the rendezvous reads, more than a declaration of 100,000 tables."""
 _READ_BYTES = 1 << 16
 _CREDENTIALS = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
+
+
+def socket_path(connect: str | os.PathLike[str] | None = None) -> Path:
+    """Return the path of a rendezvous's socket: `connect`, or HOTLINE_CONNECT, or that of `hotline up`."""
+    return Path(connect or os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET)
 
 
 class MessageTooLong(HotlineError):

@@ -30,6 +30,7 @@ from foundation.limits import wait_within
 from hotline_scripts.embedding_tables import EmbeddingTables, parse_declaration
 from hotline_scripts.joined_worker import JoinedWorker
 from hotline_scripts.lines import (
+    DEFAULT_SOCKET,
     MAX_LINE_BYTES,
     Message,
     RequestRefused,
@@ -38,6 +39,7 @@ from hotline_scripts.lines import (
     check_rank,
     read_lines,
     send_line,
+    socket_path,
 )
 from hotline_scripts.script_session import Backend, BarrierRound, SessionOver, TableSetting, WorkersSession
 from topologies.script_command import SOCKET_VARIABLE
@@ -46,17 +48,11 @@ from topologies.testbed import LineWriter
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-DEFAULT_SOCKET = Path("/run/hotline/up.sock")
 REPORTS = "reports.jsonl"
 NOTE_S = 5.0
 """Time after which a worker that waits for others gets a note with their names, in s."""
 _TERMINATED = "was ended by SIGTERM"
 _MAX_SHOWN_BYTES = 80  # of a request that is not understood
-
-
-def socket_path(connect: str | os.PathLike[str] | None = None) -> Path:
-    """Return the path of a rendezvous's socket: `connect`, or HOTLINE_CONNECT, or that of `hotline up`."""
-    return Path(connect or os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET)
 
 
 def down_command(machines: str | None) -> str:

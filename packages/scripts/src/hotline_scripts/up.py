@@ -39,13 +39,12 @@ from hosts.compiled_agents import CompiledAgents, require_compiled_agents
 from hotline_scripts.checkpoints import Checkpoints, Pushes, with_keeper
 from hotline_scripts.embedding_tables import EmbeddingTables
 from hotline_scripts.joined_worker import JoinedWorker
-from hotline_scripts.lines import Message, peer_process
+from hotline_scripts.lines import Message, peer_process, socket_path
 from hotline_scripts.rendezvous import (
     REPORTS,
     Rendezvous,
     append_report,
     down_command,
-    socket_path,
 )
 from hotline_scripts.script_session import Terms
 from hotline_scripts.terms import session_terms, tables_of_design

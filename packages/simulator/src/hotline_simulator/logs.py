@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from foundation.logs.columns import OPERATIONS, ROW, RpcRow
+from foundation.logs.columns import OPERATIONS
+from foundation.logs.rpc_row import ROW, RpcRow
 from hotline_agents.ps.logs import PsLogs
 from hotline_agents.worker.logs import Origin, WorkerLogs
 from hotline_agents.worker.trainer import OperationRecord

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from experiment.run_config import EPOCH
 from foundation.designs.interface import Arm, Design
-from foundation.logs.columns import RpcRow
+from foundation.logs.rpc_row import RpcRow
 from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Caller, Keys, Values
 from foundation.protocol.frames import UdpEndpoint, UdpFrame

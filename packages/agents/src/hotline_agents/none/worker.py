@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.logs.columns import RpcRow
+from foundation.logs.rpc_row import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import MAX_VALUES, QUAD, SLOT_MASK, WINDOW, lanes_of_dim
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc, decode, ps_of

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from foundation.compiled import pinned
-from foundation.logs.columns import RpcRow
+from foundation.logs.rpc_row import RpcRow
 from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address
 from hotline_agents.interface import WorkerState

@@ -14,8 +14,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from foundation.logs.backlog import LIMIT, Backlog
-from foundation.logs.columns import AFTER_ALL_STEPS, CALLS, CLASSES, OPERATIONS, RPC, RpcRow
+from foundation.logs.columns import AFTER_ALL_STEPS, CALLS, CLASSES, OPERATIONS, RPC
 from foundation.logs.parts import Parts
+from foundation.logs.rpc_row import RpcRow
 from hosts.agent import Writing, write_once
 from hotline_agents.worker.client import BaseClient
 from hotline_agents.worker.trainer import OperationRecord

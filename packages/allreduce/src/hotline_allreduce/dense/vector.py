@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from foundation.logs.columns import ROW
+from foundation.logs.rpc_row import ROW
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc
 from hotline_agents.interface import NEVER, NOTHING

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.logs.columns import RpcRow
+from foundation.logs.rpc_row import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.logs.columns import RpcRow
+from foundation.logs.rpc_row import RpcRow
 from foundation.protocol.codec import MAX_U32, Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc, rpcs

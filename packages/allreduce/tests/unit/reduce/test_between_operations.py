@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from foundation.designs.interface import Design
-from foundation.logs.columns import ROW
+from foundation.logs.rpc_row import ROW
 from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp

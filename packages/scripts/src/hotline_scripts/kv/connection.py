@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 
+from foundation.concurrency import InterruptibleCondition
 from foundation.errors import HotlineError
 from hotline_scripts.lines import Message, encode_line
 from topologies.script_command import SOCKET_VARIABLE
@@ -36,7 +37,7 @@ class Connection:
         self._path = path
         self._on_lost = on_lost
         self._socket = _connect(path)
-        self._condition = threading.Condition()
+        self._condition = InterruptibleCondition()
         self._answers: dict[int, Message | None] = {}
         """The answer to each request that is waited for; None until it comes."""
         self._last_id = 0

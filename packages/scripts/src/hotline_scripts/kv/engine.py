@@ -7,12 +7,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import pinned
+from foundation.concurrency import InterruptibleCondition
 from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.protocol.codec import Caller
@@ -29,7 +30,9 @@ from hotline_agents.worker.window import WindowState
 from hotline_scripts.kv.calls import Operation
 from hotline_scripts.kv.connection import ClusterLost, release
 from hotline_scripts.kv.failures import OperationFailed, WorkerFailed, combine, describe
-from hotline_scripts.kv.run_recorder import RunRecorder
+
+if TYPE_CHECKING:
+    from hotline_scripts.kv.run_recorder import RunRecorder
 
 MAX_CHUNK = 1 << 16
 """Largest operation of the state machine, in parameters; larger operations are split."""
@@ -84,7 +87,7 @@ class Engine:
         self._answered_flags = np.zeros(self._max_chunk, np.bool_)
         self._udp = pinned(make_udp())
         self._wire = pinned(make_wire(sock.fileno(), servers, commands=_NO_FILE, signals=_NO_FILE))
-        self._condition = threading.Condition()
+        self._condition = InterruptibleCondition()
         self._queue: deque[Operation] = deque()
         self._taken_count = self._done_count = 0
         self._values_submitted = self._values_answered = 0

@@ -12,7 +12,6 @@ from hosts.keys import KeySpace
 from hosts.sockets import common_port, open_udp
 from hotline_scripts.kv.connection import NotConnected
 from hotline_scripts.kv.engine import Engine, InvalidCall, max_chunk
-from hotline_scripts.kv.run_recorder import RunRecorder
 from topologies.script_command import RANK_VARIABLE
 
 
@@ -46,7 +45,11 @@ def make_engine(
     try:
         # Ranks count from 0, numbers of workers from 1.
         caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])
-        recorder = None if terms["parts"] is None else RunRecorder(terms, space, max_chunk(space), on_steps)
+        recorder = None
+        if terms["parts"] is not None:
+            from hotline_scripts.kv.run_recorder import RunRecorder  # imported late, as only runs need it
+
+            recorder = RunRecorder(terms, space, max_chunk(space), on_steps)
         return Engine(
             caller, terms["design"], space, terms["window"], servers, udp_socket, recorder, on_silence
         )

@@ -19,7 +19,7 @@ from foundation.errors import HotlineError
 from foundation.text import pluralize
 from hotline_agents.warm import warm
 from hotline_scripts.kv.connection import ClusterLost, Connection, NotConnected
-from hotline_scripts.rendezvous import socket_path
+from hotline_scripts.lines import socket_path
 from hotline_scripts.up import check, hold_folder
 from softswitch.progress import IdleLimit, describe_activity, read_activity
 from topologies import routes

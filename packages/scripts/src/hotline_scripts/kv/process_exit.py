@@ -162,5 +162,3 @@ def _abandon_workers() -> None:
 
 atexit.register(_end_workers)
 os.register_at_fork(after_in_child=_abandon_workers)
-# Importing Polars installs a handler that restarts system calls, so Ctrl-C would not end a wait for a lock.
-signal.siginterrupt(signal.SIGINT, True)

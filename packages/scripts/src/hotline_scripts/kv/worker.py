@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,6 @@ from foundation.text import pluralize
 from hotline_scripts.embedding_tables import DEFAULT_SCALE, EmbeddingTable, make_tables
 from hotline_scripts.kv import process_exit
 from hotline_scripts.kv.archive import SavedTable, load_archive, table_arrays
-from hotline_scripts.kv.block_commands import BlockCommandListener
 from hotline_scripts.kv.calls import (
     Operation,
     Rows,
@@ -41,7 +40,10 @@ from hotline_scripts.kv.failures import NotDelivered, combine, describe
 from hotline_scripts.kv.init_call import InitCall
 from hotline_scripts.kv.joining import make_engine, rank_of_run
 from hotline_scripts.kv.whole_tables import read_states, read_values, set_table
-from hotline_scripts.rendezvous import socket_path
+from hotline_scripts.lines import socket_path
+
+if TYPE_CHECKING:
+    from hotline_scripts.kv.block_commands import BlockCommandListener
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +122,9 @@ class Worker:
             on_silence=lambda servers: self._connection.send("silence", servers=servers),
         )
         if self._engine.recorder is not None:
+            # Imported late, as only runs need it: it takes a third of the time in which a worker joins.
+            from hotline_scripts.kv.block_commands import BlockCommandListener
+
             self._block_commands = BlockCommandListener(self._connection, self._engine, self._engine.recorder)
 
     def init(self, values: Floats, table: str | None = None) -> bool:

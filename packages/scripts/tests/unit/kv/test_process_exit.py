@@ -195,9 +195,10 @@ def test_a_script_that_cannot_deliver_says_how_much_and_fails(
         assert first.is_lost
 
 
-def test_ctrl_c_ends_a_wait_of_the_main_thread(running: RunningRendezvous, started: Start) -> None:
+@pytest.mark.parametrize("code", ["import polars; join()", "join(); import polars"])
+def test_ctrl_c_ends_a_wait_of_the_main_thread(running: RunningRendezvous, started: Start, code: str) -> None:
     """It waits in a barrier, in a system call that Polars's signal handler would let the kernel restart."""
-    with started("import polars; join(); kv.barrier()") as script:
+    with started(f"{code}; kv.barrier()") as script:
         wait_for(lambda: running.rendezvous.workers == 1)
         wait_for(lambda: running.waiting_ranks == [0] and is_in_futex(script.pid))
         script.send_signal(signal.SIGINT)

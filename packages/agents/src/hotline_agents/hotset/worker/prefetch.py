@@ -6,7 +6,7 @@ as the state of one operation fits into the cache.
 
 from __future__ import annotations
 
-from foundation.logs.columns import ROW
+from foundation.logs.rpc_row import ROW
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, SLOT_MASK, VALUE_BYTES
 from foundation.protocol.rpc import BUFFER_BYTES, PUSH, Rpc
 from hotline_agents.hotset.worker.state import CALL, Calls

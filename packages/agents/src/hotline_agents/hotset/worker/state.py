@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.logs.columns import RpcRow
+from foundation.logs.rpc_row import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.hashing import LANE_BITS
 from foundation.protocol.header import LANES, MAX_VALUES, QUAD, WINDOW
