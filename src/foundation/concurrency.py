@@ -1,4 +1,4 @@
-"""Concurrent coroutines (`asyncio.TaskGroup` needs Python 3.11), calls in daemon threads, and waits for them."""
+"""Concurrent coroutines (`asyncio.TaskGroup` needs Python 3.11), calls in daemon threads, and their ends."""
 
 from __future__ import annotations
 
