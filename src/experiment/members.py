@@ -87,7 +87,7 @@ def read_members(file: Path, switch: str | None = None) -> list[Member]:
 
 @dataclass(frozen=True, slots=True)
 class MemberState:
-    """What a member does, and has done so far."""
+    """The activity of a member, and the frames of its host so far."""
 
     name: str
     activity: Activity
@@ -112,7 +112,7 @@ def _frames_at(interface: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class MemberRates:
-    """What a member did between two looks, or up to the first one, in which rates are None."""
+    """The activity of a member between two looks; before the first one, rates are None."""
 
     name: str
     state: str
@@ -165,7 +165,7 @@ def _with_slowness(members: Sequence[MemberRates]) -> Iterator[MemberRates]:
     median = statistics.median(counts) if counts else 0.0
     for each in members:
         slowness, frames = each.state or None, sent.get(each.name)
-        is_behind = frames is not None and median >= _MIN_FRAMES and frames < _SLOW_SHARE * median
-        if slowness is None and is_behind:
+        sends_little = frames is not None and median >= _MIN_FRAMES and frames < _SLOW_SHARE * median
+        if slowness is None and sends_little:
             slowness = f"has sent {frames:,} frames, a median worker {median:,.0f}"
         yield replace(each, slowness=slowness)

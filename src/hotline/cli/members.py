@@ -1,4 +1,4 @@
-"""What `watch` and `status` show of the workers and servers of the run on this machine."""
+"""The workers and servers of the run on this machine, as `watch` and `status` show them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from experiment.members import FILE, MemberRates, MemberState, look_at, rates, r
 from hotline.cli.common import number_cells
 
 COLUMNS = ("worker or server", "frames/s", "CPU", "waits for CPU", "")
-"""Of a table of members: the shares are of one CPU, and the last column says what is slow about a member."""
+"""Columns of a table of members: shares are of one CPU, and the last one says what is slow."""
 
 
 class MemberWatch:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from dataclasses import astuple
+from typing import NamedTuple
+
 from llvmlite import ir as llvm
 
 from softswitch import ir
@@ -22,10 +26,22 @@ def emit_parser(actions: ActionEmitter) -> None:
     _ParserEmitter(actions).emit()
 
 
+_LOOP_SCALARS = ("frame", "ingress_length", "cursor")
+
+
+class _LoopSlots(NamedTuple):
+    """The slots that a state reads and changes each time that it goes on to itself, except the cursor."""
+
+    fields: tuple[ir.FieldRef, ...]
+    stacks: frozenset[int]
+
+
 class _ParserEmitter:
     def __init__(self, actions: ActionEmitter) -> None:
         self.actions = actions
         self.packet, self.b = actions.packet, actions.b
+        self.steps: OpaqueVariable | None = None
+        self._store_registers: Callable[[], None] | None = None
         self.program = self.packet.program
         self.end_block = self.b.append_basic_block("parsed")
         self.accept_block = self.b.append_basic_block("accept")
@@ -46,25 +62,58 @@ class _ParserEmitter:
         b = self.b
         states = self.program.parser
         blocks = [b.append_basic_block(f"parse_{state.name}") for state in states]
-        steps = OpaqueVariable(b, I32, name="steps") if _may_exceed(states, MAX_PARSER_STEPS) else None
+        if _may_exceed(states, self.program.stacks, MAX_PARSER_STEPS):
+            self.steps = OpaqueVariable(b, I32, name="steps")
         b.branch(blocks[self.program.start_state])
-        for state, block in zip(states, blocks, strict=True):
+        for number, block in enumerate(blocks):
             b.position_at_end(block)
-            if steps is not None:
-                self._count_step(steps)
-            self.packet.too_short_block = self._append_failure_block(CoreError.PACKET_TOO_SHORT)
-            with add_location(f"parser state {state.name}"):
-                for operation in state.operations:
-                    self._emit_operation(operation)
-            self._emit_select(state, blocks)
+            loop = _loop_slots(states, number) if self.packet.in_struct else None
+            if loop is None:
+                self._emit_state(number, blocks)
+            else:
+                self._emit_loop(number, blocks, loop)
         b.position_at_end(self.end_block)
+
+    def _emit_loop(self, number: int, blocks: list[llvm.Block], slots: _LoopSlots) -> None:
+        """Emit a state that goes on to itself; what it changes each time is in registers meanwhile."""
+        b = self.b
+        head = b.append_basic_block(f"repeat_{self.program.parser[number].name}")
+        cursors = {self.program.stacks[stack].cursor for stack in slots.stacks}
+        with self.packet.in_registers(slots.fields, cursors, _LOOP_SCALARS) as store:
+            b.branch(head)
+            b.position_at_end(head)
+            self._store_registers = store
+            self._emit_state(number, [*blocks[:number], head, *blocks[number + 1 :]])
+            self._store_registers = None
+
+    def _emit_state(self, number: int, blocks: list[llvm.Block]) -> None:
+        state = self.program.parser[number]
+        if is_in_cycle(self.program.parser, number):
+            target_of(self.b.module).loop_guard(self.b)
+        if self.steps is not None:
+            self._count_step(self.steps)
+        self.packet.too_short_block = self._append_failure_block(CoreError.PACKET_TOO_SHORT)
+        with add_location(f"parser state {state.name}"):
+            for operation in state.operations:
+                self._emit_operation(operation)
+        self._emit_select(number, blocks)
+
+    def _leave_loop(self, target: llvm.Block) -> llvm.Block:
+        """Return the block through which a state branches to another one, or to the end."""
+        if self._store_registers is None:
+            return target
+        block = self.b.append_basic_block("left")
+        with self.b.goto_block(block):
+            self._store_registers()
+            self.b.branch(target)
+        return block
 
     def _count_step(self, steps: OpaqueVariable) -> None:
         b = self.b
-        target_of(b.module).loop_guard(b)
         count = b.add(steps.get(), integer(32, 1))
         steps.set(count)
-        self.packet.require(b.icmp_unsigned("<=", count, integer(32, MAX_PARSER_STEPS)), self.accept_block)
+        is_allowed = b.icmp_unsigned("<=", count, integer(32, MAX_PARSER_STEPS))
+        self.packet.require(is_allowed, self._leave_loop(self.accept_block))
 
     def _append_failure_block(self, error: CoreError) -> llvm.Block:
         return self._append_stop_block(integer(32, self.program.errors[error.value]))
@@ -72,6 +121,8 @@ class _ParserEmitter:
     def _append_stop_block(self, code: llvm.Value) -> llvm.Block:
         block = self.b.append_basic_block("stop")
         with self.b.goto_block(block):
+            if self._store_registers is not None:
+                self._store_registers()
             self.b.branch(self.error_block)
         self.error_code.add_incoming(code, block)
         return block
@@ -143,13 +194,15 @@ class _ParserEmitter:
 
     # -- select
 
-    def _emit_select(self, state: ir.ParserState, blocks: list[llvm.Block]) -> None:
-        b = self.b
+    def _emit_select(self, number: int, blocks: list[llvm.Block]) -> None:
+        b, state = self.b, self.program.parser[number]
         parts = [self._key_part(part) for part in state.key]
         bits = sum(width for _, width in parts)
         key = join(b, parts) if parts else None
         for case in state.cases:
             target = self.accept_block if case.state is None else blocks[case.state]
+            if case.state != number:
+                target = self._leave_loop(target)
             if key is None or (case.mask == 0 and case.value_set is None):
                 b.branch(target)
                 return
@@ -161,7 +214,7 @@ class _ParserEmitter:
             otherwise = b.append_basic_block()
             b.cbranch(matches, target, otherwise)
             b.position_at_end(otherwise)
-        b.branch(self.accept_block)
+        b.branch(self._leave_loop(self.accept_block))
 
     def _key_part(self, part: ir.KeyPart) -> tuple[llvm.Value, int]:
         """Return a part of the key, and its width padded to whole bytes as in BMv2."""
@@ -201,14 +254,48 @@ class _ParserEmitter:
         return is_found
 
 
-def _may_exceed(states: tuple[ir.ParserState, ...], steps: int) -> bool:
+def _loop_slots(states: tuple[ir.ParserState, ...], number: int) -> _LoopSlots | None:
+    """Return the slots of a state that goes on to itself; None for others, and for unusual operations."""
+    state = states[number]
+    if all(case.state != number for case in state.cases):
+        return None
+    fields, stacks = {each for each in state.key if isinstance(each, ir.FieldRef)}, set[int]()
+    for operation in state.operations:
+        match operation:
+            case ir.Extract(header=None, stack=int(stack), varbit_bits=None):
+                stacks.add(stack)
+            case ir.Assign(target=ir.FieldRef() as field):
+                fields.add(field)
+            case _:
+                return None
+    return _LoopSlots(tuple(sorted(fields, key=astuple)), frozenset(stacks))
+
+
+def _may_exceed(states: tuple[ir.ParserState, ...], stacks: tuple[ir.Stack, ...], steps: int) -> bool:
     """Return whether a packet may visit more than `steps` states; otherwise they need not be counted."""
-    return len(states) > steps or any(is_in_cycle(states, number) for number in range(len(states)))
+    # Each extraction into a stack takes an element, unless others move the stack's position. So between two
+    # extractions no state is visited twice, if each cycle has one.
+    operations = [each for state in states for each in state.operations]
+    moves_positions = any(isinstance(each, ir.Shift | ir.CopyCursor) for each in operations)
+    taking = {
+        number
+        for number, state in enumerate(states)
+        if not moves_positions and any(map(_takes_element, state.operations))
+    }
+    if any(is_in_cycle(states, number, taking) for number in range(len(states))):
+        return True
+    elements = sum(len(stack.headers) for stack in stacks)
+    return (elements + 2) * len(states) > steps
 
 
-def is_in_cycle(states: tuple[ir.ParserState, ...], start: int) -> bool:
-    visited: set[int] = set()
-    pending = [start]
+def _takes_element(operation: object) -> bool:
+    return isinstance(operation, ir.Extract) and operation.stack is not None
+
+
+def is_in_cycle(states: tuple[ir.ParserState, ...], start: int, without: Collection[int] = ()) -> bool:
+    """Return whether a state can come again, by others than those of `without`."""
+    visited: set[int] = set(without)
+    pending = [] if start in visited else [start]
     while pending:
         for case in states[pending.pop()].cases:
             if case.state == start:

@@ -8,6 +8,10 @@ are accessed at computed positions.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from llvmlite import ir as llvm
 
 from softswitch import ir
@@ -98,6 +102,9 @@ class Storage:
             for f in self.program.headers[header].fields
         ]
 
+    def _field_type(self, ref: ir.FieldRef) -> llvm.Type:
+        return self._field_types(ref.header)[ref.field]
+
     def _types_after_fields(self, header: int) -> list[llvm.Type]:
         """Return the types of the slots after those of fields: validity, and the length of a varbit field."""
         return [I8] if self.program.headers[header].varbit_position is None else [I8, I32]
@@ -109,6 +116,37 @@ class Storage:
         slot = opaque_pointer(self.b.alloca(kind))
         self.b.store(llvm.Constant(kind, None), slot)
         return slot
+
+    @contextmanager
+    def in_registers(
+        self, fields: Collection[ir.FieldRef], stack_cursors: Collection[int], scalars: Collection[str]
+    ) -> Iterator[Callable[[], None]]:
+        """Keep these slots in variables, from here on, of what is emitted inside.
+
+        Yield a function that stores them in the packet again, as each branch to other code has to do first.
+        The kernel's verifier knows nothing of their first values, so it does not follow each of a loop.
+        """
+        kinds = {name: self._scalar_kinds[name] for name in scalars}
+        places: list[tuple[dict[Any, llvm.Value] | list[llvm.Value], Any, llvm.Type]] = [
+            *((self._fields[ref.header], ref.field, self._field_type(ref)) for ref in fields),
+            *((self._next_index, number, I32) for number in stack_cursors),
+            *((self._scalars, name, kind) for name, kind in kinds.items()),
+        ]
+        slots = [table[key] for table, key, _ in places]
+        for (table, key, kind), slot in zip(places, slots, strict=True):
+            with self.b.goto_entry_block():
+                variable = opaque_pointer(self.b.alloca(kind))
+            self.b.store(target_of(self.b.module).load_opaque(self.b, slot, kind), variable)
+            table[key] = variable
+        variables = [table[key] for table, key, _ in places]
+
+        def store() -> None:
+            for (_, _, kind), slot, variable in zip(places, slots, variables, strict=True):
+                self.b.store(self.b.load(variable, typ=kind), slot)
+
+        yield store
+        for (table, key, _), slot in zip(places, slots, strict=True):
+            table[key] = slot
 
     # -- the whole struct, if there is one
 
