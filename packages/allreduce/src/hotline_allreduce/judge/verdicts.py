@@ -27,6 +27,7 @@ COLUMNS: Mapping[str, frozenset[PacketFault]] = {
     "the switch restarts, answers are lost": frozenset({PacketFault.RESTARTED, PacketFault.LOST}),
     ALL: frozenset(PacketFault),
 }
+_FOLLOWED = HotSetDescription(window=1, pushes=1, moves=1, has_successors=True)
 PROTOCOLS: Mapping[str, tuple[Description, int, int]] = {
     "SwitchML": (switchml.PUBLISHED, 9, 7),
     "SwitchML, checked": (switchml.CHECKED, 9, 7),
@@ -35,6 +36,7 @@ PROTOCOLS: Mapping[str, tuple[Description, int, int]] = {
     "exact": (switchml.EXACT, 9, 7),
     "hotset": (HotSetDescription(), 6, 4),
     "hotset, keys move": (HotSetDescription(window=1, pushes=1, moves=2), 8, 6),
+    "hotset, workers are followed": (_FOLLOWED, 8, 6),
     "Trio-ML's rule": (TrioDescription(), 7, 7),
     "Serene's rule": (SereneDescription(), 7, 7),
     "OLAF's rule": (OlafDescription(), 7, 5),
