@@ -9,6 +9,7 @@ from foundation.checkout import ROOT
 from tools.evidence.stage import Stage
 from tools.evidence.stages.bench import BENCH, MANY_SWITCHES, NETWORKS
 from tools.evidence.stages.command_times import COMMAND_TIMES
+from tools.evidence.stages.datapaths import DATAPATH_RUNS
 from tools.evidence.stages.deaths import DEATHS
 from tools.evidence.stages.intervals import INTERVALS
 from tools.evidence.stages.placement import LOST_ANSWERS, PLACEMENT
@@ -17,8 +18,8 @@ from tools.evidence.stages.runs import BMV2_RUNS, RUNS
 from tools.evidence.stages.validation import VALIDATION
 
 _CORE = (
-    INTERVALS, FAULT_SCHEDULES, RUNS, BMV2_RUNS, BENCH, MANY_SWITCHES, NETWORKS, PLACEMENT, LOST_ANSWERS,
-    RECOVERY, DEATHS, VALIDATION, COMMAND_TIMES,
+    INTERVALS, FAULT_SCHEDULES, RUNS, DATAPATH_RUNS, BMV2_RUNS, BENCH, MANY_SWITCHES, NETWORKS, PLACEMENT,
+    LOST_ANSWERS, RECOVERY, DEATHS, VALIDATION, COMMAND_TIMES,
 )  # fmt: skip
 
 

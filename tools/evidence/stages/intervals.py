@@ -1,14 +1,17 @@
-"""How often a difference is claimed: the table of docs/intervals.md."""
+"""How often a difference is claimed, and what intervals cover: the tables of docs/intervals.md."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from tools.bench.agreement import Agreement, Uneven
 from tools.bench.intervals import TRIALS, Claimed
 from tools.evidence.result import Table, make_table
 from tools.evidence.stage import Stage, json_output, typed
 
 _STEP = typed("trials", "python -m tools.bench.intervals --claims --json")
+_AGREEMENT = typed("agreement", "python -m tools.bench.agreement --json")
+_SHARE = f"share of {TRIALS:,} generated trials"
 
 
 def tables(folder: Path) -> dict[str, Table]:
@@ -19,7 +22,7 @@ def tables(folder: Path) -> dict[str, Table]:
     return {
         "claims": make_table(
             "how often a difference is claimed",
-            f"share of {TRIALS:,} generated trials",
+            _SHARE,
             ("blocks", "rounds"),
             {f"{_effect(effect)}, {rule}": "{:.1f} %" for effect in effects for rule in rules},
             {
@@ -30,7 +33,36 @@ def tables(folder: Path) -> dict[str, Table]:
                 ]
                 for blocks, rounds in dict.fromkeys((each.blocks, each.rounds) for each in claimed)
             },
-        )
+        ),
+        **_agreement_tables(folder),
+    }
+
+
+def _agreement_tables(folder: Path) -> dict[str, Table]:
+    found = json_output(folder, _AGREEMENT.name)
+    unevens = [Uneven(**row) for row in found["uneven"]]
+    agreements = [Agreement(**row) for row in found["agreement"]]
+    return {
+        "uneven": make_table(
+            "intervals that contain a number, if only the arm's blocks stall",
+            _SHARE,
+            ("blocks that stall", "rounds"),
+            dict.fromkeys(("the mean, which is printed", "the median"), "{:.1f} %"),
+            {
+                (f"{100 * each.stalled:g} %", f"{each.rounds}"): [100 * each.of_mean, 100 * each.of_median]
+                for each in unevens
+            },
+        ),
+        "agreement": make_table(
+            "pairs of runs whose estimates lie within each other's bounds",
+            _SHARE,
+            ("blocks", "rounds"),
+            dict.fromkeys(("within the bounds", "within bounds × 1.41"), "{:.1f} %"),
+            {
+                (each.blocks, f"{each.rounds}"): [100 * each.within, 100 * each.within_wider]
+                for each in agreements
+            },
+        ),
     }
 
 
@@ -40,10 +72,10 @@ def _effect(effect: float) -> str:
 
 INTERVALS = Stage(
     name="intervals",
-    minutes=3,
-    results=("claims",),
-    steps=(_STEP,),
+    minutes=4,
+    results=("claims", "uneven", "agreement"),
+    steps=(_STEP, _AGREEMENT),
     tables=tables,
-    modules=("tools.bench.intervals",),
+    modules=("tools.bench.intervals", "tools.bench.agreement"),
     seeds=(1,),
 )

@@ -24,7 +24,7 @@ STATISTIC = (
     "(docs/intervals.md), which with a dedicated switch include the model's error in that run; of measured "
     "capacity, the lowest and highest of all measurements"
 )
-_TITLES = {
+TITLES = {
     PS_PACKETS.name: "packets to the servers",
     "ps_bytes_per_step": "bytes to the servers",
     PS_CPU.name: "the servers' CPU",
@@ -151,7 +151,7 @@ def as_table(
             names=(title,),
             cells=tuple(_cell([run.get(name) for run in runs]) for runs in runs_by_column.values()),
         )
-        for name, title in _TITLES.items()
+        for name, title in TITLES.items()
         if name in known
     ]
     columns = tuple(Column(name=name, form=_CHANGE) for name in runs_by_column)

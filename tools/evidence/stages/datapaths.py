@@ -1,0 +1,118 @@
+"""Default runs with softswitch in the kernel and by packet sockets, in turn, and how well they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from math import sqrt
+from pathlib import Path
+
+from analysis.statistics import Comparison
+from tools.bench.agreement import WIDER
+from tools.evidence.result import Cell, Column, Row, Table, make_table
+from tools.evidence.stage import REAL_RUN, Stage, Step
+from tools.evidence.stages.real_runs import PROGRAM_FILES, change_in_percent, run_step, summary_of_step
+from tools.evidence.stages.runs import SEEDS, STATISTIC, TITLES, Changes, as_table, measured_changes
+
+DATAPATHS = ("kernel", "sockets")
+
+
+def _steps() -> Iterator[Step]:
+    for seed in SEEDS:
+        for datapath in DATAPATHS:
+            yield run_step(_name(datapath, seed), f"DATAPATH={datapath}", f"SEED={seed}")
+
+
+def _name(datapath: str, seed: int) -> str:
+    return f"{datapath}-seed-{seed}"
+
+
+def tables(folder: Path) -> dict[str, Table]:
+    runs = {
+        datapath: [measured_changes(summary_of_step(folder, _name(datapath, seed))) for seed in SEEDS]
+        for datapath in DATAPATHS
+    }
+    return {
+        "offload-by-datapath": as_table(
+            "change by offload in a default run, measured", {f"{each}": runs[each] for each in DATAPATHS}
+        ),
+        "offload-each-run": _each_run(runs),
+        "offload-agreement": _agreement(runs),
+    }
+
+
+def _each_run(runs: Mapping[str, Sequence[Changes]]) -> Table:
+    columns = {
+        f"{datapath}, run {number}": changes
+        for datapath, of_datapath in runs.items()
+        for number, changes in enumerate(of_datapath, start=1)
+    }
+    return Table(
+        quantity="change by offload in each of six default runs, measured",
+        statistic=STATISTIC.partition(";")[0].replace("mean of three runs", "one run"),
+        headings=("change by offload",),
+        columns=tuple(Column(name=name, form="{:+.1f} %") for name in columns),
+        rows=tuple(
+            Row(
+                names=(title,),
+                cells=tuple(_cell(changes.get(metric)) for changes in columns.values()),
+            )
+            for metric, title in TITLES.items()
+            if any(metric in changes for changes in columns.values())
+        ),
+    )
+
+
+def _cell(change: Comparison | None) -> Cell:
+    return None if change is None else change_in_percent(change)
+
+
+def _agreement(runs: Mapping[str, Sequence[Changes]]) -> Table:
+    rows: dict[tuple[str, ...], list[Cell]] = {}
+    for datapath, of_datapath in runs.items():
+        pairs = [
+            (one[metric], other[metric])
+            for one, other in combinations(of_datapath, 2)
+            for metric in TITLES
+            if metric in one and metric in other
+        ]
+        rows[datapath,] = [
+            float(len(pairs)),
+            *(float(sum(_agree(*pair, factor) for pair in pairs)) for factor in (1.0, WIDER)),
+        ]
+    return make_table(
+        "pairs of default runs, each with the metrics of the other table",
+        "number of pairs whose estimates lie within the bounds of each other's interval",
+        ("datapath",),
+        {
+            "pairs of numbers": "{:,.0f}",
+            "within each other's bounds": "{:,.0f}",
+            f"within bounds × {sqrt(2):.2f}": "{:,.0f}",
+        },
+        rows,
+    )
+
+
+def _agree(one: Comparison, other: Comparison, factor: float) -> bool:
+    return _is_within(one, other, factor) and _is_within(other, one, factor)
+
+
+def _is_within(change: Comparison, other: Comparison, factor: float) -> bool:
+    """Return whether a run's estimate is within the bounds of another run, moved away by a factor."""
+    estimate, low, high = other.ratio, other.ratio_low, other.ratio_high
+    if change.ratio is None or estimate is None or low is None or high is None:
+        return False
+    return estimate - factor * (estimate - low) <= change.ratio <= estimate + factor * (high - estimate)
+
+
+DATAPATH_RUNS = Stage(
+    name="datapaths",
+    minutes=10,
+    results=("offload-by-datapath", "offload-each-run", "offload-agreement"),
+    steps=tuple(_steps()),
+    tables=tables,
+    modules=REAL_RUN,
+    files=PROGRAM_FILES,
+    seeds=SEEDS,
+    needs="two quiet cores and root",
+)
