@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from experiment.run_config import Config
+from foundation.checkout import ROOT
 from foundation.designs.hotset import BASELINE, PROXY
 from hotline_paper.connections.figure import ACTIVITIES, delay_against_connections
 from hotline_paper.connections.waiting import WAYS
@@ -20,7 +21,14 @@ from hotline_paper.regime.readings import READINGS
 from hotline_paper.regime.verdicts import FIGURES, FigureRow, TextRow, changes
 from tools.evidence.result import Cell, Column, Measured, Row, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, Step, json_output, modules_of, typed
-from tools.evidence.stages.real_runs import PROGRAM_FILES, change_in_percent
+from tools.evidence.stages.real_runs import PROGRAM_FILES, change_in_percent, run_step, summary_of_step
+from tools.evidence.stages.runs import (
+    SEEDS,
+    as_table,
+    changes_with_shared_cores,
+    measured_changes,
+    simulated_changes,
+)
 
 _PACKING = typed("packing", "python -m hotline_paper.packing")
 _FILE = "fig-09.parquet"
@@ -369,4 +377,41 @@ REGIME = Stage(
     files=("p4src/**/*.json",),
     seeds=(1,),
 )
-STAGES = (PACKING, CONNECTIONS, MAP, REGIME)
+_PRESET = ROOT / "packages/paper/presets/paper-mininet.toml"
+
+
+def mininet_tables(folder: Path) -> dict[str, Table]:
+    runs = [summary_of_step(folder, f"seed-{seed}") for seed in SEEDS]
+    columns = {
+        "measured": measured_changes,
+        "simulated for the same machine": changes_with_shared_cores,
+        "simulated with a dedicated switch": simulated_changes,
+    }
+    return {
+        "paper-mininet": as_table(
+            "change by offload in the paper's regime, scaled down to 4 workers and 2 servers",
+            {name: [*map(changes_of, runs)] for name, changes_of in columns.items()},
+        )
+    }
+
+
+MININET = Stage(
+    name="paper-mininet",
+    minutes=6,
+    results=("paper-mininet",),
+    steps=tuple(
+        run_step(
+            f"seed-{seed}",
+            f"SEED={seed}",
+            settings=_PRESET.read_text(),
+            shown=f"make run-topo CONFIG={_PRESET.relative_to(ROOT)} SEED={seed}",
+        )
+        for seed in SEEDS
+    ),
+    tables=mininet_tables,
+    modules=REAL_RUN,
+    files=(*PROGRAM_FILES, str(_PRESET.relative_to(ROOT))),
+    seeds=SEEDS,
+    needs="two quiet cores and root",
+)
+STAGES = (PACKING, CONNECTIONS, MAP, REGIME, MININET)

@@ -272,6 +272,13 @@ class Virtual(_RecordModel):
     """The blocks that the costs were measured in."""
 
 
+def _cpus_of(place: object) -> set[int]:
+    """Return the CPUs of a part of a placement; none for any CPU."""
+    if isinstance(place, int):
+        return {place}
+    return set(place) if isinstance(place, list) else set()
+
+
 class RunRecord(_RecordModel):
     target: str
     datapath: str | None = None
@@ -324,6 +331,16 @@ class RunRecord(_RecordModel):
     @property
     def design(self) -> str:
         return reference_of(self.config["arms"]).design
+
+    @property
+    def has_separate_cpus(self) -> bool:
+        """Whether each worker, each server and the switch had a CPU that no other of them had."""
+        if self.simulation is not None:
+            return False
+        switch, servers, workers = map(_cpus_of, map(self.placement.get, ("switch", "servers", "workers")))
+        expected = 1, self.config.get("servers", 0), self.config.get("workers", 0)
+        are_enough = (len(switch), len(servers), len(workers)) == expected
+        return are_enough and len(switch | servers | workers) == sum(expected)
 
     def arms_by_place(self) -> dict[str, Iterable[str]]:
         """Return the names of arms by the field that has them."""

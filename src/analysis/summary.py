@@ -190,6 +190,7 @@ class Summary(_SummaryModel):
     steps_per_s: dict[str, float] = {}  # arm -> rate of all workers in a run of a script
     program_share: ProgramShare | None = None
     cpus: int | None = None
+    has_separate_cpus: bool = False
     ended_by: str | None = None
     alpha: float = ALPHA
     budget_s: float | None = None
@@ -305,6 +306,7 @@ def _summarise(run: Path, record: RunRecord, without: Sequence[BlockKey] = ()) -
         **(_script_fields(run, record) if record.config.get("script") else _training_fields(record)),
         program_share=_program_share(record.blocks),
         cpus=None if record.simulation else record.machine.get("cpus"),
+        has_separate_cpus=record.has_separate_cpus,
         ended_by=record.ended_by,
         alpha=record.alpha,
         budget_s=record.config.get("budget_s"),

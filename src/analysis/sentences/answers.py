@@ -235,7 +235,10 @@ def _capacities(summary: Summary, lead: Arm | None) -> str:
     return f"{checks} measurements of all arms in turn, {100 * (1 - ALPHA):.0f} % interval."
 
 
-_UNVALIDATED = "not validated on separate cores"
+def _validation(summary: Summary) -> str:
+    if summary.has_separate_cpus:
+        return "and measured beside it with a CPU for each worker, each server and the switch"
+    return "not validated on separate cores"
 
 
 def first_screen_notes(
@@ -245,13 +248,14 @@ def first_screen_notes(
     notes = []
     if has_dedicated:
         notes.append(
-            f"Dedicated switch: the same steps, simulated with the costs measured in this run, {_UNVALIDATED}"
-            "; every worker and server has a core, and the interval includes the simulation's error on this "
+            f"Dedicated switch: the same steps, simulated with the costs measured in this run, "
+            f"{_validation(summary)}; every worker and server has a core, and the interval includes the simulation's error on this "
             "machine."
         )
     if has_rows and not summary.is_simulated:
+        separate = "a CPU for each worker, each server and the switch; " if summary.has_separate_cpus else ""
         notes.append(
-            f"{where.capitalize()}: {pluralize(summary.loads[answer.load].rounds, 'round')} "
+            f"{where.capitalize()}: {separate}{pluralize(summary.loads[answer.load].rounds, 'round')} "
             f"{at_load(answer.load)}, {confidence(summary)} intervals; capacity: "
             + _capacities(summary, answer.lead)
         )
@@ -376,16 +380,17 @@ def dedicated_sentences(predicted: DedicatedSwitchPrediction, summary: Summary) 
     network = predicted.network
     speed = device_speed(network["switch_us"], network["switch_mpps"])
     yield plain(
-        f"Simulated, {_UNVALIDATED}: the same steps, costs measured in this run, every worker and server "
+        f"Simulated, {_validation(summary)}: the same steps, costs measured in this run, every worker and server "
         f"with a core of its own, and the switch a device that takes {speed}."
     )
     if predicted.checks:
+        cores = "with a core for each agent" if summary.has_separate_cpus else "with the cores shared"
         checks = "; ".join(
             f"{noun(each.metric, summary)} {change_with_interval(each.simulated)}, "
             f"measured {change_with_interval(each.measured)}"
             for each in predicted.checks
         )
-        yield plain(f"How far the model is off, with the cores shared as on this machine: {checks}.")
+        yield plain(f"How far the model is off, {cores} as on this machine: {checks}.")
 
 
 def device_speed(frame_us: float, mpps: float) -> str:

@@ -9,19 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.claims import Recommendation
+from analysis.claims import Recommendation, answer
 from analysis.dedicated_switch import predict, widen
 from analysis.disturbed_blocks import CLOSED_LOOP, DisturbedBlocks
 from analysis.forest import forest
 from analysis.page.build import Result
 from analysis.record import CapacityCheck, RunRecord, Virtual
 from analysis.report import answers, result
+from analysis.sentences.answers import first_screen_notes
 from analysis.statistics import Comparison, compare_paired
 from analysis.summary import Summary
 from analysis.verdict import Verdict
+from experiment.run_config import PlacementConfig
 from switch_harness.wording import says
+from tests.harness.records import a_record
 from tests.harness.summaries import a_load, a_summary, of_ratio
 from tests.unit.analysis.test_record import MINIMAL_RECORD
+from topologies.cpu_placement import place
 
 CPU, PULL = "ps_cpu_us_per_step", "pull_mean"
 
@@ -310,3 +314,39 @@ def test_a_simulation_that_is_far_from_its_run_claims_nothing_but_counts(
     assert found is not None and (found.recommendation is not Recommendation.COSTS_WITHHELD) is is_claimed
     assert found.claims[CPU].verdict is (Verdict.LESS if is_claimed else Verdict.MISFIT)
     assert found.claims["ps_packets_per_step"].verdict is Verdict.LESS
+
+
+@pytest.mark.parametrize(
+    ("placement", "is_separate"),
+    [
+        ({"switch": 1, "servers": [2, 3], "workers": [4, 5, 6, 7], "rest": 0}, True),
+        ({"switch": 1, "servers": [2, 3], "workers": [4, 5, 6], "rest": 0}, False),
+        ({"switch": 2, "servers": [2, 3], "workers": [4, 5, 6, 7], "rest": 0}, False),
+        ({"switch": "any", "servers": 0, "workers": 1, "rest": "any"}, False),
+        ({}, False),
+    ],
+)
+def test_a_run_has_separate_cpus_if_each_agent_and_the_switch_has_a_cpu(
+    placement: dict[str, object], is_separate: bool
+) -> None:
+    changes = {"config": {**MINIMAL_RECORD["config"], "workers": 4, "servers": 2}, "placement": placement}
+    assert RunRecord.model_validate(MINIMAL_RECORD | changes).has_separate_cpus == is_separate
+
+
+def test_a_default_run_has_separate_cpus_from_eight_cpus_on() -> None:
+    for cpus in (7, 8, 16):
+        placed = place(PlacementConfig(), servers=2, workers=4, cpus=[*range(cpus)])
+        record = a_record(config={"workers": 4, "servers": 2}, placement=placed.as_record())
+        assert record.has_separate_cpus == (cpus >= 8)
+
+
+def test_the_notes_say_whether_a_run_on_separate_cpus_checks_the_simulation() -> None:
+    of = summary(MEASURED, virtual(OWN, SHARED))
+    for is_separate in (False, True):
+        notes = first_screen_notes(
+            answer(of.model_copy(update={"has_separate_cpus": is_separate})),
+            of.model_copy(update={"has_separate_cpus": is_separate}),
+            "this machine", has_rows=True, has_dedicated=True,
+        )  # fmt: skip
+        assert ("not validated on separate cores" in notes[0]) != is_separate
+        assert says(notes[1], "a CPU for each worker") == is_separate

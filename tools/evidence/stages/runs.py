@@ -191,6 +191,37 @@ RUNS = Stage(
 )  # fmt: skip
 
 
+def separate_tables(folder: Path) -> dict[str, Table]:
+    runs = [summary_of_step(folder, f"seed-{seed}") for seed in SEEDS]
+    if not all(run.has_separate_cpus for run in runs):
+        raise EvidenceError(
+            "expected a CPU for each worker and server, the switch and everything else, which are 8 in a "
+            "default run, got a run on fewer"
+        )
+    table = as_table(
+        "change by offload in a default run with a CPU for each worker, each server and the switch",
+        {
+            "measured": [*map(measured_changes, runs)],
+            "simulated for the same machine": [*map(changes_with_shared_cores, runs)],
+            "simulated with a dedicated switch": [*map(simulated_changes, runs)],
+        },
+    )
+    return {"offload-separate-cores": table}
+
+
+SEPARATE_CORES = Stage(
+    name="separate-cores",
+    minutes=8,
+    results=("offload-separate-cores",),
+    steps=tuple(run_step(f"seed-{seed}", f"SEED={seed}") for seed in SEEDS),
+    tables=separate_tables,
+    modules=REAL_RUN,
+    files=PROGRAM_FILES,
+    seeds=SEEDS,
+    needs="a quiet machine of 8 cores or more, and root",
+)
+
+
 def bmv2_tables(folder: Path) -> dict[str, Table]:
     runs = [summary_of_step(folder, f"seed-{seed}") for seed in SEEDS]
     table = as_table(

@@ -59,7 +59,7 @@ def test_no_simulation_lost_an_update() -> None:
     assert results and not any(each.lost or each.mismatched_keys for each in results)
 
 
-@pytest.mark.parametrize("cluster", ["S1", "S2", "S6", f"{LARGEST_WORKERS}"])
+@pytest.mark.parametrize("cluster", ["S1", "S2", "S3", "S4", "S5", "S6", f"{LARGEST_WORKERS}"])
 def test_the_model_of_the_fit_agrees_with_the_simulator(cluster: str) -> None:
     workers, servers = CLUSTERS.get(cluster, (LARGEST_WORKERS, SERVERS))
     fits = {name: fit_to_figures(name) for name in SERVERS_IN_FIG_1}

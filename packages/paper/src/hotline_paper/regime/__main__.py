@@ -131,7 +131,8 @@ def points_of(regimes: Mapping[str, Parameters]) -> Iterator[RegimePoint]:
         if regime in (MIDDLE, DEFAULT):
             yield _point(regime, "S6", settings, CLUSTERS["S6"], arms)
             yield from _points_of_fig_1(regime, settings)
-    yield _point(MIDDLE, "S2", all_settings[MIDDLE], CLUSTERS["S2"], TWO_ARMS)
+    for cluster in ("S2", "S3", "S4", "S5"):
+        yield _point(MIDDLE, cluster, all_settings[MIDDLE], CLUSTERS[cluster], TWO_ARMS)
     for regime in (LEAST_BUSY, BUSIEST, OTHER):
         yield _point(regime, "S6", all_settings[regime], CLUSTERS["S6"], TWO_ARMS)
 
