@@ -25,12 +25,12 @@ def test_intervals_cover_the_mean_less_often_if_only_the_arm_stalls() -> None:
     assert found.of_mean < 0.9 < found.of_median
 
 
-def test_the_mean_logarithm_of_a_stall_is_that_of_draws() -> None:
+def test_draws_of_stalls_have_the_mean_logarithm() -> None:
     draws = np.log(1 + 3 * np.random.default_rng(5).pareto(1.5, 1_000_000))
     assert agreement.mean_log_of_stall() == pytest.approx(draws.mean(), abs=0.005)
 
 
-def test_bounds_of_a_run_are_those_of_a_report() -> None:
+def test_a_run_has_the_bounds_of_its_report() -> None:
     rng = np.random.default_rng(3)
     arm, baseline = SYNTHETIC["quiet"](rng, 12, 2)
     reported = compare_paired(arm, baseline)

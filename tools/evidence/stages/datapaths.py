@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import sqrt
 from pathlib import Path
 
+from analysis.metrics import CAPACITY
 from analysis.statistics import Comparison
 from tools.bench.agreement import WIDER
 from tools.evidence.result import Cell, Column, Row, Table, make_table
@@ -59,8 +60,17 @@ def _each_run(runs: Mapping[str, Sequence[Changes]]) -> Table:
             )
             for metric, title in TITLES.items()
             if any(metric in changes for changes in columns.values())
-        ),
+        )
+        + tuple(_capacities(columns.values())),
     )
+
+
+def _capacities(runs: Iterable[Changes]) -> Iterator[Row]:
+    """Yield the steps/s that the cluster carries, without offload and with it."""
+    capacities = [changes[CAPACITY.name] for changes in runs]
+    without, offloaded = ([getattr(each, name) for each in capacities] for name in ("reference", "value"))
+    yield Row(names=("steps/s without offload",), cells=(*without,), form="{:,.0f}")
+    yield Row(names=("steps/s with offload",), cells=(*offloaded,), form="{:,.0f}")
 
 
 def _cell(change: Comparison | None) -> Cell:
