@@ -22,13 +22,7 @@ from hotline_paper.regime.verdicts import FIGURES, FigureRow, TextRow, changes
 from tools.evidence.result import Cell, Column, Measured, Row, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, Step, json_output, modules_of, typed
 from tools.evidence.stages.real_runs import PROGRAM_FILES, change_in_percent, run_step, summary_of_step
-from tools.evidence.stages.runs import (
-    SEEDS,
-    as_table,
-    changes_with_shared_cores,
-    measured_changes,
-    simulated_changes,
-)
+from tools.evidence.stages.runs import SEEDS, beside_simulations
 
 _PACKING = typed("packing", "python -m hotline_paper.packing")
 _FILE = "fig-09.parquet"
@@ -382,17 +376,8 @@ _PRESET = ROOT / "packages/paper/presets/paper-mininet.toml"
 
 def mininet_tables(folder: Path) -> dict[str, Table]:
     runs = [summary_of_step(folder, f"seed-{seed}") for seed in SEEDS]
-    columns = {
-        "measured": measured_changes,
-        "simulated for the same machine": changes_with_shared_cores,
-        "simulated with a dedicated switch": simulated_changes,
-    }
-    return {
-        "paper-mininet": as_table(
-            "change by offload in the paper's regime, scaled down to 4 workers and 2 servers",
-            {name: [*map(changes_of, runs)] for name, changes_of in columns.items()},
-        )
-    }
+    quantity = "change by offload in the paper's regime, scaled down to 4 workers and 2 servers"
+    return {"paper-mininet": beside_simulations(quantity, runs)}
 
 
 MININET = Stage(

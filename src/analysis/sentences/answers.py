@@ -248,9 +248,9 @@ def first_screen_notes(
     notes = []
     if has_dedicated:
         notes.append(
-            f"Dedicated switch: the same steps, simulated with the costs measured in this run, "
-            f"{_validation(summary)}; every worker and server has a core, and the interval includes the simulation's error on this "
-            "machine."
+            "Dedicated switch: the same steps, simulated with the costs measured in this run, "
+            f"{_validation(summary)}; every worker and server has a core, and the interval includes the "
+            "simulation's error on this machine."
         )
     if has_rows and not summary.is_simulated:
         separate = "a CPU for each worker, each server and the switch; " if summary.has_separate_cpus else ""
@@ -380,8 +380,8 @@ def dedicated_sentences(predicted: DedicatedSwitchPrediction, summary: Summary) 
     network = predicted.network
     speed = device_speed(network["switch_us"], network["switch_mpps"])
     yield plain(
-        f"Simulated, {_validation(summary)}: the same steps, costs measured in this run, every worker and server "
-        f"with a core of its own, and the switch a device that takes {speed}."
+        f"Simulated, {_validation(summary)}: the same steps, costs measured in this run, every worker and "
+        f"server with a core of its own, and the switch a device that takes {speed}."
     )
     if predicted.checks:
         cores = "with a core for each agent" if summary.has_separate_cpus else "with the cores shared"

@@ -329,8 +329,8 @@ def test_a_simulation_that_is_far_from_its_run_claims_nothing_but_counts(
 def test_a_run_has_separate_cpus_if_each_agent_and_the_switch_has_a_cpu(
     placement: dict[str, object], is_separate: bool
 ) -> None:
-    changes = {"config": {**MINIMAL_RECORD["config"], "workers": 4, "servers": 2}, "placement": placement}
-    assert RunRecord.model_validate(MINIMAL_RECORD | changes).has_separate_cpus == is_separate
+    record = a_record(config={"workers": 4, "servers": 2}, placement=placement)
+    assert record.has_separate_cpus == is_separate
 
 
 def test_a_default_run_has_separate_cpus_from_eight_cpus_on() -> None:

@@ -54,14 +54,7 @@ def tables(folder: Path) -> dict[str, Table]:
     summaries = {dim: [summary_of_step(folder, _name(dim, seed)) for seed in SEEDS] for dim in DIMS}
     scalars = summaries[1]
     return {
-        "offload": as_table(
-            "change by offload in a default run",
-            {
-                "measured": [*map(measured_changes, scalars)],
-                "simulated for the same machine": [*map(changes_with_shared_cores, scalars)],
-                "simulated with a dedicated switch": [*map(simulated_changes, scalars)],
-            },
-        ),
+        "offload": beside_simulations("change by offload in a default run", scalars),
         "proxy": as_table(
             "change by the proxy in a default run",
             {"measured": [*map(proxy_changes, scalars)]},
@@ -142,6 +135,16 @@ def simulated_changes(summary: Summary) -> Changes:
     )
 
 
+def beside_simulations(quantity: str, runs: Sequence[Summary]) -> Table:
+    """Return what was measured in runs beside the simulations of these runs."""
+    columns = {
+        "measured": measured_changes,
+        "simulated for the same machine": changes_with_shared_cores,
+        "simulated with a dedicated switch": simulated_changes,
+    }
+    return as_table(quantity, {name: [*map(changes_of, runs)] for name, changes_of in columns.items()})
+
+
 def as_table(
     quantity: str, runs_by_column: Mapping[str, Sequence[Changes]], heading: str = "change by offload"
 ) -> Table:
@@ -198,15 +201,8 @@ def separate_tables(folder: Path) -> dict[str, Table]:
             "expected a CPU for each worker and server, the switch and everything else, which are 8 in a "
             "default run, got a run on fewer"
         )
-    table = as_table(
-        "change by offload in a default run with a CPU for each worker, each server and the switch",
-        {
-            "measured": [*map(measured_changes, runs)],
-            "simulated for the same machine": [*map(changes_with_shared_cores, runs)],
-            "simulated with a dedicated switch": [*map(simulated_changes, runs)],
-        },
-    )
-    return {"offload-separate-cores": table}
+    quantity = "change by offload in a default run with a CPU for each worker, each server and the switch"
+    return {"offload-separate-cores": beside_simulations(quantity, runs)}
 
 
 SEPARATE_CORES = Stage(

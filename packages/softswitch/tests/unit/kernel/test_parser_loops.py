@@ -52,10 +52,10 @@ def frames(count: int) -> list[bytes]:
     return [bytes([9, count, *range(1, length - 2), end]) for length in lengths for end in (0, 1)]
 
 
-@pytest.mark.parametrize("make", [CompiledPipeline, OnLoopback])
+@pytest.mark.parametrize(("make", "least"), [(CompiledPipeline, 0), (OnLoopback, LEAST)])
 @pytest.mark.parametrize("name", STATES)
 def test_each_way_out_of_a_loop_leaves_cursor_position_and_fields_as_interpreted(
-    name: str, make: Callable[[Program], InterpretedPipeline], tmp_path: Path
+    name: str, make: Callable[[Program], InterpretedPipeline], least: int, tmp_path: Path
 ) -> None:
     program = program_of(name, tmp_path)
     pipeline, expected = make(program), InterpretedPipeline(program)
@@ -64,8 +64,7 @@ def test_each_way_out_of_a_loop_leaves_cursor_position_and_fields_as_interpreted
         for frame in frames(count):
             found, [output] = pipeline.process(1, frame, 0, 0), expected.process(1, frame, 0, 0)
             # The kernel sends no frame that is shorter than an Ethernet header.
-            is_sent = make is CompiledPipeline or len(output.frame) >= LEAST
-            assert found == ([output] if is_sent else [])
+            assert found == ([output] if len(output.frame) >= least else [])
             results.add(output.frame[0])
     assert results == ({0, 1, 2} if name == "elements" else {0, 2})
 
