@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -11,11 +11,13 @@ from statistics import median
 from experiment.run_config import Config
 from foundation.checkout import ROOT
 from foundation.designs.hotset import BASELINE, PROXY
+from foundation.text import pluralize
 from hotline_paper.connections.figure import ACTIVITIES, delay_against_connections
 from hotline_paper.connections.waiting import WAYS
 from hotline_paper.map import TITLES
 from hotline_paper.numbers import MapNumbers, MapRun
 from hotline_paper.packing import PackingRatios
+from hotline_paper.packing_by_home import HomePacking
 from hotline_paper.regime.__main__ import ASSUMED, DEFAULT, MIDDLE, OTHER, Range, RegimeReport
 from hotline_paper.regime.readings import READINGS
 from hotline_paper.regime.verdicts import FIGURES, FigureRow, TextRow, changes
@@ -25,6 +27,7 @@ from tools.evidence.stages.real_runs import PROGRAM_FILES, change_in_percent, ru
 from tools.evidence.stages.runs import SEEDS, beside_simulations
 
 _PACKING = typed("packing", "python -m hotline_paper.packing")
+_BY_HOME = typed("by-home", "python -m hotline_paper.packing_by_home")
 _FILE = "fig-09.parquet"
 _CONNECTIONS = Step(
     "connections",
@@ -61,17 +64,41 @@ def packing_tables(folder: Path) -> dict[str, Table]:
                 ]
                 for each in ratios
             },
-        )
+        ),
+        "packing-by-home": _by_home([HomePacking(**row) for row in json_output(folder, _BY_HOME.name)]),
     }  # fmt: skip
+
+
+def _by_home(packings: Sequence[HomePacking]) -> Table:
+    homes = dict.fromkeys(each.homes for each in packings)
+    found = {(each.dim, each.keys_per_step, each.homes): each for each in packings}
+    columns = {
+        f"{what}, {pluralize(number, 'home')}": "× {:.2f}"
+        for what in ("RPCs", "packets to the servers")
+        for number in homes
+    }
+    return make_table(
+        "RPCs and packets to 20 servers with offload at their homes, as multiples of those without",
+        "mean of 60 mini-batches of one generated trace",
+        ("dim", "keys a step"),
+        columns,
+        {
+            (f"{dim}", f"{keys:,}"): [
+                *(found[dim, keys, number].rpcs for number in homes),
+                *(found[dim, keys, number].server_rpcs for number in homes),
+            ]
+            for dim, keys in dict.fromkeys((each.dim, each.keys_per_step) for each in packings)
+        },
+    )
 
 
 PACKING = Stage(
     name="packing",
     minutes=4,
-    results=("packing",),
-    steps=(_PACKING,),
+    results=("packing", "packing-by-home"),
+    steps=(_PACKING, _BY_HOME),
     tables=packing_tables,
-    modules=("hotline_paper.packing",),
+    modules=("hotline_paper.packing", "hotline_paper.packing_by_home"),
     seeds=(1,),
 )
 

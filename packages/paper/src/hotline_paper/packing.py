@@ -45,7 +45,7 @@ class MeanPacking:
     server_rpcs_with_offload: float  # RPCs that reach servers
 
 
-class _Operations(NamedTuple):
+class Operations(NamedTuple):
     """The operations whose RPCs are counted."""
 
     positions: list[NDArray[np.integer]]
@@ -53,7 +53,7 @@ class _Operations(NamedTuple):
     """Whether the switch has the row at a position [size of the key space]; chosen from other operations."""
 
 
-def _choose_operations(trace: Trace, top_k: int) -> _Operations:
+def choose_operations(trace: Trace, top_k: int) -> Operations:
     batches = len(trace.key_start) - 1
     measured_batches = min(_MEASURED_BATCHES, max(1, batches // 2))
     split = trace.key_start[batches - measured_batches]
@@ -62,11 +62,11 @@ def _choose_operations(trace: Trace, top_k: int) -> _Operations:
     is_hot[np.argsort(-counts, kind="stable")[:top_k]] = True
     is_hot &= counts > 0  # a parameter that was never updated is not in the hot set
     starts = trace.key_start[batches - measured_batches :]
-    return _Operations([trace.position[start:end] for start, end in pairwise(starts.tolist())], is_hot)
+    return Operations([trace.position[start:end] for start, end in pairwise(starts.tolist())], is_hot)
 
 
 def pack_trace(trace: Trace, top_k: int, servers: int) -> MeanPacking:
-    operations, is_hot = _choose_operations(trace, top_k)
+    operations, is_hot = choose_operations(trace, top_k)
     keys = float(np.mean([len(positions) for positions in operations]))
     hot_keys = float(np.mean([np.count_nonzero(is_hot[positions]) for positions in operations]))
     rpcs, _ = _mean_rpcs(trace, servers, hot_keys=None, operations=operations)
@@ -84,7 +84,7 @@ def least_rpcs(trace: Trace, top_k: int, servers: int) -> float:
     A server needs RPCs for its cold rows, and no RPC has more rows than lanes. Both hold for any packing, in
     whatever lanes the hot rows are.
     """
-    operations, is_hot = _choose_operations(trace, top_k)
+    operations, is_hot = choose_operations(trace, top_k)
     [dim] = trace.space.dims
     lanes = lanes_of_dim(dim)
     bounds = []
@@ -124,6 +124,11 @@ def skew_of(trace: Trace) -> float:
     return float(counts[: max(1, round(TOP_SHARE * len(counts)))].sum() / counts.sum())
 
 
+def hot_rows_of(dim: int) -> int:
+    """Return the number of rows that the switch holds."""
+    return _TOP_K if dim == 1 else max_top_k(1, dim)
+
+
 class PackingRatios(NamedTuple):
     """RPCs of an operation with offload, as multiples of those without."""
 
@@ -137,8 +142,7 @@ class PackingRatios(NamedTuple):
 
 
 def packing_ratios(dim: int, keys_per_step: int, servers: int) -> PackingRatios:
-    trace = make_trace(SKEW, keys_per_step, dim)
-    top_k = _TOP_K if dim == 1 else max_top_k(1, dim)
+    trace, top_k = make_trace(SKEW, keys_per_step, dim), hot_rows_of(dim)
     packed = pack_trace(trace, top_k, servers)
     return PackingRatios(
         dim, keys_per_step, servers, packed.rpcs_with_offload / packed.rpcs,
