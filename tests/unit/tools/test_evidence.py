@@ -344,6 +344,15 @@ def test_the_origin_names_the_commit_and_the_machine() -> None:
     assert re.fullmatch(r"[0-9a-f]{8,}\+?", run.commit(STAGES[0].sources()))
 
 
+def test_each_result_was_made_by_a_commit_of_this_history() -> None:
+    listed = subprocess.run(
+        ["git", "rev-list", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    commits = {name: each.origin.commit.rstrip("+") for name, each in published().items()}
+    known = {commit[:length] for length in {*map(len, commits.values())} for commit in listed}
+    assert {name for name, commit in commits.items() if commit not in known} == set()
+
+
 def test_make_evidence_finds_the_modules_that_steps_run() -> None:
     printed = subprocess.run(
         ["make", "-n", "evidence"], cwd=ROOT, capture_output=True, text=True, check=True

@@ -45,7 +45,7 @@ class MeanPacking:
     server_rpcs_with_offload: float  # RPCs that reach servers
 
 
-class Operations(NamedTuple):
+class CountedOperations(NamedTuple):
     """The operations whose RPCs are counted."""
 
     positions: list[NDArray[np.integer]]
@@ -53,7 +53,7 @@ class Operations(NamedTuple):
     """Whether the switch has the row at a position [size of the key space]; chosen from other operations."""
 
 
-def choose_operations(trace: Trace, top_k: int) -> Operations:
+def choose_operations(trace: Trace, top_k: int) -> CountedOperations:
     batches = len(trace.key_start) - 1
     measured_batches = min(_MEASURED_BATCHES, max(1, batches // 2))
     split = trace.key_start[batches - measured_batches]
@@ -62,7 +62,7 @@ def choose_operations(trace: Trace, top_k: int) -> Operations:
     is_hot[np.argsort(-counts, kind="stable")[:top_k]] = True
     is_hot &= counts > 0  # a parameter that was never updated is not in the hot set
     starts = trace.key_start[batches - measured_batches :]
-    return Operations([trace.position[start:end] for start, end in pairwise(starts.tolist())], is_hot)
+    return CountedOperations([trace.position[start:end] for start, end in pairwise(starts.tolist())], is_hot)
 
 
 def pack_trace(trace: Trace, top_k: int, servers: int) -> MeanPacking:

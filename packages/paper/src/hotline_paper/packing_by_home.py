@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from foundation.protocol.hashing import ps_ids_of
 from hosts.workload.trace import Trace
 from hotline_agents.hotset.worker.counting import count_rpcs
-from hotline_paper.packing import SKEW, Operations, choose_operations, hot_rows_of, make_trace
+from hotline_paper.packing import SKEW, CountedOperations, choose_operations, hot_rows_of, make_trace
 
 SERVERS = 20
 HOMES = (1, 2, 4, 10, 20)
@@ -39,7 +39,7 @@ def homes_of(positions: NDArray[np.integer], trace: Trace, homes: int) -> NDArra
     return ps_ids_of(trace.space.keys(positions), SERVERS).astype(np.int64) * homes // SERVERS
 
 
-def pack_by_home(trace: Trace, operations: Operations, homes: int) -> tuple[float, float]:
+def pack_by_home(trace: Trace, operations: CountedOperations, homes: int) -> tuple[float, float]:
     """Return the mean RPCs of an operation, and those of them that reach servers.
 
     Each part of an operation, the rows of a home, is packed as a worker packs an operation for one switch.
