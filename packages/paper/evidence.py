@@ -24,7 +24,7 @@ from hotline_paper.regime.verdicts import FIGURES, FigureRow, TextRow, changes
 from tools.evidence.result import Cell, Column, Measured, Row, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, Step, json_output, modules_of, typed
 from tools.evidence.stages.real_runs import PROGRAM_FILES, change_in_percent, run_step, summary_of_step
-from tools.evidence.stages.runs import SEEDS, beside_simulations
+from tools.evidence.stages.runs import SEEDS, as_table, measured_changes
 
 _PACKING = typed("packing", "python -m hotline_paper.packing")
 _BY_HOME = typed("by-home", "python -m hotline_paper.packing_by_home")
@@ -404,7 +404,7 @@ _PRESET = ROOT / "packages/paper/presets/paper-mininet.toml"
 def mininet_tables(folder: Path) -> dict[str, Table]:
     runs = [summary_of_step(folder, f"seed-{seed}") for seed in SEEDS]
     quantity = "change by offload in the paper's regime, scaled down to 4 workers and 2 servers"
-    return {"paper-mininet": beside_simulations(quantity, runs)}
+    return {"paper-mininet": as_table(quantity, {"measured": [*map(measured_changes, runs)]})}
 
 
 MININET = Stage(
