@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
+from types import MappingProxyType
 
 from analysis.claims import answer
 from analysis.dedicated_switch import predict
@@ -146,7 +147,10 @@ def beside_simulations(quantity: str, runs: Sequence[Summary]) -> Table:
 
 
 def as_table(
-    quantity: str, runs_by_column: Mapping[str, Sequence[Changes]], heading: str = "change by offload"
+    quantity: str,
+    runs_by_column: Mapping[str, Sequence[Changes]],
+    heading: str = "change by offload",
+    more_titles: Mapping[str, str] = MappingProxyType({}),
 ) -> Table:
     known = {name for runs in runs_by_column.values() for changes in runs for name in changes}
     rows = [
@@ -154,7 +158,7 @@ def as_table(
             names=(title,),
             cells=tuple(_cell([run.get(name) for run in runs]) for runs in runs_by_column.values()),
         )
-        for name, title in TITLES.items()
+        for name, title in {**TITLES, **more_titles}.items()
         if name in known
     ]
     columns = tuple(Column(name=name, form=_CHANGE) for name in runs_by_column)
