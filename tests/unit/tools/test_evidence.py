@@ -344,7 +344,7 @@ def test_the_origin_names_the_commit_and_the_machine() -> None:
     assert re.fullmatch(r"[0-9a-f]{8,}\+?", run.commit(STAGES[0].sources()))
 
 
-def test_each_result_was_made_by_a_commit_of_this_history() -> None:
+def test_each_result_was_made_by_a_commit_of_the_history() -> None:
     listed = subprocess.run(
         ["git", "rev-list", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split()
