@@ -66,11 +66,12 @@ class MemberLog:
 def read_members(file: Path, switch: str | None = None) -> list[Member]:
     """Return the newest process of each name, in order of their names' first lines.
 
-    There are none without a file, or if it is of another switch than the one with the address `switch`.
+    There are none without a file that can be read, or if it is of another switch than that with the address
+    `switch`.
     """
     try:
         lines = file.read_text().splitlines()
-    except FileNotFoundError:
+    except OSError:
         return []
     members: dict[str, Member] = {}
     for line in lines:

@@ -70,8 +70,8 @@ def test_a_line_that_is_being_written_is_ignored(log: tuple[MemberLog, Path]) ->
     assert [each.name for each in read_members(log[1])] == ["worker-1"]
 
 
-def test_a_run_without_a_file_has_no_members(tmp_path: Path) -> None:
-    assert read_members(tmp_path / "members.jsonl") == []
+def test_a_run_without_a_readable_file_has_no_members(tmp_path: Path) -> None:
+    assert read_members(tmp_path / "members.jsonl") == [] == read_members(tmp_path)
 
 
 def test_a_stopped_and_an_ended_process_are_slow(
