@@ -1,13 +1,15 @@
-"""The Tofino's memory as it is counted: tables of packages/tofino/README.md."""
+"""A Tofino's memory as it is counted, and what a chip is worth: tables of packages/tofino/README.md."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
+from hotline_answers.cluster_answer.ask import ClusterAnswer
 from hotline_tofino.memory import ProgramCount
-from tools.evidence.result import Table, make_table
-from tools.evidence.stage import Stage, json_output, typed
+from tools.evidence.result import Cell, Table, make_table
+from tools.evidence.stage import Stage, json_output, modules_of, typed
+from tools.evidence.stages.real_runs import change_in_percent
 
 _STEP = typed("memory", "python -m hotline_tofino.memory")
 
@@ -54,4 +56,58 @@ TOFINO = Stage(
     modules=("hotline_tofino.memory",),
     files=("packages/tofino/p4src/**/*.p4",),
 )
-STAGES = (TOFINO,)
+
+_CLUSTERS = {
+    "4 workers, 2 servers": ("4-2", "--workers 4 --servers 2"),
+    "8 workers, 2 servers": ("8-2", "--workers 8 --servers 2"),
+    "S1, in 8 racks": ("s1", "--workers 80 --servers 20 --racks 8"),
+}
+"""Cluster -> the name of its steps, and the options of `answer`. S6 has more servers than a pipe has ports."""
+_HOT_KEYS = (20_000, 50_000)
+_CHIP_STEPS = {
+    (cluster, keys): typed(
+        f"{name}-{keys}", f"./hotline answer --switch tofino --top-k {keys} {options} --json"
+    )
+    for cluster, (name, options) in _CLUSTERS.items()
+    for keys in _HOT_KEYS
+}
+_CHANGED = {
+    "ps_packets_per_step": "packets to servers", "ps_cpu_us_per_step": "servers' CPU",
+    "worker_cpu_us_per_step": "workers' CPU", "pull_mean": "time of a pull",
+}  # fmt: skip
+
+
+def chip_tables(folder: Path) -> dict[str, Table]:
+    answers = {
+        key: ClusterAnswer.model_validate(json_output(folder, step.name)) for key, step in _CHIP_STEPS.items()
+    }
+    times_ms = dict.fromkeys(each.compute_ms for answer in answers.values() for each in answer.computing)
+    columns = {f"steps/s, {ms:g} ms of computing": "× {:.2f}" for ms in times_ms}
+    rows: dict[tuple[str, ...], list[Cell]] = {}
+    for (cluster, keys), answer in answers.items():
+        gains = [each.offload / each.baseline for each in answer.computing]
+        changes = [change_in_percent(answer.sides.differences[metric]) for metric in _CHANGED]
+        rows[cluster, f"{keys:,}"] = [*gains, *changes]
+    return {
+        "chip": make_table(
+            "steps/s at capacity with a hot set in a Tofino 1, as multiples of those without; and changes of "
+            "a step at half load, without computing",
+            "one simulation each; intervals are those of its rounds",
+            ("cluster", "hot keys"),
+            columns | dict.fromkeys(_CHANGED.values(), "{:+.0f} %"),
+            rows,
+        )
+    }
+
+
+CHIP = Stage(
+    name="chip",
+    minutes=4,
+    results=("chip",),
+    steps=tuple(_CHIP_STEPS.values()),
+    tables=chip_tables,
+    modules=("hotline_answers.cluster_answer.ask", *modules_of("hotset", "none")),
+    files=("p4src/**/*.json",),
+    seeds=(1,),
+)
+STAGES = (TOFINO, CHIP)
