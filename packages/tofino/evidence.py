@@ -62,7 +62,7 @@ _CLUSTERS = {
     "8 workers, 2 servers": ("8-2", "--workers 8 --servers 2"),
     "S1, in 8 racks": ("s1", "--workers 80 --servers 20 --racks 8"),
 }
-"""Cluster -> the name of its steps, and the options of `answer`. S6 has more servers than a pipe has ports."""
+"""Cluster -> the name of its steps, and options of `answer`. S6 has more servers than a pipe has ports."""
 _HOT_KEYS = (20_000, 50_000)
 _CHIP_STEPS = {
     (cluster, keys): typed(
@@ -82,7 +82,7 @@ def chip_tables(folder: Path) -> dict[str, Table]:
         key: ClusterAnswer.model_validate(json_output(folder, step.name)) for key, step in _CHIP_STEPS.items()
     }
     times_ms = dict.fromkeys(each.compute_ms for answer in answers.values() for each in answer.computing)
-    columns = {f"steps/s, {ms:g} ms of computing": "× {:.2f}" for ms in times_ms}
+    columns = {f"steps/s, {ms:g} ms": "× {:.2f}" for ms in times_ms}
     rows: dict[tuple[str, ...], list[Cell]] = {}
     for (cluster, keys), answer in answers.items():
         gains = [each.offload / each.baseline for each in answer.computing]
