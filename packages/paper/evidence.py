@@ -17,7 +17,7 @@ from hotline_paper.connections.waiting import WAYS
 from hotline_paper.map import TITLES
 from hotline_paper.numbers import MapNumbers, MapRun
 from hotline_paper.packing import PackingRatios
-from hotline_paper.packing_by_home import HomePacking
+from hotline_paper.packing_by_switch import PackingBySwitch
 from hotline_paper.regime.__main__ import ASSUMED, DEFAULT, MIDDLE, OTHER, Range, RegimeReport
 from hotline_paper.regime.readings import READINGS
 from hotline_paper.regime.verdicts import FIGURES, FigureRow, TextRow, changes
@@ -33,7 +33,7 @@ from tools.evidence.stages.real_runs import (
 from tools.evidence.stages.runs import SEEDS, as_table, measured_changes
 
 _PACKING = typed("packing", "python -m hotline_paper.packing")
-_BY_HOME = typed("by-home", "python -m hotline_paper.packing_by_home")
+_BY_SWITCH = typed("by-switch", "python -m hotline_paper.packing_by_switch")
 _FILE = "fig-09.parquet"
 _CONNECTIONS = Step(
     "connections",
@@ -58,6 +58,7 @@ _ONE_RUN = (
 
 def packing_tables(folder: Path) -> dict[str, Table]:
     ratios = [PackingRatios(**row) for row in json_output(folder, _PACKING.name)]
+    by_switch = [PackingBySwitch(**row) for row in json_output(folder, _BY_SWITCH.name)]
     return {
         "packing": make_table(
             "RPCs and packets to the servers with offload, as multiples of those without",
@@ -71,27 +72,27 @@ def packing_tables(folder: Path) -> dict[str, Table]:
                 for each in ratios
             },
         ),
-        "packing-by-home": _by_home([HomePacking(**row) for row in json_output(folder, _BY_HOME.name)]),
+        "packing-by-switch": _by_switch(by_switch),
     }  # fmt: skip
 
 
-def _by_home(packings: Sequence[HomePacking]) -> Table:
-    homes = dict.fromkeys(each.homes for each in packings)
-    found = {(each.dim, each.keys_per_step, each.homes): each for each in packings}
+def _by_switch(packings: Sequence[PackingBySwitch]) -> Table:
+    switches = dict.fromkeys(each.switches for each in packings)
+    found = {(each.dim, each.keys_per_step, each.switches): each for each in packings}
     columns = {
-        f"{what}, {pluralize(number, 'home')}": "× {:.2f}"
+        f"{what}, {pluralize(number, 'switch', 'switches')}": "× {:.2f}"
         for what in ("RPCs", "packets to the servers")
-        for number in homes
+        for number in switches
     }
     return make_table(
-        "RPCs and packets to 20 servers with offload at their homes, as multiples of those without",
+        "RPCs and packets to 20 servers with offload at several switches, as multiples of those without",
         "mean of 60 mini-batches of one generated trace",
         ("dim", "keys a step"),
         columns,
         {
             (f"{dim}", f"{keys:,}"): [
-                *(found[dim, keys, number].rpcs for number in homes),
-                *(found[dim, keys, number].server_rpcs for number in homes),
+                *(found[dim, keys, number].rpcs for number in switches),
+                *(found[dim, keys, number].server_rpcs for number in switches),
             ]
             for dim, keys in dict.fromkeys((each.dim, each.keys_per_step) for each in packings)
         },
@@ -101,10 +102,10 @@ def _by_home(packings: Sequence[HomePacking]) -> Table:
 PACKING = Stage(
     name="packing",
     minutes=4,
-    results=("packing", "packing-by-home"),
-    steps=(_PACKING, _BY_HOME),
+    results=("packing", "packing-by-switch"),
+    steps=(_PACKING, _BY_SWITCH),
     tables=packing_tables,
-    modules=("hotline_paper.packing", "hotline_paper.packing_by_home"),
+    modules=("hotline_paper.packing", "hotline_paper.packing_by_switch"),
     seeds=(1,),
 )
 

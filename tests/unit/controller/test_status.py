@@ -105,7 +105,7 @@ def test_the_status_as_json_has_jobs_workers_lanes_and_totals(on_switch: Callabl
     }  # fmt: skip
 
 
-def test_the_status_names_workers_and_servers_that_are_slow(
+def test_the_status_names_slow_workers_and_servers(
     on_switch: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     on_switch("status", a_status())

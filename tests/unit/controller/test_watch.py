@@ -113,7 +113,7 @@ def test_a_line_has_the_blocks_that_are_new(switch: Callable[..., None], tmp_pat
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_workers_and_servers_that_are_slow_are_in_lines_json_and_tables(
+def test_slow_workers_and_servers_are_in_lines_json_and_tables(
     switch: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = run_of(a_run(tmp_path / "run"), monkeypatch)

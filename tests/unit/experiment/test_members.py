@@ -63,7 +63,7 @@ def test_members_of_another_switch_or_of_an_earlier_session_are_not_read(log: tu
     assert read_members(log[1], SWITCH) == []
 
 
-def test_a_line_that_is_being_written_is_ignored(log: tuple[MemberLog, Path]) -> None:
+def test_an_incomplete_last_line_of_the_file_is_ignored(log: tuple[MemberLog, Path]) -> None:
     log[0].add("worker-1", 1, "lo")
     with log[1].open("a") as file:
         file.write('{"name": "worker-')

@@ -15,7 +15,7 @@ from tools.bench.agreement import ROUNDS, STALLED, WIDER, Agreement, Uneven, mai
 from tools.bench.intervals import SYNTHETIC
 
 
-def test_intervals_of_arms_that_do_not_differ_cover_the_mean_and_the_median() -> None:
+def test_intervals_of_equal_arms_cover_the_mean_and_the_median() -> None:
     found = agreement.uneven(0.0, 12, 400)
     assert 0.92 < found.of_mean == found.of_median < 0.98
 

@@ -11,27 +11,26 @@ from analysis.metrics import CAPACITY
 from analysis.statistics import Comparison
 from tools.bench.agreement import WIDER
 from tools.evidence.result import Cell, Column, Row, Table, make_table
-from tools.evidence.stage import REAL_RUN, Stage, Step
-from tools.evidence.stages.real_runs import PROGRAM_FILES, change_in_percent, run_step, summary_of_step
-from tools.evidence.stages.runs import SEEDS, STATISTIC, TITLES, Changes, as_table, measured_changes
+from tools.evidence.stage import REAL_RUN, Stage
+from tools.evidence.stages.real_runs import PROGRAM_FILES, change_in_percent
+from tools.evidence.stages.runs import (
+    SEEDS,
+    STATISTIC,
+    TITLES,
+    Changes,
+    as_table,
+    measured_changes,
+    run_steps,
+    summaries_by_value,
+)
 
 DATAPATHS = ("kernel", "sockets")
 
 
-def _steps() -> Iterator[Step]:
-    for seed in SEEDS:
-        for datapath in DATAPATHS:
-            yield run_step(_name(datapath, seed), f"DATAPATH={datapath}", f"SEED={seed}")
-
-
-def _name(datapath: str, seed: int) -> str:
-    return f"{datapath}-seed-{seed}"
-
-
 def tables(folder: Path) -> dict[str, Table]:
     runs = {
-        datapath: [measured_changes(summary_of_step(folder, _name(datapath, seed))) for seed in SEEDS]
-        for datapath in DATAPATHS
+        datapath: [*map(measured_changes, summaries)]
+        for datapath, summaries in summaries_by_value(folder, "DATAPATH", DATAPATHS).items()
     }
     return {
         "offload-by-datapath": as_table(
@@ -119,7 +118,7 @@ DATAPATH_RUNS = Stage(
     name="datapaths",
     minutes=10,
     results=("offload-by-datapath", "offload-each-run", "offload-agreement"),
-    steps=tuple(_steps()),
+    steps=tuple(run_steps("DATAPATH", DATAPATHS)),
     tables=tables,
     modules=REAL_RUN,
     files=PROGRAM_FILES,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from types import MappingProxyType
+from typing import TypeVar
 
 from analysis.claims import answer
 from analysis.dedicated_switch import predict
@@ -37,25 +38,34 @@ TITLES = {
 }
 _CHANGE = "{:+.1f} %"
 
+T = TypeVar("T")
 Changes = Mapping[str, Comparison]
 """Metric -> the change in one run."""
 
 
-def _steps() -> Iterator[Step]:
+def run_steps(variable: str, values: Iterable[object]) -> Iterator[Step]:
+    """Yield a run for each seed and value of a variable; runs of a seed follow one another."""
     for seed in SEEDS:
-        for dim in DIMS:
-            yield run_step(_name(dim, seed), f"DIM={dim}", f"SEED={seed}")
+        for value in values:
+            yield run_step(_name(variable, value, seed), f"{variable}={value}", f"SEED={seed}")
 
 
-def _name(dim: int, seed: int) -> str:
-    return f"dim-{dim}-seed-{seed}"
+def summaries_by_value(folder: Path, variable: str, values: Iterable[T]) -> dict[T, list[Summary]]:
+    """Return the summaries of the runs of `run_steps`, those of each value in the order of seeds."""
+    return {
+        value: [summary_of_step(folder, _name(variable, value, seed)) for seed in SEEDS] for value in values
+    }
+
+
+def _name(variable: str, value: object, seed: int) -> str:
+    return f"{variable.lower()}-{value}-seed-{seed}"
 
 
 def tables(folder: Path) -> dict[str, Table]:
-    summaries = {dim: [summary_of_step(folder, _name(dim, seed)) for seed in SEEDS] for dim in DIMS}
+    summaries = summaries_by_value(folder, "DIM", DIMS)
     scalars = summaries[1]
     return {
-        "offload": beside_simulations("change by offload in a default run", scalars),
+        "offload": compare_with_simulations("change by offload in a default run", scalars),
         "proxy": as_table(
             "change by the proxy in a default run",
             {"measured": [*map(proxy_changes, scalars)]},
@@ -136,7 +146,7 @@ def simulated_changes(summary: Summary) -> Changes:
     )
 
 
-def beside_simulations(quantity: str, runs: Sequence[Summary]) -> Table:
+def compare_with_simulations(quantity: str, runs: Sequence[Summary]) -> Table:
     """Return what was measured in runs beside the simulations of these runs."""
     columns = {
         "measured": measured_changes,
@@ -189,7 +199,7 @@ RUNS = Stage(
         "offload", "proxy", "offload-by-dim", "offload-by-dim-model", "offload-by-dim-simulated",
         "offload-counts",
     ),
-    steps=tuple(_steps()),
+    steps=tuple(run_steps("DIM", DIMS)),
     tables=tables,
     modules=REAL_RUN,
     files=PROGRAM_FILES,
@@ -206,7 +216,7 @@ def separate_tables(folder: Path) -> dict[str, Table]:
             "default run, got a run on fewer"
         )
     quantity = "change by offload in a default run with a CPU for each worker, each server and the switch"
-    return {"offload-separate-cores": beside_simulations(quantity, runs)}
+    return {"offload-separate-cores": compare_with_simulations(quantity, runs)}
 
 
 SEPARATE_CORES = Stage(
