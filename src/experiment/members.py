@@ -24,7 +24,6 @@ _MIN_FRAMES = 20  # of a median worker, for a comparison
 _UNUSUAL = {
     ProcessState.ENDED: "has ended",
     ProcessState.IS_STOPPED: "is stopped (SIGSTOP)",
-    ProcessState.WAITS_FOR_DISK: "waits for the disk",
 }
 
 
@@ -117,7 +116,7 @@ class MemberRates:
 
     name: str
     state: str
-    """A word for a state that is unusual, or ""."""
+    """That the process is stopped or has ended, or ""."""
     frames: int | None
     """Frames sent between the looks, or so far."""
     frames_per_s: float | None
@@ -126,7 +125,7 @@ class MemberRates:
     wait_share: float | None
     """Time for which threads waited for a CPU, by time."""
     slowness: str | None = None
-    """Why the others may wait for it: it is stopped, or sends less than half of a median worker's frames."""
+    """Why the others may wait: its state, or that it sends less than half of a median worker's frames."""
 
 
 def rates(

@@ -1,4 +1,4 @@
-"""Concurrent coroutines (`asyncio.TaskGroup` needs Python 3.11), calls in daemon threads, and their ends."""
+"""Concurrent coroutines (`asyncio.TaskGroup` needs Python 3.11), calls in daemon threads, and Ctrl-C."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ COLUMNS = ("worker or server", "frames/s", "CPU", "waits for CPU", "")
 
 
 class MemberWatch:
-    """Reads what members do, each time since the time before."""
+    """Reads members; the rates of each reading are those since the reading before."""
 
     def __init__(self, run: Path | None, switch: str) -> None:
         """Watch the members of `run`, if it goes on and has the switch at this address.

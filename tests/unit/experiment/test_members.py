@@ -137,5 +137,10 @@ def test_a_worker_with_less_than_half_of_the_medians_frames_is_slow(
     assert set(slow(*workers)) == expected
 
 
+@pytest.mark.parametrize("state", [SLEEPS, ProcessState.RUNS, ProcessState.WAITS_FOR_DISK])
+def test_a_server_that_works_or_waits_for_its_disk_is_not_slow(state: ProcessState) -> None:
+    assert slow(state_of("ps-0", state=state)) == {}
+
+
 def test_a_server_is_not_slow_by_its_frames() -> None:
     assert slow(*(state_of(f"worker-{number}") for number in (1, 2)), state_of("ps-0", 1)) == {}

@@ -126,11 +126,10 @@ class Storage:
         Yield a function that stores them in the packet again, as each branch to other code has to do first.
         The kernel's verifier knows nothing of their first values, so it does not follow each of a loop.
         """
-        kinds = {name: self._scalar_kinds[name] for name in scalars}
         places: list[tuple[dict[Any, llvm.Value] | list[llvm.Value], Any, llvm.Type]] = [
             *((self._fields[ref.header], ref.field, self._field_type(ref)) for ref in fields),
             *((self._next_index, number, I32) for number in stack_cursors),
-            *((self._scalars, name, kind) for name, kind in kinds.items()),
+            *((self._scalars, name, self._scalar_kinds[name]) for name in scalars),
         ]
         slots = [table[key] for table, key, _ in places]
         for (table, key, kind), slot in zip(places, slots, strict=True):
