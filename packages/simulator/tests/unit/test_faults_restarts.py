@@ -19,7 +19,7 @@ from hotline_simulator.faults.schedule import ARMS, ranges_of
 from hotline_simulator.faults.servers import RestartableServer
 from hotline_simulator.faults.testbed import SimulatedTestbed
 
-GOES_ON_AFTER_A_WAIT = 285
+GOES_ON_AFTER_A_WAIT = 330
 """A seed: a server that has waited for collections goes on with a move, and restarts later."""
 
 

@@ -47,7 +47,7 @@ class CollectingServer(OffloadingServer[ReplyTo]):
 
     stores: Mapping[int, CollectStore]
     persisted_arrays = (
-        "cells", "collected", "unsettled", "copies", "collectors", "collections", "requests",
+        "cells", "collected", "last_sums", "unsettled", "copies", "collectors", "collections", "requests",
     )  # fmt: skip
     make_state = staticmethod(make_server)
     make_store = CollectStore

@@ -1,11 +1,15 @@
-"""Collect gradients from the switch, apply them, and publish the new values: three RPCs for up to 32 keys.
+"""Read sums of gradients in the switch, apply them, and publish the new values.
 
-A pull reads the sums v of lanes, a push adds -v exactly once, the optimiser is applied to the lanes whose -v
-is acknowledged, and a SET publishes their values. Each collection has a slot of its own, so a key has at most
-one SET outstanding. A durable PS journals a pull before sending it, since answers do not repeat keys.
+A pull reads the sums of up to 32 rows, and the server applies what was pushed since the last read. A SET
+publishes up to 32 rows that have changed, which several reads may have found. A row is in one of four places:
+it waits for being read, is being read, waits for being published, or is being published. So it has at most
+one SET outstanding, and its sums are read one after the other.
+
+The switch's sums are cleared, by a push of their negation, only before they could overflow. A durable PS
+journals a pull or SET before sending it, since it depends on the time, and answers do not repeat keys.
 
 The wire has 26 bits for a slot's turn, and the switch accepts no turn twice in an epoch: a slot with fewer
-turns left than a collection takes is used no more.
+turns left than reading and clearing take is used no more.
 """
 
 from __future__ import annotations
@@ -40,18 +44,21 @@ from foundation.protocol.rpc import (
     is_well_formed,
 )
 from hotline_agents.collect.schedule import (
-    RPCS_PER_COLLECTION,
     adapt_pace,
     count_age,
-    delay_next_collection,
+    delay_next_rpc,
     first_due_time,
-    first_due_time_of,
+    first_publish_queue,
     first_queue,
     group_of,
     interval,
+    on_grid,
+    publish_delay,
+    publish_due_time,
     push_entry,
+    read_due_time,
     row_at,
-    take_due_key,
+    take_row,
 )
 from hotline_agents.collect.state import (
     CHANGED,
@@ -74,8 +81,8 @@ from nativekit.bits import popcount, swap32, swap64
 from nativekit.compile import compiled, int64
 from nativekit.records import Words
 
-LAST_SEQ = MAX_U32 - (RPCS_PER_COLLECTION - 1) * WINDOW
-"""Last sequence number with which a collection may begin: it takes as many turns as RPCs."""
+LAST_SEQ = MAX_U32 - WINDOW
+"""Last sequence number with which a slot may begin: reading and clearing take two turns."""
 _TIMEOUT_NS, _MAX_TIMEOUT_NS = 20_000_000, 320_000_000
 _RATE_WEIGHT = 0.5  # weight of the newest rate of change in the moving average `Copy.change`
 
@@ -91,13 +98,13 @@ def wake(server: CollectServer, now: int) -> None:
             collection.sent_time = 0  # `transmit` sends it again
             collection.timeout = min(2 * collection.timeout, _MAX_TIMEOUT_NS)
     for j in range(len(server.jobs)):
-        while may_begin_collection(server, j, now):
-            begin_collection(server, j, now)
+        while may_begin_rpc(server, j, now):
+            begin_rpc(server, j, now)
     server.header.due = next_due_time(server)
 
 
 @compiled
-def may_begin_collection(server: CollectServer, j: int, now: int) -> bool:
+def may_begin_rpc(server: CollectServer, j: int, now: int) -> bool:
     collector = server.collectors[j]
     has_switch = collector.epoch != 0  # the first RENEW sets the epoch
     if collector.hold_reasons or not has_switch or not has_free_slot(collector):
@@ -134,28 +141,72 @@ def next_due_time(server: CollectServer) -> int:
 
 
 @compiled
-def begin_collection(server: CollectServer, j: int, now: int) -> None:
-    """Begin a collection of due keys, whose rows have the dim of the first one; a slot must be free."""
-    collector, s = server.collectors[j], j * COLLECTIONS
+def begin_rpc(server: CollectServer, j: int, now: int) -> None:
+    """Begin to publish or read rows that are due, all of one dim; a slot must be free."""
+    s = j * COLLECTIONS
     while server.collections[s].phase != IDLE or is_used_up(server.collections[s]):
         s += 1
-    collection, due = server.collections[s], first_due_time(server, j)
-    lateness, group = now - due, int64(0)
-    while first_due_time_of(server, j, group) > due:
+    for group in range(len(server.dims)):
+        if publish_due_time(server, j, group) <= now:
+            begin_publishing(server, s, group, now)
+            return
+    group, due = int64(0), first_due_time(server, j)
+    while read_due_time(server, j, group) > due:
         group += 1
-    collection.group, collection.count, collection.live, last_lane = group, 0, 0, int64(NOTHING)
-    for lane in range(LANES):
-        if take_due_key(server, j, lane, now, collection):
-            collection.live |= 1 << lane
-            collection.count, last_lane = lane + 1, lane
-    if last_lane == NOTHING:
+    begin_reading(server, s, group, now, now - due)
+
+
+@compiled
+def begin_publishing(server: CollectServer, s: int, group: int, now: int) -> None:
+    collection = server.collections[s]
+    if not take_rows(server, s, group, first_publish_queue(server, collection.job, group), now, False):
         return
-    adapt_pace(collector, lateness, float(server.copies[j, collection.places[last_lane]].change))
-    delay_next_collection(server, j, now)
-    collector.n_in_flight += 1
-    prepare_rpc(server, s, READING, collection.live)
+    begin_slot(server, s, PUBLISHING, now)
+
+
+@compiled
+def begin_reading(server: CollectServer, s: int, group: int, now: int, lateness: int) -> None:
+    collection = server.collections[s]
+    if not take_rows(server, s, group, first_queue(server, collection.job, group), now, True):
+        return
+    last_place = collection.places[collection.count - 1]
+    change = float(server.copies[collection.job, last_place].change)
+    adapt_pace(server.collectors[collection.job], lateness, change)
+    begin_slot(server, s, READING, now)
+
+
+@compiled
+def take_rows(server: CollectServer, s: int, group: int, first: int, now: int, is_read: bool) -> bool:
+    """Fill the lanes of a slot from the queues that begin at `first`; return whether there are any rows."""
+    collection = server.collections[s]
+    collection.group, collection.count, collection.live = group, 0, 0
+    for lane in range(LANES):
+        if take_row(server, collection.job, first + lane, now, is_read, lane, collection):
+            collection.live |= 1 << lane
+            collection.count = lane + 1
+    return bool(collection.live)
+
+
+@compiled
+def begin_slot(server: CollectServer, s: int, phase: int, now: int) -> None:
+    collection = server.collections[s]
+    delay_next_rpc(server, collection.job, now)
+    enter_slot(server, s, phase)
     if server.header.is_durable:
         append_note(server, server.requests[s], collection.length)
+
+
+@compiled
+def enter_slot(server: CollectServer, s: int, phase: int) -> None:
+    """Prepare the first RPC of a slot, which has rows in its lanes."""
+    collection = server.collections[s]
+    if phase == PUBLISHING:
+        for lane in range(collection.count):
+            if collection.live >> lane & 1:
+                copy = server.copies[collection.job, collection.places[lane]]
+                copy.marks = int64(copy.marks) & ~CHANGED
+    server.collectors[collection.job].n_in_flight += 1
+    prepare_rpc(server, s, phase, collection.live)
 
 
 @compiled
@@ -183,17 +234,17 @@ def prepare_rpc(server: CollectServer, s: int, phase: int, live: int) -> None:
 
 @compiled
 def write_row(server: CollectServer, s: int, lane: int, phase: int, is_live: int) -> None:
-    """Write the row that a collection's push subtracts or publishes; zeros in a lane that is not live."""
+    """Write the row that a push subtracts or publishes; zeros in a lane that is not live."""
     collection, rpc = server.collections[s], server.requests[s]
-    dim = dim_of(server, collection)
+    j, dim = collection.job, dim_of(server, collection)
     source = row_at(server, int64(collection.places[lane])) + HEAD_CELLS
     target = 2 * collection.count + lane * dim  # after `count` keys of two words
     for v in range(dim):
         word = 0
         if is_live and phase == SUBTRACTING:
-            word = -int64(collection.sums[lane * dim + v])
+            word = -int64(server.last_sums[j, source + v])
         elif is_live:
-            word = int64(server.cells[collection.job, source + v].word)
+            word = int64(server.cells[j, source + v].word)
         rpc.words[target + v] = swap32(word)
 
 
@@ -271,68 +322,80 @@ def restore_request(server: CollectServer, s: int, rpc: Rpc, h: Header) -> None:
         key = swap64(rpc.keys[lane])
         collection.keys[lane] = key
         collection.places[lane] = locate(server.share, key)
-    server.collectors[collection.job].n_in_flight += 1
-    prepare_rpc(server, s, READING, h.live)
+    enter_slot(server, s, READING if h.op == PULL else PUBLISHING)
 
 
 @compiled
 def end_reading(server: CollectServer, s: int, rpc: Rpc, h: Header, now: int) -> None:
     collection = server.collections[s]
-    j, live, nonzero_lanes, changed_lanes = collection.job, collection.live, int64(0), int64(0)
-    collection.read_time = now
+    j, changed_lanes, large_lanes = collection.job, int64(0), int64(0)
+    lanes = collection.live & h.served
     for lane in range(collection.count):
-        if live >> lane & 1 and h.served >> lane & 1:
-            if read_sums(collection, rpc, lane, h.dim):
-                nonzero_lanes |= 1 << lane
-            elif int64(server.copies[j, collection.places[lane]].marks) & CHANGED:
+        if lanes >> lane & 1:
+            if read_row(server, s, rpc, lane):
                 changed_lanes |= 1 << lane
-            else:
-                copy = server.copies[j, collection.places[lane]]
+            if is_large(server, s, lane):
+                large_lanes |= 1 << lane
+    apply_gradients(server, s, changed_lanes, now)
+    for lane in range(collection.count):
+        if lanes >> lane & 1:
+            copy = server.copies[j, collection.places[lane]]
+            copy.last_read_time = now
+            if changed_lanes >> lane & 1:
+                copy.marks = int64(copy.marks) | CHANGED
+            elif not int64(copy.marks) & CHANGED:
                 copy.change *= 1 - _RATE_WEIGHT
                 record_read_time(server, collection, lane)
-    server.collectors[j].n_empty += popcount(live & ~nonzero_lanes)
-    server.collectors[j].n_collected += popcount(nonzero_lanes)
-    if nonzero_lanes:
-        prepare_rpc(server, s, SUBTRACTING, nonzero_lanes)
-    elif changed_lanes:
-        publish_lanes(server, s, changed_lanes)
+    server.collectors[j].n_changed += popcount(changed_lanes)
+    server.collectors[j].n_unchanged += popcount(collection.live & ~changed_lanes)
+    if large_lanes:
+        prepare_rpc(server, s, SUBTRACTING, large_lanes)
     else:
-        end_collection(server, s, now)
+        end_slot(server, s, now)
 
 
 @compiled
-def read_sums(collection: Collection, rpc: Rpc, lane: int, dim: int) -> bool:
-    """Store the sums of a lane's row; return whether any is not 0."""
-    bits = 0
-    for v in range(lane * dim, (lane + 1) * dim):
-        collection.sums[v] = swap32(rpc.words[v])
-        bits |= int64(collection.sums[v])
+def read_row(server: CollectServer, s: int, rpc: Rpc, lane: int) -> bool:
+    """Store what a row's sums have grown by since the last read; return whether any has changed."""
+    collection, bits = server.collections[s], 0
+    dim = dim_of(server, collection)
+    first_cell = row_at(server, int64(collection.places[lane])) + HEAD_CELLS
+    for v in range(dim):
+        total = swap32(rpc.words[lane * dim + v])
+        growth = total - int64(server.last_sums[collection.job, first_cell + v]) & MAX_U32
+        collection.gradients[lane * dim + v] = growth
+        server.last_sums[collection.job, first_cell + v] = total
+        bits |= growth
     return bits != 0
+
+
+@compiled
+def is_large(server: CollectServer, s: int, lane: int) -> bool:
+    """Return whether a sum of a row has to be cleared, since it might overflow otherwise."""
+    collection = server.collections[s]
+    j = collection.job
+    first_cell = row_at(server, int64(collection.places[lane])) + HEAD_CELLS
+    for v in range(dim_of(server, collection)):
+        if magnitude(int64(server.last_sums[j, first_cell + v])) >= server.collectors[j].max_sum:
+            return True
+    return False
+
+
+@compiled
+def magnitude(word: int) -> int:
+    """Return the absolute value of a number in two's complement of 32 bits."""
+    return min(word, 2**32 - word)
 
 
 @compiled
 def end_subtracting(server: CollectServer, s: int, h: Header, now: int) -> None:
     collection = server.collections[s]
-    j, lanes = collection.job, h.live & h.served
-    apply_sums(server, j, s, lanes, now)
-    for lane in range(collection.count):
-        was_not_subtracted = collection.live & ~h.live & 1 << lane
-        if was_not_subtracted and int64(server.copies[j, collection.places[lane]].marks) & CHANGED:
-            lanes |= 1 << lane
-    if lanes:
-        publish_lanes(server, s, lanes)
-    else:
-        end_collection(server, s, now)
-
-
-@compiled
-def publish_lanes(server: CollectServer, s: int, lanes: int) -> None:
-    collection = server.collections[s]
+    lanes, dim = h.live & h.served, dim_of(server, collection)
     for lane in range(collection.count):
         if lanes >> lane & 1:
-            copy = server.copies[collection.job, collection.places[lane]]
-            copy.marks = int64(copy.marks) & ~CHANGED
-    prepare_rpc(server, s, PUBLISHING, lanes)
+            first_cell = row_at(server, int64(collection.places[lane])) + HEAD_CELLS
+            server.last_sums[collection.job, first_cell : first_cell + dim] = 0
+    end_slot(server, s, now)
 
 
 @compiled
@@ -345,20 +408,22 @@ def end_publishing(server: CollectServer, s: int, h: Header, now: int) -> None:
             if read_time and now:  # `now` is 0 in a replay of the journal
                 count_age(server, j, now - read_time)
             record_read_time(server, collection, lane)
-    end_collection(server, s, now)
+    end_slot(server, s, now)
 
 
 @compiled
 def record_read_time(server: CollectServer, collection: Collection, lane: int) -> None:
+    """Record that the published copy of a lane's row has all gradients of the row's last read."""
     collector = server.collectors[collection.job]
     copy = server.copies[collection.job, collection.places[lane]]
-    if collector.n_wanted and copy.read_time < collector.wanted_before <= collection.read_time:
+    if collector.n_wanted and copy.read_time < collector.wanted_before <= copy.last_read_time:
         collector.n_wanted -= 1
-    copy.read_time = collection.read_time
+    copy.read_time = copy.last_read_time
 
 
 @compiled
-def end_collection(server: CollectServer, s: int, now: int) -> None:
+def end_slot(server: CollectServer, s: int, now: int) -> None:
+    """Free a slot; its rows wait for being published if they have changed, and for being read if not."""
     collection = server.collections[s]
     j = collection.job
     collector = server.collectors[j]
@@ -369,9 +434,14 @@ def end_collection(server: CollectServer, s: int, now: int) -> None:
             copy = server.copies[j, place]
             if server.cells[j, row_at(server, place)].word < NOT_OWNED:
                 copy.marks = int64(copy.marks) & ~QUEUED
+            elif int64(copy.marks) & CHANGED:
+                due = 0 if collector.n_wanted else on_grid(collector, now + publish_delay(collector))
+                q = first_publish_queue(server, j, collection.group) + lane
+                push_entry(server, q, due, place, collection.keys[lane])
             else:
                 is_wanted = collector.n_wanted and copy.read_time < collector.wanted_before
-                due = 0 if is_wanted else now + interval(collector, float(copy.change))
+                due = copy.last_read_time + interval(collector, float(copy.change))
+                due = 0 if is_wanted else on_grid(collector, due)
                 q = first_queue(server, j, collection.group) + lane
                 push_entry(server, q, due, place, collection.keys[lane])
     collection.phase = IDLE
@@ -381,28 +451,29 @@ def end_collection(server: CollectServer, s: int, now: int) -> None:
 
 
 @compiled
-def apply_sums(server: CollectServer, j: int, s: int, lanes: int, now: int) -> None:
+def apply_gradients(server: CollectServer, s: int, lanes: int, now: int) -> None:
+    """Apply the gradients that lanes of a read have found, and follow how fast their rows change."""
     collection = server.collections[s]
-    count, step = collection.count, server.collectors[j].step
-    dim = dim_of(server, collection)
+    j, count = collection.job, collection.count
+    step, dim = server.collectors[j].step, dim_of(server, collection)
     for lane in range(count):
         if lanes >> lane & 1:
             place = int64(collection.places[lane])
             row = row_at(server, place)
             for v in range(dim):
                 collection.previous_values[lane * dim + v] = server.cells[j, row + HEAD_CELLS + v].number
-                server.collected[j, row + HEAD_CELLS + v] += collection.sums[lane * dim + v]
+                server.collected[j, row + HEAD_CELLS + v] += collection.gradients[lane * dim + v]
             copy = server.copies[j, place]
             copy.n_collections += 1
             # Adam's step is at least the number of gradients of each key.
             updates = int64(server.cells[j, row].word) & UPDATE_COUNT_MASK
             step = max(step, updates + int64(copy.n_collections))
-    apply_words(server, j, dim, collection.keys, collection.sums, count, lanes, step)
+    apply_words(server, j, dim, collection.keys, collection.gradients, count, lanes, step)
     for lane in range(count):
         if lanes >> lane & 1:
             copy = server.copies[j, collection.places[lane]]
-            if 0 < copy.read_time < now:  # `now` is 0 in a replay of the journal
-                rate = absolute_change(server, collection, lane) / ((now - int64(copy.read_time)) / 1e9)
+            if 0 < copy.last_read_time < now:  # `now` is 0 in a replay of the journal
+                rate = absolute_change(server, collection, lane) / ((now - int64(copy.last_read_time)) / 1e9)
                 copy.change = np.float32((1 - _RATE_WEIGHT) * copy.change + _RATE_WEIGHT * rate)
 
 
@@ -413,8 +484,7 @@ def absolute_change(server: CollectServer, collection: Collection, lane: int) ->
     values = row_at(server, int64(collection.places[lane])) + HEAD_CELLS
     for v in range(dim):
         if len(server.rules) == 0:
-            units = int64(collection.sums[lane * dim + v])
-            change = max(change, float(min(units, 2**32 - units)))  # of a sum in two's complement
+            change = max(change, float(magnitude(int64(collection.gradients[lane * dim + v]))))
         else:
             value = float(server.cells[collection.job, values + v].number)
             difference = abs(value - float(collection.previous_values[lane * dim + v]))

@@ -1,8 +1,11 @@
-"""The schedule of collections: a queue per dim and lane, intervals by how fast a value changes, and a budget.
+"""The schedule of reads and publications: queues, intervals by how fast a value changes, and a budget.
 
 The cost of old copies is the sum of change · age over all keys. For a given number of collections the cost is
 least if each key's interval is proportional to 1 / √change. A job's `pace` is the factor: it grows while
-collections are late, and shrinks while they are not. All intervals are below the bound of staleness.
+reads are late, and shrinks while they are not. All intervals are below the bound of staleness.
+
+A row that has changed waits for being published until an RPC is nearly full of such rows, or a sixteenth of
+the bound has passed.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.protocol.header import LANES
+from foundation.protocol.header import LANES, MAX_VALUES, QUAD
 from foundation.protocol.rpc import Key
 from hotline_agents.collect.state import AGES, QUEUED, Collection, Collector, CollectServer, QueueEntry
 from hotline_agents.interface import NEVER
@@ -21,12 +24,13 @@ from nativekit.records import Ints
 MIN_INTERVAL_NS = 1_000_000
 _PACE_INCREASE, _PACE_DECREASE, _MAX_PACE = 1.05, 0.98, 1e18
 _BURST_NS = 5_000_000  # length of the period whose budget may be spent in one burst
+_RPCS_OF_BURST = 8  # begun together when the budget allows, since a server that sleeps wakes up once for all
+_MAX_GRID_NS = 1_000_000
 _DEFAULT_RPC_NS = 2_000  # assumed cost of an RPC of a job that has not had any
-RPCS_PER_COLLECTION = 3
-"""RPCs of a collection. The server encodes each and reads its answer, which costs as much as two requests."""
 _KERNEL_NS_PER_RPC = 6_000
 """Assumed kernel time of an RPC that a server sends: a datagram sent and one received (measured values are in
-`HostCosts` of the simulator). Waking up is excluded, because a busy server is awake."""
+`HostCosts` of the simulator). Waking up is excluded, because a busy server is awake. The server also encodes
+the RPC and reads its answer, which costs as much as two requests."""
 _LOG2_BINS_PER_OCTAVE = 3
 _BINS_PER_OCTAVE = 1 << _LOG2_BINS_PER_OCTAVE
 
@@ -60,8 +64,14 @@ def group_of(server: CollectServer, dim: int) -> int:
 
 @compiled
 def first_queue(server: CollectServer, j: int, group: int) -> int:
-    """Return the index of the queue of lane 0 of a job's rows of one dim; those of other lanes follow."""
+    """Return the queue of lane 0 for rows of one dim that wait for being read; other lanes' queues follow."""
     return (j * len(server.dims) + group) * LANES
+
+
+@compiled
+def first_publish_queue(server: CollectServer, j: int, group: int) -> int:
+    """Return the queue of lane 0 for rows of one dim that wait for being published."""
+    return len(server.queue_sizes) // 2 + first_queue(server, j, group)
 
 
 @compiled
@@ -106,16 +116,35 @@ def remove_first_entry(server: CollectServer, q: int) -> None:
 
 @compiled
 def first_due_time(server: CollectServer, j: int) -> int:
+    """Return when the next read or publication of a job is due."""
     due = int64(NEVER)
     for group in range(len(server.dims)):
-        due = min(due, first_due_time_of(server, j, group))
+        due = min(due, read_due_time(server, j, group), publish_due_time(server, j, group))
     return due
 
 
 @compiled
-def first_due_time_of(server: CollectServer, j: int, group: int) -> int:
-    """Return the first due time of a job's rows of one dim."""
-    due, first = int64(NEVER), first_queue(server, j, group)
+def read_due_time(server: CollectServer, j: int, group: int) -> int:
+    """Return when the next read of a job's rows of one dim is due."""
+    return earliest(server, first_queue(server, j, group))
+
+
+@compiled
+def publish_due_time(server: CollectServer, j: int, group: int) -> int:
+    """Return when a job's rows of one dim are next published: at once (0) if they nearly fill an RPC."""
+    first, n_rows = first_publish_queue(server, j, group), int64(0)
+    for q in range(first, first + LANES):
+        n_rows += server.queue_sizes[q] > 0
+    rows_of_rpc = MAX_VALUES // max(int64(server.dims[group]), QUAD)
+    if n_rows and 8 * n_rows >= 7 * rows_of_rpc:
+        return int64(0)
+    return earliest(server, first)
+
+
+@compiled
+def earliest(server: CollectServer, first: int) -> int:
+    """Return the first due time in the queues of all lanes, of which `first` is that of lane 0."""
+    due = int64(NEVER)
     for q in range(first, first + LANES):
         if server.queue_sizes[q]:
             due = min(due, server.queues[q, 0].due)
@@ -123,17 +152,18 @@ def first_due_time_of(server: CollectServer, j: int, group: int) -> int:
 
 
 @compiled
-def take_due_key(server: CollectServer, j: int, lane: int, now: int, collection: Collection) -> bool:
-    """Move a due, or nearly due, key of a lane from its queue to a collection; return False without one."""
-    q = first_queue(server, j, collection.group) + lane
+def take_row(
+    server: CollectServer, j: int, q: int, now: int, is_read: bool, lane: int, target: Collection
+) -> bool:
+    """Move the first row of queue `q` to a lane of `target`; return False without one, or if it is early."""
     while server.queue_sizes[q]:
         entry = server.queues[q, 0]
         copy = server.copies[j, entry.place]
-        # An RPC also collects keys of which at least four fifths of the interval have passed since the read.
-        if 4 * (entry.due - now) > now - copy.read_time:
+        # An RPC also reads rows of which four fifths of the interval have passed since the last read.
+        if is_read and 4 * (entry.due - now) > now - copy.last_read_time:
             return False
         place = entry.place
-        collection.places[lane], collection.keys[lane] = place, entry.key
+        target.places[lane], target.keys[lane] = place, entry.key
         remove_first_entry(server, q)
         if server.cells[j, row_at(server, place)].word >= NOT_OWNED:
             return True
@@ -157,7 +187,7 @@ def max_interval(collector: Collector) -> int:
 
 @compiled
 def adapt_pace(collector: Collector, lateness: int, change: float) -> None:
-    """Adapt the pace to a collection that begins `lateness` ns late; `change` is the rate of one key."""
+    """Adapt the pace to a read that begins `lateness` ns late; `change` is the rate of one key."""
     if lateness > MIN_INTERVAL_NS:
         if interval(collector, change) < max_interval(collector):  # else a larger pace changes nothing
             collector.pace = min(max(collector.pace, 1.0) * _PACE_INCREASE, _MAX_PACE)
@@ -166,13 +196,28 @@ def adapt_pace(collector: Collector, lateness: int, change: float) -> None:
 
 
 @compiled
-def delay_next_collection(server: CollectServer, j: int, now: int) -> None:
-    """Delay the next collection by the time a collection takes, divided by the share of the server's time."""
+def publish_delay(collector: Collector) -> int:
+    """Return how long a row may wait for others that are published with it, in ns."""
+    return collector.staleness // 16
+
+
+@compiled
+def on_grid(collector: Collector, due: int) -> int:
+    """Return a due time, at which others are due too; it is later by up to 1/64 of the bound."""
+    grid = max(min(collector.staleness // 64, _MAX_GRID_NS), 1)
+    return (due + grid - 1) // grid * grid
+
+
+@compiled
+def delay_next_rpc(server: CollectServer, j: int, now: int) -> None:
+    """Delay the next RPC of a job by the time that one takes, divided by the share of the server's time."""
     collector, job = server.collectors[j], server.jobs[j]
     rpc_ns = job.proc_cpu_ns / job.rpcs if job.rpcs and job.proc_cpu_ns else float(_DEFAULT_RPC_NS)
-    start = max(collector.next_start, now - _BURST_NS)
-    cost_ns = RPCS_PER_COLLECTION * (2 * rpc_ns + _KERNEL_NS_PER_RPC)
-    collector.next_start = start + int64(cost_ns / collector.share)
+    start = max(collector.budget_start, now - _BURST_NS)
+    delay = int64((2 * rpc_ns + _KERNEL_NS_PER_RPC) / collector.share)
+    collector.budget_start = start + delay
+    if collector.budget_start > now:
+        collector.next_start = collector.budget_start + (_RPCS_OF_BURST - 1) * delay
 
 
 @compiled

@@ -32,7 +32,9 @@ MAX_QUEUED = 4096
 AGES = 256
 """Bins of a histogram of ages in ns: eight for each power of two."""
 IDLE, READING, SUBTRACTING, PUBLISHING = 0, 1, 2, 3
-"""Phases of a collection: idle; pulling the sums; pushing the negated sums; setting the new values."""
+"""Phases of a slot: idle; pulling sums; pushing negated sums, which clears them; setting new values."""
+DEFAULT_MAX_SUM = 1 << 30
+"""Sums at least as large are cleared when they have been read: half of what a signed cell can hold."""
 QUEUED, CHANGED = 1, 2
 """Bits of a copy's `marks`: it is in the queue or in a collection; its value has changed at the server."""
 
@@ -52,22 +54,26 @@ class Collector:
     """Maximum fraction of the server's time for collections."""
     pace: float
     """The interval between collections of a key is pace / √(change of its value per second), clipped."""
+    budget_start: int
+    """When the share of the server's time allows one RPC, in ns."""
     next_start: int
+    """When it allows several RPCs, which begin together, in ns."""
     wanted_before: int
     """Updates before this time must be collected, regardless of `share`."""
     n_wanted: int  # number of keys whose sums have not been read since `wanted_before`
     n_in_flight: int  # number of collections in flight
     n_used_up: int  # number of slots that have no turns left in this epoch
     rpcs: int  # number of answered RPCs
-    n_collected: int  # number of read sums other than 0
-    n_empty: int  # number of lanes whose sum was 0 or missing
+    n_changed: int  # number of rows read whose sums had changed
+    n_unchanged: int  # number of rows read whose sums had not changed, or that were missing
     n_late: int
     """Number of copies older than `staleness` when they were replaced."""
     oldest_ns: int  # largest age of a copy when it was replaced
+    max_sum: int  # sums of this size are cleared when they have been read
 
 
 class Collection:
-    """A slot of the collector's window: up to 32 rows, which three RPCs read, subtract and publish."""
+    """A slot of the collector's window: up to 32 rows that an RPC reads, clears or publishes."""
 
     job: int
     seq: int
@@ -78,21 +84,23 @@ class Collection:
     count: int  # number of lanes of the RPCs
     live: int  # bitmap of the lanes with keys
     group: int  # index of the rows' dim in `CollectServer.dims`
-    read_time: int  # when the sums were read, in ns
     keys: Annotated[NDArray[np.uint64], LANES]
     places: Annotated[Ints, LANES]
-    sums: Annotated[Words, MAX_VALUES]  # of the lanes' rows, one after the other
+    gradients: Annotated[
+        Words, MAX_VALUES
+    ]  # of the lanes' rows, one after the other: pushed since the last read
     previous_values: Annotated[NDArray[np.float32], MAX_VALUES]  # before the optimiser was applied
 
 
 class QueueEntry:
-    due: int  # time of the next collection of the key, in ns
+    due: int  # when the row is to be read or published, in ns
     place: int
     key: np.uint64
 
 
 class Copy:
-    read_time: int  # when the sum included in the copy was read, in ns
+    read_time: int  # when the gradients included in the published copy were read, in ns
+    last_read_time: int  # when the row's sum was last read, in ns
     change: np.float32  # mean change of the row per second: the largest of its values
     marks: int  # bitmap: `QUEUED`, `CHANGED`
     n_collections: int  # number of collections whose gradients were applied
@@ -105,14 +113,18 @@ class CollectServer(NamedTuple):
     cells: RecordTable[Cell]
     collected: Words
     """uint32[jobs, cells]: sum of the gradients of each value's cell, collected from the current switch."""
+    last_sums: Words
+    """uint32[jobs, cells]: the sum that the switch had at the last read, of which all has been applied."""
     unsettled: Words
     """uint32[jobs, cells]: sum of updates replayed for lost switches, minus collected gradients."""
     dims: Ints  # int64[D]: the dims of rows, ascending
     collectors: Records[Collector]  # [jobs]
     collections: Records[Collection]  # [jobs * COLLECTIONS]
     requests: Records[Rpc]  # [jobs * COLLECTIONS + 1]: current RPC of each collection, and a scratch RPC
-    queues: RecordTable[QueueEntry]  # [jobs * D * LANES, n]: heaps of the hot keys of each dim and lane
-    queue_sizes: Ints  # int64[jobs * D * LANES]: number of keys in each queue
+    queues: RecordTable[QueueEntry]
+    """[2 * jobs * D * LANES, n]: heaps of the hot keys of each dim and lane: first those that wait for being
+    read, then those that wait for being published."""
+    queue_sizes: Ints  # int64[2 * jobs * D * LANES]: number of keys in each queue
     copies: RecordTable[Copy]  # [jobs, places + 1]
     ages: Ints  # int64[jobs * AGES]: number of copies by their age when they were replaced
     connection_records: Records[ConnectionRecord]
@@ -132,19 +144,21 @@ def make_server(
     header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
     cells = make_cells(len(jobs), share, rules)
     header.state_words = state_words_of(rules)
-    n_jobs, n_places, n_queues = len(jobs), int(share.header.places) + 1, len(space.dims) * LANES
+    n_jobs, n_places = len(jobs), int(share.header.places) + 1
+    n_queues = 2 * n_jobs * len(space.dims) * LANES
     collectors = records(n_jobs, Collector)
     collectors.staleness, collectors.share = DEFAULT_STALENESS_NS, DEFAULT_SHARE
+    collectors.max_sum = DEFAULT_MAX_SUM
     collections = records(n_jobs * COLLECTIONS, Collection)
     collections.job = np.arange(n_jobs).repeat(COLLECTIONS)
     collections.seq = WINDOW + np.tile(np.arange(COLLECTIONS), n_jobs)  # turn 1 of each slot
     return CollectServer(
         header=header, jobs=make_jobs(jobs), callers=records(CALLERS, CallerRow), cells=cells,
-        collected=np.zeros(cells.shape, np.uint32), unsettled=np.zeros(cells.shape, np.uint32),
-        dims=np.array(space.dims, np.int64), collectors=collectors, collections=collections,
-        requests=rpcs(n_jobs * COLLECTIONS + 1),
-        queues=records((n_jobs * n_queues, min(n_places, MAX_QUEUED)), QueueEntry),
-        queue_sizes=np.zeros(n_jobs * n_queues, np.int64), copies=records((n_jobs, n_places), Copy),
+        collected=np.zeros(cells.shape, np.uint32), last_sums=np.zeros(cells.shape, np.uint32),
+        unsettled=np.zeros(cells.shape, np.uint32), dims=np.array(space.dims, np.int64),
+        collectors=collectors, collections=collections, requests=rpcs(n_jobs * COLLECTIONS + 1),
+        queues=records((n_queues, min(n_places, MAX_QUEUED)), QueueEntry),
+        queue_sizes=np.zeros(n_queues, np.int64), copies=records((n_jobs, n_places), Copy),
         ages=np.zeros(n_jobs * AGES, np.int64),
         connection_records=records(CONNECTION_RECORDS, ConnectionRecord),
         journal=np.zeros(journal_bytes, np.uint8), rules=rules, batch=one_record(Batch), share=share,

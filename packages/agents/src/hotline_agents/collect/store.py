@@ -39,6 +39,7 @@ class CollectStore(OffloadingStore):
         super().__init__(server, job)
         self._server: CollectServer = server
         self._collected = server.collected[self._job_index]
+        self._last_sums = server.last_sums[self._job_index]
         self._unsettled = server.unsettled[self._job_index]
         self._copies = server.copies[self._job_index]
         self._n_queues = LANES * len(server.dims)
@@ -58,14 +59,15 @@ class CollectStore(OffloadingStore):
     def resume(self, reason: int) -> None:
         if self.collector.hold_reasons & reason & BY_COMMAND:
             # Do not count ages reached during the hold, when no worker read copies.
-            self._copies.read_time[:] = 0
+            self._copies.read_time[:] = self._copies.last_read_time[:] = 0
         self.collector.hold_reasons &= ~reason
         self._server.header.due = 0
 
     def contents(self) -> ShareContents:
         contents = super().contents()
         cells = self._value_cells(self.locate(contents.keys))
-        return contents._replace(sums=contents.sums + self._unsettled[cells])
+        # The switch's sums still have what was applied at the last read.
+        return contents._replace(sums=contents.sums + self._unsettled[cells] - self._last_sums[cells])
 
     def release(self, places: Places) -> Values:
         """Let the switch serve these keys from now on; return their rows, which the caller publishes."""
@@ -78,24 +80,36 @@ class CollectStore(OffloadingStore):
 
     def begin_collecting(self, places: Places, now: int) -> None:
         """Queue keys, whose copies were published at `now` (ns), for collection."""
-        self._copies.read_time[places], self._copies.change[places] = now, 0
+        self._copies.read_time[places] = self._copies.last_read_time[places] = now
+        self._copies.change[places] = 0
         self._queue_places(places, now)
 
     def _queue_places(self, places: Places, now: int) -> None:
         places = places[self._copies.marks[places] & QUEUED == 0]
         keys, dims = keys_at(self._share, places), self.dims(places)
         queues = LANES * np.searchsorted(self._server.dims, dims) + lanes_of_rows(keys, dims)
-        queue_sizes = self._server.queue_sizes[self._slice_of_job(self._n_queues)]
+        queue_sizes = self._server.queue_sizes[self._queues_of_reads]
         if (queue_sizes + np.bincount(queues, minlength=self._n_queues)).max() > self._server.queues.shape[1]:
             # Some entries are of keys that have left the switch.
-            self._empty_queues()
+            self._empty(self._queues_of_reads)
             self.requeue()
             return
         self._copies.marks[places] |= QUEUED
         queue_keys(self._server, places, keys, self._job_index * self._n_queues + queues, now)
 
-    def _empty_queues(self) -> None:
-        for q in range(self._job_index * self._n_queues, (self._job_index + 1) * self._n_queues):
+    @property
+    def _queues_of_reads(self) -> slice:
+        """The queues of the job's rows that wait for being read."""
+        return self._slice_of_job(self._n_queues)
+
+    @property
+    def _queues_of_publications(self) -> slice:
+        """The queues of the job's rows that wait for being published."""
+        reads, n_queues = self._queues_of_reads, len(self._server.queue_sizes) // 2
+        return slice(n_queues + reads.start, n_queues + reads.stop)
+
+    def _empty(self, queues: slice) -> None:
+        for q in range(queues.start, queues.stop):
             queued_places = self._server.queues["place"][q, : self._server.queue_sizes[q]]
             self._copies.marks[queued_places] &= ~QUEUED
             self._server.queue_sizes[q] = 0
@@ -109,7 +123,8 @@ class CollectStore(OffloadingStore):
 
     def restore_queues(self) -> None:
         self._copies.marks &= ~QUEUED
-        self._server.queue_sizes[self._slice_of_job(self._n_queues)] = 0
+        for queues in (self._queues_of_reads, self._queues_of_publications):
+            self._server.queue_sizes[queues] = 0
         for collection in self._job_collections:
             collection.sent_time = 0
             if collection.phase != IDLE:
@@ -119,12 +134,14 @@ class CollectStore(OffloadingStore):
 
     def request_full_collection(self, now: int) -> None:
         """Request the collection of all gradients that the switch has added up to `now` (ns)."""
-        self._empty_queues()
+        self._empty(self._queues_of_reads)
         places = self._places_in_switch()
         self.collector.wanted_before = now + 1
         self.collector.n_wanted = len(places)  # no sum has been read yet
-        # Keys in a collection that has read its sums before `now` are queued again when it ends.
+        # Rows that were read before `now` are queued again when they have been published.
         self.requeue()
+        for q in range(self._queues_of_publications.start, self._queues_of_publications.stop):
+            self._server.queues["due"][q, : self._server.queue_sizes[q]] = 0
         self._server.header.due = 0
 
     def end_full_collection(self) -> None:
@@ -132,9 +149,12 @@ class CollectStore(OffloadingStore):
         self.collector.n_wanted = 0
 
     def absorb(self, places: Places, values: Values) -> None:
-        """Apply rows of gradients that were taken out of the switch."""
-        self._collected[self._value_cells(places)] += values
-        self._apply_gradients(places, values)
+        """Apply what the sums of rows, which were taken out of the switch, had beyond the last read."""
+        cells = self._value_cells(places)
+        gradients = values - self._last_sums[cells]
+        self._last_sums[cells] = 0
+        self._collected[cells] += gradients
+        self._apply_gradients(places, gradients)
 
     def settle(self) -> None:
         # All replays are in: apply their sum, less the gradients that had been collected already.
@@ -162,7 +182,9 @@ class CollectStore(OffloadingStore):
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with gradients that workers will replay."""
         super().restore()
-        self._empty_queues()
+        for queues in (self._queues_of_reads, self._queues_of_publications):
+            self._empty(queues)
+        self._last_sums[:] = 0
         cells = np.flatnonzero(self._collected)
         # Workers also replay gradients that were collected, which are applied already.
         self._unsettled[cells] -= self._collected[cells]
