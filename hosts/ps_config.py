@@ -13,7 +13,7 @@ from foundation.settings import Strict
 from hosts.agent_config import AgentConfig, Fsync, JobConfig, ServiceConfig
 from hosts.keys import KeySpace
 
-_JOURNAL_FORMAT = 2  # a server that replays a journal must accept the commands that were accepted before
+_JOURNAL_FORMAT = 3  # a server that replays a journal must accept the commands that were accepted before
 
 
 class PsJobConfig(JobConfig):

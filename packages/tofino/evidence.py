@@ -63,12 +63,14 @@ _CLUSTERS = {
     "S1, in 8 racks": ("s1", "--workers 80 --servers 20 --racks 8"),
 }
 """Cluster -> the name of its steps, and options of `answer`. S6 has more servers than a pipe has ports."""
+_PROGRAMS = {"tofino": "16 lanes", "tofino-long": "and 16 that it passes on"}
 _HOT_KEYS = (20_000, 50_000)
 _CHIP_STEPS = {
-    (cluster, keys): typed(
-        f"{name}-{keys}", f"./hotline answer --switch tofino --top-k {keys} {options} --json"
+    (cluster, lanes, keys): typed(
+        f"{name}-{program}-{keys}", f"./hotline answer --switch {program} --top-k {keys} {options} --json"
     )
     for cluster, (name, options) in _CLUSTERS.items()
+    for program, lanes in _PROGRAMS.items()
     for keys in _HOT_KEYS
 }
 _CHANGED = {
@@ -84,16 +86,16 @@ def chip_tables(folder: Path) -> dict[str, Table]:
     times_ms = dict.fromkeys(each.compute_ms for answer in answers.values() for each in answer.computing)
     columns = {f"steps/s, {ms:g} ms": "× {:.2f}" for ms in times_ms}
     rows: dict[tuple[str, ...], list[Cell]] = {}
-    for (cluster, keys), answer in answers.items():
+    for (cluster, lanes, keys), answer in answers.items():
         gains = [each.offload / each.baseline for each in answer.computing]
         changes = [change_in_percent(answer.sides.differences[metric]) for metric in _CHANGED]
-        rows[cluster, f"{keys:,}"] = [*gains, *changes]
+        rows[cluster, lanes, f"{keys:,}"] = [*gains, *changes]
     return {
         "chip": make_table(
             "steps/s at capacity with a hot set in a Tofino 1, as multiples of those without; and changes of "
             "a step at half load, without computing",
             "one simulation each; intervals are those of its rounds",
-            ("cluster", "hot keys"),
+            ("cluster", "lanes", "hot keys"),
             columns | dict.fromkeys(_CHANGED.values(), "{:+.0f} %"),
             rows,
         )
@@ -102,7 +104,7 @@ def chip_tables(folder: Path) -> dict[str, Table]:
 
 CHIP = Stage(
     name="chip",
-    minutes=4,
+    minutes=8,
     results=("chip",),
     steps=tuple(_CHIP_STEPS.values()),
     tables=chip_tables,

@@ -35,13 +35,14 @@ def keys_of(lane: int | None, ps: int | None, n_ps: int, number: int, beyond: in
 
 
 def requests(
-    cold: Keys, hot: Keys, n_ps: int, ops: AnyWorkerOps = COMPILED, lane_count: int = LANES
-) -> list[tuple[Header, Keys]]:
+    cold: Keys, hot: Keys, n_ps: int, ops: AnyWorkerOps = COMPILED, lane_count: int = LANES,
+    hot_lanes: int | None = None,
+) -> list[tuple[Header, Keys]]:  # fmt: skip
     """Return header and keys of each RPC of a pull, in the order of sending."""
     keys = np.unique(np.concatenate([cold, hot]))
     client = HotsetClient(Caller(1, 2, 3), n_ps, KeySpace(len(keys), keys), lambda: 0, ops=ops)
     client.hint(hot)
-    client.limit_lanes(lane_count)
+    client.limit_lanes(lane_count, hot_lanes)
     client.pull(1, np.arange(len(keys)))
     sent: list[tuple[Header, Keys]] = []
     while client.rpcs_of_operation > len(sent):
@@ -144,3 +145,29 @@ def test_counted_rpcs_equal_the_sent_rpcs() -> None:
         cold = set(keys[~is_hot].tolist())
         assert found == RpcCounts(len(sent), sum(bool(cold & set(of.tolist())) for _, of in sent))
     assert all(each.rpcs == each.to_servers for each in count_rpcs(space, 4, None, batches, 700))
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1), n_ps=st.integers(1, 5), hot_share=st.sampled_from([0.0, 0.5, 0.9, 1.0])
+)
+def test_hot_keys_are_in_the_first_lanes_and_cold_keys_in_all(seed: int, n_ps: int, hot_share: float) -> None:
+    """As for a switch that reads the first 16 of 32 lanes."""
+    chance = np.random.default_rng(seed)
+    keys = np.sort(chance.choice(20_000, int(chance.integers(1, 700)), replace=False)).astype(np.uint64)
+    is_hot = chance.random(len(keys)) < hot_share
+    long = requests(keys[~is_hot], keys[is_hot], n_ps, hot_lanes=LANES // 2)
+    sent: list[int] = []
+    for header, carried in long:
+        lanes = [lane for lane in range(header.count) if header.live >> lane & 1]
+        sent += carried[lanes].tolist()
+        for lane in lanes:
+            is_own = ps_ids_of(carried[lane : lane + 1], n_ps)[0] == header.ps
+            is_served = carried[lane] in keys[is_hot] and lanes_of(carried[lane : lane + 1])[0] >> 1 == lane
+            assert is_own or is_served
+    assert sorted(sent) == keys.tolist()
+    short = requests(keys[~is_hot], keys[is_hot], n_ps, lane_count=LANES // 2)
+    all_lanes = requests(keys[~is_hot], keys[is_hot], n_ps)
+    if hot_share == 0:
+        assert len(long) == len(all_lanes)
+    assert len(long) <= len(short)

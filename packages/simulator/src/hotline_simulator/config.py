@@ -157,6 +157,8 @@ class SimulationConfig(Config):
     def _check_lanes(self) -> Self:
         lanes = self.network.switch_lanes
         limit = max_top_k(1, self.dim) * lanes // LANES
+        if (cold := self.network.cold_lanes) not in (0, lanes):
+            raise ValueError(f"network.cold_lanes ({cold}): expected 0 or network.switch_lanes ({lanes})")
         if lanes < LANES and self.design != DEFAULT:
             raise ValueError(
                 f"network.switch_lanes ({lanes}) and design {self.design}: expected {LANES}; only RPCs of "

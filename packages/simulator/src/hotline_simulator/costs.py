@@ -76,7 +76,11 @@ class Network(Strict):
     switch_mpps: float = Field(default=0.0, ge=0, le=_MAX_MPPS)
     """Packet rate of the switch, millions of frames a second; 0 means unlimited."""
     switch_lanes: Literal[8, 16, 32] = 32
-    """Lanes of an RPC in arms whose switch aggregates or is a proxy; in other arms RPCs have 32."""
+    """Lanes in which the switch serves keys, and of an RPC in arms whose switch aggregates or is a proxy; in
+    other arms RPCs have 32."""
+    cold_lanes: Literal[0, 8, 16] = 0
+    """Lanes that such an RPC has more, with keys that the switch passes on without reading them: as many as
+    `switch_lanes`, or none."""
     traffic_manager: bool = False
     """Whether packets queue between ingress and egress, as in softswitch with --port-rate. Then the program
     sees queue depths and may mark packets. Otherwise they queue behind egress, before the cable."""

@@ -35,10 +35,16 @@ class Device(NamedTuple):
     """Bandwidth of a port in Gbit/s, all of which are busy at the pipe's rate; None means `mpps`."""
     mpps: float = _IDEAL_MPPS
     """Rate in million frames a second, if ports do not limit it."""
+    cold_lanes: int = 0
+    """Lanes of an RPC beside `lanes`, which the switch passes on without reading them."""
 
     def hot_rows(self, dim: int) -> int:
         """Return the maximum number of rows of `dim` values in the switch, whose lanes fill unevenly."""
         return max_top_k(1, dim) * self.lanes // LANES
+
+    @property
+    def rpc_lanes(self) -> int:
+        return self.lanes + self.cold_lanes
 
     @property
     def has_rows(self) -> bool:
@@ -52,13 +58,15 @@ class Device(NamedTuple):
             "switch_us": self.frame_us,
             "switch_mpps": self._million_frames_per_s,
             "switch_lanes": self.lanes,
+            "cold_lanes": self.cold_lanes,
         }
 
     @property
     def _million_frames_per_s(self) -> float:
         if self.port_gbit is None:
             return self.mpps
-        full_push = FRAME_OVERHEAD + layout(self.lanes).size + self.lanes * (KEY_BYTES + VALUE_BYTES)
+        lanes = self.rpc_lanes
+        full_push = FRAME_OVERHEAD + layout(lanes).size + lanes * (KEY_BYTES + VALUE_BYTES)
         return round(self.ports * self.port_gbit * 1e3 / (8 * (full_push + _GAP_BYTES)), 1)
 
     def count_ports(self, uplink_mbit: float) -> int:
@@ -66,12 +74,12 @@ class Device(NamedTuple):
         return 1 if self.port_gbit is None else math.ceil(uplink_mbit / (1e3 * self.port_gbit))
 
 
-def _make_chip(description: str, callers: int, port_gbit: int) -> Device:
+def _make_chip(description: str, callers: int, port_gbit: int, cold_lanes: int = 0) -> Device:
     # A lane has as many slots as in the simulated program.
-    return Device(description, _FRAME_US, 16, callers, ports=64, port_gbit=port_gbit)
+    return Device(description, _FRAME_US, 16, callers, ports=64, port_gbit=port_gbit, cold_lanes=cold_lanes)
 
 
-DeviceName = Literal["ideal", "softswitch", "tofino", "tofino2"]
+DeviceName = Literal["ideal", "softswitch", "tofino", "tofino2", "tofino-long"]
 DEVICES: dict[DeviceName, Device] = {
     "ideal": Device("a device", _FRAME_US, lanes=LANES, callers=CALLERS, ports=PORTS),
     "softswitch": Device(
@@ -84,6 +92,12 @@ DEVICES: dict[DeviceName, Device] = {
     ),
     "tofino": _make_chip("a pipe of a Tofino", callers=1_024, port_gbit=25),
     "tofino2": _make_chip("a pipe of a Tofino 2", callers=512, port_gbit=50),
+    "tofino-long": _make_chip(
+        "a pipe of a Tofino with a program that nobody has written, for longer RPCs",
+        callers=1_024,
+        port_gbit=25,
+        cold_lanes=16,
+    ),
 }
 DEDICATED_SWITCH_NETWORK = DEVICES["ideal"].network
 """Settings of [network] for a dedicated switch: about one pipe of a switch ASIC."""

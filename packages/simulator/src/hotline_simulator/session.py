@@ -242,7 +242,7 @@ def _build_arm(
     network = SimulatedNetwork(system, switch)
     for client in network.clients:
         client.set_worker_count(config.workers)
-        client.limit_lanes(lanes)
+        client.limit_lanes(min(lanes + config.network.cold_lanes, LANES), lanes)
     return RunningArm(network, switch, SimulatedPushLedger(trace.space, chosen_design.combination))
 
 

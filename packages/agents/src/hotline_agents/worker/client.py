@@ -176,8 +176,11 @@ class BaseClient:
     def set_worker_count(self, workers: int) -> None:
         """Set the number of workers of the job; most designs ignore it."""
 
-    def limit_lanes(self, lanes: int) -> None:
-        """Set the number of lanes of an RPC, a power of two up to `LANES`; most designs ignore it."""
+    def limit_lanes(self, lanes: int, hot_lanes: int | None = None) -> None:
+        """Set the number of lanes of an RPC, a power of two up to `LANES`; most designs ignore it.
+
+        In the first `hot_lanes` of them, by default all, the switch serves keys.
+        """
 
     @property
     def model(self) -> Values | None:

@@ -255,7 +255,7 @@ class PartCheck(Strict):
 def max_workers(cluster: Cluster, keys_per_step: float, max_rpcs: float = MAX_RPCS) -> int:
     """Return the maximum number of workers that send `max_rpcs` RPCs in a step and have routes."""
     keys_per_server = keys_per_step / cluster.servers
-    lanes = lanes_of_dim(padded_dim(cluster.max_dim)) * DEVICES[cluster.switch].lanes / LANES
+    lanes = lanes_of_dim(padded_dim(cluster.max_dim)) * DEVICES[cluster.switch].rpc_lanes / LANES
     # Few keys: the probability that a server gets any. Many keys: full RPCs, and the last is half full.
     rpcs = (
         len(TRANSFERS) * cluster.servers * max(1 - math.exp(-keys_per_server), keys_per_server / lanes + 0.5)

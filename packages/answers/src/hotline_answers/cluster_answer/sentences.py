@@ -232,9 +232,10 @@ def _rows(cluster: Cluster, size: Size) -> str:
 def _limits_of_chip(switch: Device) -> str:
     if switch.port_gbit is None:
         return ""
+    hot = f", of which up to {switch.lanes} may be hot" if switch.cold_lanes else ""
     return (
-        f"; with the hot set RPCs have up to {switch.lanes} keys, and without it {LANES}; its {switch.ports} "
-        f"ports have {switch.port_gbit} Gbit/s, and it holds {switch.hot_rows(1):,} hot keys"
+        f"; with the hot set RPCs have up to {switch.rpc_lanes} keys{hot}, and without it {LANES}; its "
+        f"{switch.ports} ports have {switch.port_gbit} Gbit/s, and it holds {switch.hot_rows(1):,} hot keys"
     )
 
 

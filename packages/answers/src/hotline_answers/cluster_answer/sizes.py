@@ -124,7 +124,7 @@ class PackingCounter:
         self._rank[updates == 0] = MAX_TOP_K  # never hot, at no size
         self._dims = trace.space.dims_at(np.arange(trace.space.size))
         self.max_rows = self._max_rows(config, trace, order[: min(self.keys_with_updates, MAX_TOP_K)])
-        self._trace, self._servers, self._lanes = trace, config.servers, config.network.switch_lanes
+        self._trace, self._servers, self._network = trace, config.servers, config.network
         scored_batches = _batches(trace, workload.first_step, trace.steps)
         self._scored_updates = _count_updates(trace, workload.first_step)
         # Packing takes time, so that only evenly spaced batches are packed.
@@ -143,8 +143,12 @@ class PackingCounter:
         trace, is_hot = self._trace, self._rank < top_k
         operations = [_positions(trace, batch) for batch in self._packed_batches]
         hot_keys = trace.space.keys(np.flatnonzero(is_hot))
-        lanes = self._lanes if top_k else LANES  # without a hot set, the switch's program has no limit
-        rpc_counts = count_rpcs(trace.space, self._servers, hot_keys, operations, trace.largest_batch, lanes)
+        # Without a hot set, the switch's program has no limit.
+        hot_lanes = self._network.switch_lanes if top_k else LANES
+        lanes = min(hot_lanes + self._network.cold_lanes, LANES)
+        rpc_counts = count_rpcs(
+            trace.space, self._servers, hot_keys, operations, trace.largest_batch, lanes, hot_lanes
+        )
         rpcs, server_packets = np.array(list(rpc_counts), np.float64).mean(axis=0).tolist()
         keys, served = (
             float(updates.sum()) / self._scored_batches

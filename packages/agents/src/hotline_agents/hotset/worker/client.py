@@ -86,8 +86,9 @@ class HotsetClient(BaseClient):
             positions = positions[positions < self._space.size]
             np.bitwise_or.at(hinted, positions >> 3, (1 << (positions & 7)).astype(np.uint8))
 
-    def limit_lanes(self, lanes: int) -> None:
+    def limit_lanes(self, lanes: int, hot_lanes: int | None = None) -> None:
         self._header.max_lane_bits = (lanes - 1).bit_length()
+        self._header.max_hot_lane_bits = ((hot_lanes or lanes) - 1).bit_length()
 
     def renew(self, epoch: int) -> None:
         self._renew(self.state, epoch)

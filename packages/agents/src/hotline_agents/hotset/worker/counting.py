@@ -28,10 +28,11 @@ class RpcCounts(NamedTuple):
 
 def count_rpcs(
     space: KeySpace, servers: int, hot: Keys | None, batches: Iterable[NDArray[np.integer]], max_keys: int,
-    lanes: int = LANES,
+    lanes: int = LANES, hot_lanes: int | None = None,
 ) -> Iterator[RpcCounts]:  # fmt: skip
     """Yield the RPC counts of operations, `max_keys` keys at most; if `hot` is None, all go to servers."""
-    return count_operations(space, servers, ((positions, hot) for positions in batches), max_keys, lanes)
+    operations = ((positions, hot) for positions in batches)
+    return count_operations(space, servers, operations, max_keys, lanes, hot_lanes)
 
 
 def count_operations(
@@ -40,9 +41,10 @@ def count_operations(
     operations: Iterable[tuple[NDArray[np.integer], Keys | None]],
     max_keys: int,
     lanes: int = LANES,
+    hot_lanes: int | None = None,
 ) -> Iterator[RpcCounts]:
     client = HotsetClient(Caller(job=0, worker=1, epoch=0), servers, space, lambda: 0, max_keys=max_keys)
-    client.limit_lanes(lanes)
+    client.limit_lanes(lanes, hot_lanes)
     state, hinted_keys = client.state, None
     for positions, hot in operations:
         if hot is not hinted_keys:

@@ -40,8 +40,10 @@ class CallsHeader(RpcsHeader):
     n_rows: int  # number of rows in the key space
     is_replay: int  # whether the next operation is a push of unreplayed updates
     max_lane_bits: int  # log2 of the number of lanes for rows of one value, which is at most `LANES`
+    max_hot_lane_bits: int  # the same of the first lanes, in which the switch serves keys
     packed_dim: int  # dim of the rows that are packed now
     lane_bits: int  # log2 of the number of lanes of an RPC with rows of `packed_dim` values
+    hot_lane_bits: int  # the same of the first lanes, in which the switch serves keys
 
 
 class Call(RpcCall):
@@ -129,7 +131,8 @@ def make_calls(
 ) -> Calls:
     header = one_record(CallsHeader)
     header.n_ps, header.uses_registers, header.has_replay_log = n_ps, uses_registers, replay_log is not None
-    header.servers_own_parameters, header.max_lane_bits = servers_own_parameters, LANE_BITS
+    header.servers_own_parameters = servers_own_parameters
+    header.max_lane_bits = header.max_hot_lane_bits = LANE_BITS
     header.n_rows = space.size
     set_dims(header, space)
     header.first_unsent = header.last_unsent = NOTHING
@@ -162,13 +165,15 @@ def pack_dim(state: Calls, dim: int) -> None:
     while 2 << bits <= lanes:
         bits += 1
     # Fewer lanes than the program has are fewer for rows of every dim.
-    header.packed_dim, header.lane_bits = dim, max(bits - (LANE_BITS - header.max_lane_bits), 0)
+    header.packed_dim = dim
+    header.lane_bits = max(bits - (LANE_BITS - header.max_lane_bits), 0)
+    header.hot_lane_bits = max(bits - (LANE_BITS - header.max_hot_lane_bits), 0)
 
 
 @compiled
 def hash_lane(state: Calls, i: int) -> int:
     """Return the lane in which the switch serves key `i`, whose row has the dim that is packed now."""
-    return lane_of(state.keys[i]) >> LANE_BITS - state.header.lane_bits
+    return lane_of(state.keys[i]) >> LANE_BITS - state.header.hot_lane_bits
 
 
 @compiled
