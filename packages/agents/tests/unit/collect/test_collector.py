@@ -288,7 +288,7 @@ def test_collecting_takes_its_share_of_the_servers_time(share: float, apart_us: 
     assert collector.next_start == collector.budget_start + 7 * apart  # the next eight begin together
 
 
-def test_sums_stay_in_the_switch_until_they_are_large() -> None:
+def test_only_large_sums_are_cleared() -> None:
     """So most rows take a read and a place in a SET, and no RPC that clears them."""
     bench = seeded(MINE[:2])
     for total in (5, DEFAULT_MAX_SUM - 1):
@@ -328,7 +328,7 @@ def test_rows_that_two_reads_found_changed_are_published_by_one_set() -> None:
     }
 
 
-def test_a_row_that_waits_for_others_is_published_within_a_sixteenth_of_the_bound() -> None:
+def test_a_changed_row_waits_a_sixteenth_of_the_bound_at_most() -> None:
     bench = seeded(MINE[:2])
     bench.run(60)
     bench.switch.push(MINE[0], 5)
