@@ -32,14 +32,25 @@ _OUTPUTS = ROOT / "evidence"
 @click.option(
     "--pages", "only_pages", is_flag=True, help="Put the results of results/ into the pages, and run nothing."
 )
+@click.option(
+    "--files",
+    "files_folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the configuration files that commands of results name into a folder, and run nothing.",
+)
 @click.option("--all", "also_stale", is_flag=True, help="Run also stages whose results are stale.")
-def main(names: Sequence[str], only_list: bool, only_pages: bool, also_stale: bool) -> None:
+def main(
+    names: Sequence[str], only_list: bool, only_pages: bool, files_folder: Path | None, also_stale: bool
+) -> None:
     """Make the results that are missing, or those of STAGES, and put their tables into the pages.
 
     A stage that was interrupted goes on with its next step. Results that are stale (another version of the
     wire, or code that has changed since) are carried over and named.
     """
     stages = _chosen(names)
+    if files_folder is not None:
+        _write_files(stages, files_folder)
+        return
     results = read_results()
     if only_pages:
         _renew_pages(results)
@@ -66,6 +77,14 @@ def main(names: Sequence[str], only_list: bool, only_pages: bool, also_stale: bo
         _renew_pages(read_results())
     if failures:
         raise EvidenceError("\n".join(failures))
+
+
+def _write_files(stages: Sequence[Stage], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for step in (step for stage in stages for step in stage.steps):
+        for name, text in step.shown_files(folder):
+            write_text(folder / name, text)
+            click.echo(f"{folder / name}  ({step.shown})")
 
 
 def _chosen(names: Sequence[str]) -> list[Stage]:

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import io
 import json
+import re
 import shlex
 import sys
 import tokenize
@@ -26,6 +27,8 @@ from tools.evidence.result import EvidenceError, Result, Table
 OUTPUT = "output"
 """File of a step's folder with what its command printed."""
 
+_FILE_NAMES = re.compile(r"[^\s=]+\.toml\b")
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -40,6 +43,13 @@ class Step:
 
     def command(self, folder: Path) -> list[str]:
         return [_within(folder, word) for word in self.words]
+
+    def shown_files(self, folder: Path) -> Iterator[tuple[str, str]]:
+        """Yield names and texts of files that the shown command takes and the checkout lacks, in `folder`."""
+        names = [name for name in _FILE_NAMES.findall(self.shown) if not (ROOT / name).exists()]
+        if names:
+            for name, (_, text) in zip(names, self.files, strict=True):
+                yield name, _within(folder, text)
 
     def write_files(self, folder: Path) -> None:
         for name, text in self.files:

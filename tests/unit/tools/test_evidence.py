@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click.testing
 import pytest
+import tomli
 
 from foundation.checkout import ROOT, source_folders
 from foundation.protocol.header import VERSION
@@ -395,3 +396,26 @@ def is_module(word: str, option: str) -> bool:
 def test_the_digest_of_a_stage_does_not_hang_on_comments_and_docstrings(changed: str, is_same: bool) -> None:
     assert changed != CODE
     assert (statements_of(changed) == statements_of(CODE)) is is_same
+
+
+def test_the_configuration_files_that_commands_name_are_written(tmp_path: Path) -> None:
+    """For a stage, and for all of them; a reader can then type each command of a result."""
+    runner = click.testing.CliRunner()
+    assert runner.invoke(command.main, ["--files", str(tmp_path / "one"), "validation"]).exit_code == 0
+    assert (tmp_path / "one/8-workers.toml").read_text().endswith("workers = 8\n")
+    assert not (tmp_path / "one/s1.toml").exists()
+    assert runner.invoke(command.main, ["--files", str(tmp_path / "all")]).exit_code == 0
+    commands = [each for result in published().values() for each in result.origin.commands]
+    named = {name for each in commands for name in re.findall(r"[^\s=]+\.toml", each)}
+    assert len(named) > 17
+    for name in named:
+        file = ROOT / name if (ROOT / name).exists() else tmp_path / "all" / name
+        assert tomli.loads(file.read_text()), name
+
+
+def test_each_setting_of_a_step_is_in_its_command_or_in_a_file_that_it_names() -> None:
+    for stage in STAGES:
+        for step in stage.steps:
+            settings = [line for _, text in step.files for line in text.splitlines() if line]
+            further = [line for line in settings if not line.startswith("runs = ")]
+            assert not further or ".toml" in step.shown, (stage.name, step.name)

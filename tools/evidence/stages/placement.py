@@ -29,7 +29,7 @@ _NEEDS = "two quiet cores and root"
 def _of_place(place: str) -> Step:
     value = place if place.isdigit() else f'"{place}"'
     settings = f"[placement]\nservers = 0\nworkers = 1\nswitch = {value}\n"
-    shown = f"make run-topo SEED={SEED}   # with [placement] switch = {value}"
+    shown = f"make run-topo SEED={SEED} CONFIG=switch-{place}.toml"
     return run_step(place, f"SEED={SEED}", settings=settings, shown=shown)
 
 
