@@ -413,7 +413,7 @@ def test_the_configuration_files_that_commands_name_are_written(tmp_path: Path) 
         assert tomli.loads(file.read_text()), name
 
 
-def test_each_setting_of_a_step_is_in_its_command_or_in_a_file_that_it_names() -> None:
+def test_each_setting_of_a_step_is_in_its_command_or_in_a_named_file() -> None:
     for stage in STAGES:
         for step in stage.steps:
             settings = [line for _, text in step.files for line in text.splitlines() if line]
