@@ -24,6 +24,7 @@ from foundation.protocol.header import LANES
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row
 
 CPU_PORT = addressing.CPU_PORT
+NO_PORT = 511  # of v1model: 9 bits, of which all are 1
 INGRESS = "HotlineIngress."
 _QUOTA_BYTES = 4
 _RANGE = Struct("!QB")  # first key and dim of a range
@@ -153,6 +154,32 @@ class ServerRow(TableRow):
     service_mac: Mac
     service_addr: Ipv4
     service_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class HomeRow(TableRow):
+    """Table `servers`: a job's PS whose hot set is in another switch, its home, and the ports toward both."""
+
+    TABLES = ("identify.servers",)
+    ACTION = "identify.set_home"
+    MATCH_FIELDS = 2
+    job: int
+    ps: int
+    home_port: int
+    server_port: int = NO_PORT
+    """Port toward the PS, if packets from the home come back to this switch on their way."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallerPortRow(TableRow):
+    """Table `callers` of a switch that passes packets on: the port toward a caller of one job."""
+
+    TABLES = ("pass_on.callers",)
+    ACTION = "pass_on.set_caller_port"
+    MATCH_FIELDS = 2
+    job: int
+    worker: int
+    port: int
 
 
 @dataclass(frozen=True, slots=True)

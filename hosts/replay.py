@@ -262,7 +262,7 @@ def _restore(log: _LogArrays, switch: int) -> None:
             start += int64(log.dims[i])
     store_item_release(log.head, _NOTED, 0)
     if log.head[_SWITCH] != switch:
-        make_unreplayed(log.words)
+        make_unreplayed(log.words, 0, len(log.words) - UNDO_WORDS)
         store_item_release(log.head, _SWITCH, switch)
 
 

@@ -103,9 +103,9 @@ def set_unreplayed(words: Ints, place: int, total: int) -> None:
 
 
 @compiled
-def make_unreplayed(words: Ints) -> None:
-    """Move all acknowledged sums to the unreplayed ones, after the loss of the switch."""
-    for place in range(len(words) - UNDO_WORDS):
+def make_unreplayed(words: Ints, first: int, end: int) -> None:
+    """Move acknowledged sums of a range of values to the unreplayed ones, after the loss of their switch."""
+    for place in range(first, end):
         acknowledged = int64(words[place]) & MAX_U32
         if acknowledged:
             total = unreplayed_at(words, place) + acknowledged & MAX_U32

@@ -17,6 +17,7 @@
 #include "common/drop.p4"
 #include "hotset/validate.p4"
 #include "hotset/identify.p4"
+#include "hotset/pass_on.p4"
 #include "hotset/lane_lookup.p4"
 #include "hotset/exactly_once.p4"
 #include "bank.p4"

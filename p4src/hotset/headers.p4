@@ -13,6 +13,8 @@ struct metadata_t {
     bool       is_scalar;       // rows of one value
     bool       is_privileged;
     bool       is_duplicate;
+    bool       is_from_switch;  // a packet that no host sends: a command, or a request that is served in part
+    bool       is_passed_on;    // its server's hot set is in another switch
 #ifdef PUBLISHES
     bool       is_of_words;     // SET, REPLAY, or for optimiser state: lanes serve it for no worker
 #endif
@@ -22,6 +24,7 @@ struct metadata_t {
     endpoint_t worker;
     endpoint_t server;
     endpoint_t service;
+    port_t     home_port;       // toward that switch
     bitmap_t   hits;            // lanes whose key is in the switch, for this caller
     bitmap_t   served;          // lanes that the answer marks as served
     bitmap_t   counting;        // banks whose `row_stats` count: the first ones of the rows of a worker's fresh RPC

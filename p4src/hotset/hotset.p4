@@ -15,6 +15,7 @@
 #include "common/drop.p4"
 #include "validate.p4"
 #include "identify.p4"
+#include "pass_on.p4"
 #include "lane_lookup.p4"
 #include "exactly_once.p4"
 #include "bank.p4"

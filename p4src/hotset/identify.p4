@@ -12,12 +12,20 @@ control Identify(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         meta.service.udp_port = service_port;
     }
 
+    // The hot set of this server is in another switch, toward which `home_port` is. `server_port` is toward the server,
+    // or `NO_PORT` if no packet comes back from there on its way to the server.
+    action set_home(port_t home_port, port_t server_port) {
+        meta.is_passed_on = true;
+        meta.home_port = home_port;
+        meta.server.port = server_port;
+    }
+
     table servers {
         key = {
             hdr.rpc.job: exact @name("job");
             hdr.rpc.ps: exact @name("ps");
         }
-        actions = { set_server; @defaultonly drop(meta); }
+        actions = { set_server; set_home; @defaultonly drop(meta); }
         const default_action = drop(meta, DropReason.UNKNOWN_SERVER);
         size = 256;
     }
@@ -57,16 +65,21 @@ control Identify(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     }
 
     apply {
-        if (servers.apply().hit) {
+        if (servers.apply().hit && !meta.is_passed_on) {
             jobs.apply();
         }
-        if (meta.kind == PacketKind.REQUEST || meta.kind == PacketKind.ANSWER) {
-            workers.apply();
+        if (meta.is_from_switch && !(meta.is_passed_on && std.ingress_port == meta.home_port)) {
+            drop(meta, DropReason.BAD_SHAPE);
         }
-        bool is_from_server = meta.kind == PacketKind.ANSWER || meta.kind == PacketKind.CONTROL_ANSWER;
-        if (meta.kind == PacketKind.REQUEST && std.ingress_port != meta.worker.port
-            || is_from_server && std.ingress_port != meta.server.port) {
-            drop(meta, DropReason.WRONG_PORT);
+        if (!meta.is_passed_on) {
+            if (meta.kind == PacketKind.REQUEST || meta.kind == PacketKind.ANSWER) {
+                workers.apply();
+            }
+            bool is_from_server = meta.kind == PacketKind.ANSWER || meta.kind == PacketKind.CONTROL_ANSWER;
+            if (meta.kind == PacketKind.REQUEST && std.ingress_port != meta.worker.port
+                || is_from_server && std.ingress_port != meta.server.port) {
+                drop(meta, DropReason.WRONG_PORT);
+            }
         }
     }
 }

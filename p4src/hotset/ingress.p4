@@ -4,6 +4,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
 
     Validate() validate;
     Identify() identify;
+    PassOn() pass_on;
     ExactlyOnce() exactly_once;
     Readdress() readdress;
     Forward() forward;
@@ -29,6 +30,9 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             }
         } else if (meta.kind != PacketKind.DROPPED) {
             identify.apply(hdr, meta, std);
+            if (meta.is_passed_on && meta.kind != PacketKind.DROPPED) {
+                pass_on.apply(hdr, meta, std);
+            }
         }
 
         if (meta.kind == PacketKind.REQUEST) {

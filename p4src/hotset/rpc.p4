@@ -76,7 +76,9 @@ enum bit<8> PacketKind {
     REQUEST        = 2,     // from a worker, or from a privileged caller
     ANSWER         = 3,     // from a parameter server to a worker
     CONTROL_ANSWER = 4,     // from a parameter server to the controller
-    DROPPED        = 5      // for `drop_reason`
+    DROPPED        = 5,     // for `drop_reason`
+    COMMAND        = 6,     // from the controller to a parameter server, by way of its home
+    PASSED_ON      = 7      // whose server's hot set is in another switch
 }
 
 // Indices of counter `drops`.

@@ -21,10 +21,24 @@ control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         lane_bytes = (bit<16>)hdr.rpc.count * (bit<16>)hdr.rpc.dim * value_bytes;
     }
 
-    // The body of a CONTROL answer is between the parameter server and the controller, and has any length.
-    action control_answer() {
-        meta.kind = PacketKind.CONTROL_ANSWER;
+    action partly_served_pull(bit<16> key_bytes, bit<16> value_bytes) {
+        request(key_bytes, value_bytes);
+        meta.is_from_switch = true;
+    }
+
+    // The body of a CONTROL packet is between the parameter server and the controller, and has any length.
+    action set_control(PacketKind kind) {
+        meta.kind = kind;
         lane_bytes = hdr.udp.length - UDP_BYTES - RPC_BYTES;
+    }
+
+    action command() {
+        set_control(PacketKind.COMMAND);
+        meta.is_from_switch = true;
+    }
+
+    action control_answer() {
+        set_control(PacketKind.CONTROL_ANSWER);
     }
 
     table shapes {
@@ -33,7 +47,7 @@ control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             hdr.rpc.flags: exact @name("flags");
         }
         actions = {
-            request; answer; control_answer;
+            request; partly_served_pull; answer; command; control_answer;
 #ifdef PUBLISHES
             request_of_words;
 #endif
@@ -41,8 +55,10 @@ control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         }
         const default_action = drop(meta, DropReason.BAD_SHAPE);
         const entries = {
-            // From callers. Only the switch marks lanes as served, on the way to the parameter server.
+            // From callers. Only a switch marks lanes as served, on the way to the parameter server, and a pull that
+            // is served in part has values from there on.
             (Op.PULL, FLAG_KEYS): request(KEY_BYTES, 0);
+            (Op.PULL, FLAG_KEYS | FLAG_VALUES): partly_served_pull(KEY_BYTES, VALUE_BYTES);
             (Op.PUSH, FLAG_KEYS | FLAG_VALUES): request(KEY_BYTES, VALUE_BYTES);
             (Op.EMPTY, 0): request(0, 0);
 #ifdef PUBLISHES
@@ -57,6 +73,7 @@ control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             (Op.PULL, FLAG_RESPONSE | FLAG_VALUES): answer(VALUE_BYTES);
             (Op.PUSH, FLAG_RESPONSE): answer(0);
             (Op.EMPTY, FLAG_RESPONSE): answer(0);
+            (Op.CONTROL, 0): command();
             (Op.CONTROL, FLAG_RESPONSE): control_answer();
         }
     }
@@ -83,10 +100,12 @@ control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         } else if (shapes.apply().hit) {
             meta.is_scalar = hdr.rpc.dim == 1;
             bool has_dim = meta.is_scalar || hdr.rpc.dim >= QUAD && hdr.rpc.dim & (hdr.rpc.dim - 1) == 0;
+            if (meta.kind == PacketKind.REQUEST && (hdr.rpc.served | hdr.rpc.refused) != 0) {
+                meta.is_from_switch = true;
+            }
             bool has_lanes = hdr.rpc.op != Op.EMPTY && hdr.rpc.op != Op.CONTROL;
             if (hdr.rpc.count > LANES || hdr.rpc.live >> hdr.rpc.count != 0
                 || hdr.rpc.op != Op.CONTROL && !has_dim || (bit<16>)hdr.rpc.count * (bit<16>)hdr.rpc.dim > QUAD * LANES
-                || (meta.kind == PacketKind.REQUEST && (hdr.rpc.served | hdr.rpc.refused) != 0)
                 || (hdr.rpc.op == Op.EMPTY && hdr.rpc.count != 0)
                 || (has_lanes && hdr.rpc.live == 0)) {
                 drop(meta, DropReason.BAD_SHAPE);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from controller.tables import CPU_PORT
@@ -26,6 +27,9 @@ class Attached(NamedTuple):
 
 class PipelineSwitch:
     """The compiled P4 program in a pipeline of softswitch."""
+
+    homes: Sequence[int] = ()
+    """Number of the switch with each PS's hot set, if there are several."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline

@@ -50,8 +50,9 @@ class WorkerHost:
         self.end = _end(addressing.worker(worker), addressing.worker_udp_port(JOB))
         self.port = addressing.worker_port(worker)
         self.client = HotsetClient(
-            Caller(JOB, worker, epoch), SERVERS, testbed.space, lambda: testbed.now, window=testbed.window
-        )
+            Caller(JOB, worker, epoch), SERVERS, testbed.space, lambda: testbed.now, window=testbed.window,
+            homes=testbed.switch.homes,
+        )  # fmt: skip
         self.ledger = Ledger(JOB, epoch, testbed.space, testbed.space.size)
         self._is_pushing = False
         self.ending: EndingClient | None = None

@@ -105,7 +105,7 @@ def test_a_worker_has_the_next_calls_and_its_answers_fetched() -> None:
     calls = make_calls(Caller(JOB, 1, EPOCH), 2, KeySpace(SIZE), SIZE)
     calls.positions[:300] = np.random.default_rng(4).choice(SIZE, 300, replace=False)
     cast(Any, plain(start))(calls, int(Op.PUSH), 1, 300)
-    following = calls.calls[calls.header.first_unsent]
+    following = calls.calls[calls.windows[0].first_unsent]
     keys = following.key_at[: following.count].astype(np.int64)
     seen = touched(of_worker.prefetch_next, calls)
     assert lines(calls.keys.ctypes.data + 8 * keys) <= lines(seen)

@@ -402,7 +402,7 @@ def test_every_function_that_writes_a_mapped_file_is_tested_by_kills() -> None:
         "hosts/succession.py: _settle",
         "hosts/succession.py: _mark_logged_row",  # one store
         "packages/agents/src/hotline_agents/worker/window.py: mark_in_flight",  # one store
-        "packages/agents/src/hotline_agents/worker/window.py: free_slot",  # one store
+        "packages/agents/src/hotline_agents/worker/window.py: vacate_slot",  # one store
         "packages/agents/src/hotline_agents/hotset/worker/recovery.py: mark_answered",
         "packages/agents/src/hotline_agents/hotset/worker/recovery.py: renew",
         "packages/agents/src/hotline_agents/hotset/worker/requests.py: forget_lost_requests",

@@ -188,7 +188,8 @@ def _encode(state: Requests, call: PsCall, rpc: Rpc, seq: int, now: int) -> int:
     op, count, dim = state.header.op, call.count, call.dim
     # A push carries its number among the pushes to its table, which servers with optimisers need.
     iteration = state.header.push_number if op == PUSH else state.header.iteration
-    length = write_head(state, rpc, op, call, count, seq, (1 << count) - 1, iteration, now)
+    epoch, live = state.header.epoch, (1 << count) - 1
+    length = write_head(state, rpc, op, call, count, epoch, seq, live, iteration, now)
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[state.order[call.first + lane]])
     # The deltas follow `count` keys of two words.

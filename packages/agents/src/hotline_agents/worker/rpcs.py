@@ -84,6 +84,7 @@ def write_head(
     op: int,
     call: RpcCall,
     count: int,
+    epoch: int,
     seq: int,
     live: int,
     iteration: int,
@@ -91,7 +92,7 @@ def write_head(
 ) -> int:
     header = state.header
     flags = ((KEYS | VALUES if op == PUSH else KEYS) | header.word_flags) if op != EMPTY else 0
-    job, worker, epoch = header.job, header.worker, header.epoch
+    job, worker = header.job, header.worker
     ps, dim = call.ps, call.dim
     request = Request(
         op=op, flags=flags, job=job, worker=worker, epoch=epoch, ps=ps, count=count, dim=dim, seq=seq,

@@ -29,6 +29,8 @@ MIN_TIMEOUT_NS, MAX_TIMEOUT_NS = 20 * NS_PER_MS, 1000 * NS_PER_MS
 """Bounds of the timeout. The minimum covers a descheduled process; RFC 6298 has a minimum of 1 s."""
 MAX_TURN = MAX_U32 >> WINDOW_BITS
 """Last turn of a slot; the first is 1."""
+LAST_SEQ = MAX_U32 - WINDOW
+"""Last sequence number after which a slot has another turn."""
 RESERVED_NUMBERS = 1 << 22
 """Sequence numbers that are left for the operation that has begun: more than any operation takes."""
 INITIAL_TIMEOUT_NS = 5 * MIN_TIMEOUT_NS  # before the first sample
@@ -139,10 +141,14 @@ def next_resend(state: WindowState) -> int:
 @compiled
 def take_slot(state: WindowState, call: int, now: int) -> int:
     """Take a free slot, which must exist, for call number `call`, sent now; return its index."""
-    header = state.header
-    header.n_free -= 1
-    seq = int64(state.free[header.n_free])
-    s = seq & SLOT_MASK
+    state.header.n_free -= 1
+    return occupy_slot(state, int64(state.free[state.header.n_free]), call, now)
+
+
+@compiled
+def occupy_slot(state: WindowState, seq: int, call: int, now: int) -> int:
+    """Use the slot of a sequence number for call number `call`, sent now; return its index."""
+    header, s = state.header, seq & SLOT_MASK
     slot = state.slots[s]
     slot.busy, slot.seq, slot.call, slot.attempts = 1, seq, call, 1
     slot.t0 = slot.last_sent = now
@@ -167,11 +173,16 @@ def mark_in_flight(state: RequestState, s: int) -> None:
 @compiled
 def free_slot(state: RequestState, slot: Slot) -> None:
     """Free a slot, whose answer has been noted, for its next turn, if the wire has a number for that."""
+    vacate_slot(state, slot)
+    if slot.seq <= LAST_SEQ:
+        push_free(state, slot.seq + WINDOW)
+
+
+@compiled
+def vacate_slot(state: RequestState, slot: Slot) -> None:
+    """Mark a slot as one without a request, as its answer has been noted."""
     store_item_release(state.in_flight, slot.seq & SLOT_MASK, 0)
     slot.busy = 0
-    next_seq = slot.seq + WINDOW
-    if next_seq <= MAX_U32:
-        push_free(state, next_seq)
 
 
 @compiled

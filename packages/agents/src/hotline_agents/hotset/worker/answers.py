@@ -9,10 +9,10 @@ from foundation.protocol.header import SLOT_MASK, Header
 from foundation.protocol.rpc import EMPTY, PULL, Rpc, decode, ps_of
 from hotline_agents.hotset.worker.recovery import apply_push_status, mark_answered
 from hotline_agents.hotset.worker.requests import MISSED, queue_refused_key
-from hotline_agents.hotset.worker.state import Call, Calls, drop_call, hint
+from hotline_agents.hotset.worker.state import Call, Calls, drop_call, free_slot, hint
 from hotline_agents.interface import NOTHING
 from hotline_agents.worker.rpcs import copy_row, is_expected, row_start
-from hotline_agents.worker.window import Slot, free_slot, log_answer, time_round_trip
+from hotline_agents.worker.window import Slot, log_answer, time_round_trip
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from hosts.keys import KeySpace
 from hosts.replay import ReplayLog
 from hotline_agents.hotset.worker.recovery import renew
 from hotline_agents.hotset.worker.state import Calls, CallsHeader, make_calls
-from hotline_agents.interface import NOTHING
 from hotline_agents.worker.client import BaseClient
 from hotline_agents.worker.ops import COMPILED, AnyWorkerOps
 from hotline_agents.worker.window import MAX_TURN, RESERVED_NUMBERS
@@ -23,8 +22,8 @@ from nativekit.reference import as_ref
 
 
 @entry_point
-def _renew(state: Calls, epoch: int) -> None:
-    renew(as_ref(state), epoch)
+def _renew(state: Calls, home: int, epoch: int) -> None:
+    renew(as_ref(state), home, epoch)
 
 
 class HotsetClient(BaseClient):
@@ -33,6 +32,7 @@ class HotsetClient(BaseClient):
     Operations have up to `max_keys` keys; None allows the whole space. With `uses_registers` the caller is a
     PS that reads and writes the switch's registers: all keys travel in their hash lanes, `served` says which
     keys the switch has, refused lanes are not retried, and no RPC is logged. `log` is the replay log, if any.
+    `homes` has the number of the switch with each PS's hot set, if there are several.
     """
 
     state: Calls
@@ -51,6 +51,7 @@ class HotsetClient(BaseClient):
         ops: AnyWorkerOps = COMPILED,
         uses_registers: bool = False,
         log: ReplayLog | None = None,
+        homes: Sequence[int] = (),
     ) -> None:
         self._space = space
         self._renew = _renew if ops is COMPILED else plain(_renew)
@@ -58,7 +59,7 @@ class HotsetClient(BaseClient):
         words = None if log is None else log.words
         state = make_calls(
             caller, n_ps, space, limit, window, uses_registers=uses_registers, replay_log=words,
-            servers_own_parameters=self.servers_own_parameters,
+            servers_own_parameters=self.servers_own_parameters, homes=homes,
         )  # fmt: skip
         super().__init__(state, clock, ops, log)
         has_unreplayed = log is not None and log.has_unreplayed
@@ -90,13 +91,13 @@ class HotsetClient(BaseClient):
         self._header.max_lane_bits = (lanes - 1).bit_length()
         self._header.max_hot_lane_bits = ((hot_lanes or lanes) - 1).bit_length()
 
-    def renew(self, epoch: int) -> None:
-        self._renew(self.state, epoch)
+    def renew(self, epoch: int, home: int = 0) -> None:
+        self._renew(self.state, home, epoch)
 
     def transmit(self) -> tuple[memoryview, int] | None:
         header = self._header
         # Most calls find nothing to send, and need not call compiled code.
-        if not header.queued_resends and (header.first_unsent == NOTHING or not header.n_free):
+        if not header.queued_resends and not (header.n_unsent and header.n_free):
             return None
         return super().transmit()
 
@@ -108,6 +109,6 @@ class HotsetClient(BaseClient):
     def set_free_numbers(self, numbers: list[int]) -> None:
         header = self._header
         self.state.free[: len(numbers)] = numbers
-        header.n_free = len(numbers)
+        header.n_free = self.state.windows[0].n_free = len(numbers)
         n_left = sum(MAX_TURN + 1 - (number >> WINDOW_BITS) for number in numbers)
         header.issue_limit = header.n_issued + n_left - RESERVED_NUMBERS

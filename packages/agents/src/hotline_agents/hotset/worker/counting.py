@@ -60,12 +60,15 @@ def _count_operation(state: Calls, n_keys: int) -> int:
     state = as_ref(state)
     header = state.header
     start(state, PULL, NO_ITERATION, n_keys)
-    c, to_servers = header.first_unsent, 0
-    while c != NOTHING:
-        call = state.calls[c]
-        # The switch answers a call itself only if all its keys are in their hash lanes.
-        to_servers += call.live != call.hashed
-        drop_call(state, c)
-        c = call.next
-    header.first_unsent, header.pending = NOTHING, 0  # idle again, as if all calls were answered
+    to_servers = 0
+    for window in state.windows:
+        c = window.first_unsent
+        while c != NOTHING:
+            call = state.calls[c]
+            # The switch answers a call itself only if all its keys are in their hash lanes.
+            to_servers += call.live != call.hashed
+            drop_call(state, c)
+            c = call.next
+        window.first_unsent = NOTHING
+    header.n_unsent = header.pending = 0  # idle again, as if all calls were answered
     return to_servers

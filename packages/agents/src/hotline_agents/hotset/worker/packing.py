@@ -41,18 +41,28 @@ _COST_AT_PS = 2  # cost of an RPC that reaches a PS, in RPCs that only the switc
 def pack(state: Calls, n_keys: int, uses_switch: bool = True) -> None:
     """Queue the calls of an operation on the first `n_keys` keys whose rows have the dim that is packed now.
 
-    Without `uses_switch` all keys are cold.
+    Without `uses_switch` all keys are cold. The keys of each home are packed by themselves, as an RPC passes
+    one switch with hot sets.
     """
-    clear_buckets(state)
-    # Backwards: a bucket is a stack, whose first key was added last.
-    if state.header.dim:
-        for i in range(n_keys - 1, -1, -1):
-            _bucket_key(state, i, uses_switch)
-    else:
-        for i in range(n_keys - 1, -1, -1):
-            if dim_of(state, i) == state.header.packed_dim:
-                _bucket_key(state, i, uses_switch)
-    pack_buckets(state)
+    for home in range(len(state.windows)):
+        clear_buckets(state)
+        # Backwards: a bucket is a stack, whose first key was added last.
+        if state.header.dim:
+            for i in range(n_keys - 1, -1, -1):
+                if _has_home(state, i, home):
+                    _bucket_key(state, i, uses_switch)
+        else:
+            for i in range(n_keys - 1, -1, -1):
+                if dim_of(state, i) == state.header.packed_dim and _has_home(state, i, home):
+                    _bucket_key(state, i, uses_switch)
+        pack_buckets(state)
+
+
+@inlined
+def _has_home(state: Calls, i: int, home: int) -> bool:
+    if len(state.windows) == 1:
+        return True
+    return bool(state.homes[ps_of(state.keys[i], state.header.n_ps)] == home)
 
 
 @inlined

@@ -9,7 +9,7 @@ from __future__ import annotations
 from foundation.logs.rpc_row import ROW
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, SLOT_MASK, VALUE_BYTES
 from foundation.protocol.rpc import BUFFER_BYTES, PUSH, Rpc
-from hotline_agents.hotset.worker.state import CALL, Calls
+from hotline_agents.hotset.worker.state import CALL, Calls, home_to_send
 from hotline_agents.interface import NOTHING
 from hotline_agents.worker.rpcs import row_start
 from hotline_agents.worker.window import SLOT
@@ -22,10 +22,11 @@ _SLOT_BYTES, _CALL_BYTES, _ROW_BYTES = SLOT.itemsize, CALL.itemsize, ROW.itemsiz
 
 @compiled
 def prefetch_next(state: Calls) -> None:
-    header = state.header
-    if header.first_unsent == NOTHING:
+    header, home = state.header, home_to_send(state)
+    if home == NOTHING:
         return
-    call = state.calls[header.first_unsent]
+    window = state.windows[home]
+    call = state.calls[window.first_unsent]
     row_bytes = call.dim * VALUE_BYTES
     keys, deltas, is_push = int64(state.keys.ctypes.data), int64(state.deltas.ctypes.data), header.op == PUSH
     for lane in range(call.count):
@@ -33,10 +34,9 @@ def prefetch_next(state: Calls) -> None:
         prefetch(keys + i * KEY_BYTES)
         if is_push:
             prefetch_lines(deltas + row_start(state, i) * VALUE_BYTES, row_bytes)
-    if header.n_free:
-        s = int64(state.free[header.n_free - 1]) & SLOT_MASK
-        n_bytes = HEADER_BYTES + call.count * (KEY_BYTES + row_bytes)
-        prefetch_lines(int64(state.sent.ctypes.data) + s * BUFFER_BYTES, n_bytes)
+    s = int64(state.free[window.first_slot + window.n_free - 1]) & SLOT_MASK
+    n_bytes = HEADER_BYTES + call.count * (KEY_BYTES + row_bytes)
+    prefetch_lines(int64(state.sent.ctypes.data) + s * BUFFER_BYTES, n_bytes)
     if call.next != NOTHING:
         prefetch_lines(int64(state.calls.ctypes.data) + call.next * _CALL_BYTES, _CALL_BYTES)
 

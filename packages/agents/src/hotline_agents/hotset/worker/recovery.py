@@ -18,15 +18,24 @@ from which its requests to that switch disappear.
 
 from __future__ import annotations
 
+import numpy as np
+
 from foundation.protocol.header import WINDOW, Header
-from foundation.protocol.rpc import PUSH
+from foundation.protocol.rpc import PUSH, ps_of
 from hosts.in_flight import LOST_SWITCH
 from hosts.keys import first_value_at, range_at
-from hosts.replay_words import acknowledge_row, make_unreplayed, remove_mark, set_unreplayed, unreplayed_at
+from hosts.replay_words import (
+    UNDO_WORDS,
+    acknowledge_row,
+    make_unreplayed,
+    remove_mark,
+    set_unreplayed,
+    unreplayed_at,
+)
 from hotline_agents.hotset.worker.requests import queue_refused_key
-from hotline_agents.hotset.worker.state import Call, Calls, queue_call
+from hotline_agents.hotset.worker.state import Call, Calls, queue_call, refill_window
 from hotline_agents.worker.rpcs import dim_of, row_start
-from hotline_agents.worker.window import MAX_TURN, RESERVED_NUMBERS, push_free
+from hotline_agents.worker.window import MAX_TURN, RESERVED_NUMBERS
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 from nativekit.memory import store_item_release
@@ -45,16 +54,20 @@ def mark_answered(state: Calls, i: int, is_served: bool) -> None:
 
 
 @compiled
-def renew(state: Calls, epoch: int) -> None:
-    header = state.header
+def renew(state: Calls, home: int, epoch: int) -> None:
+    """Continue with another epoch at a home that has lost its state."""
+    header, window = state.header, state.windows[home]
     if header.op == PUSH and header.pending:
         store_item_release(state.in_flight, LOST_SWITCH, 1)
-    previous_epoch, header.epoch = header.epoch, epoch
+    previous_epoch, window.epoch = int64(window.epoch), epoch
+    if home == 0:
+        header.epoch = epoch
     if header.has_replay_log:
-        make_unreplayed(state.replay_log)
+        _make_unreplayed(state, home)
         header.unreplayed = 1  # 1 + position 0
-    header.first_resend = header.queued_resends = header.n_free = 0
-    for s in range(header.window):
+    _forget_resends(state, home)
+    header.n_free -= window.n_free
+    for s in range(window.first_slot, window.first_slot + window.n_slots):
         slot = state.slots[s]
         if slot.busy:
             call = state.calls[slot.call]
@@ -63,9 +76,36 @@ def renew(state: Calls, epoch: int) -> None:
             queue_call(state, slot.call)
             slot.busy = 0
         slot.queued = 0
-        # As in `open_window`: `seq` is slot + turn * WINDOW, in turn 1, with slot 0 on top of the stack.
-        push_free(state, WINDOW + header.window - 1 - s)
-    header.issue_limit = header.n_issued + header.window * MAX_TURN - RESERVED_NUMBERS
+    refill_window(state.free, window)
+    header.n_free += window.n_free
+    if len(state.windows) == 1:
+        header.issue_limit = header.n_issued + header.window * MAX_TURN - RESERVED_NUMBERS
+
+
+@compiled
+def _make_unreplayed(state: Calls, home: int) -> None:
+    """Have the updates replayed that a home had acknowledged."""
+    if len(state.windows) == 1:
+        make_unreplayed(state.replay_log, 0, len(state.replay_log) - UNDO_WORDS)
+        return
+    for position in range(state.header.n_rows):
+        key = state.space[position] if len(state.space) else np.uint64(position)
+        if state.homes[ps_of(key, state.header.n_ps)] == home:
+            first = first_value_at(state.ranges, position)
+            end = first + state.ranges[range_at(state.ranges, position)].dim
+            make_unreplayed(state.replay_log, first, end)
+
+
+@compiled
+def _forget_resends(state: Calls, home: int) -> None:
+    """Remove the slots of a home from the ring of retransmissions."""
+    header, window, n_kept = state.header, state.windows[home], 0
+    for k in range(header.queued_resends):
+        s = int64(state.resends[(header.first_resend + k) % WINDOW])
+        if not window.first_slot <= s < window.first_slot + window.n_slots:
+            state.resends[(header.first_resend + n_kept) % WINDOW] = s
+            n_kept += 1
+    header.queued_resends = n_kept
 
 
 @compiled

@@ -19,7 +19,16 @@ from hotline_agents.hotset.worker.packing import (
     place_in_hash_lane,
     queue_chains,
 )
-from hotline_agents.hotset.worker.state import NOT_REFUSED, Call, Calls, new_call, pack_dim, queue_call
+from hotline_agents.hotset.worker.state import (
+    NOT_REFUSED,
+    Call,
+    Calls,
+    home_to_send,
+    new_call,
+    pack_dim,
+    queue_call,
+    take_slot,
+)
 from hotline_agents.interface import NOTHING
 from hotline_agents.worker.rpcs import copy_row, dim_of, find_rows, key_of, row_start, write_head
 from hotline_agents.worker.window import (
@@ -27,7 +36,6 @@ from hotline_agents.worker.window import (
     mark_in_flight,
     next_resend,
     retransmit,
-    take_slot,
 )
 from nativekit.bits import swap32, swap64
 from nativekit.compile import compiled, int64
@@ -95,21 +103,23 @@ def _queue_calls(state: Calls, n_keys: int) -> None:
 
 @compiled
 def transmit(state: Calls, now: int) -> int:
-    header, s = state.header, next_resend(state)
-    if s != NOTHING or header.first_unsent == NOTHING or header.n_free == 0:
+    s = next_resend(state)
+    if s != NOTHING:
         return s
-    c = header.first_unsent
-    header.first_unsent = state.calls[c].next
-    s = take_slot(state, c, now)
+    home = home_to_send(state)
+    if home == NOTHING:
+        return NOTHING
+    s = take_slot(state, home, now)
     slot = state.slots[s]
-    slot.length = _encode(state, state.calls[c], state.sent[s], slot.seq, now)
+    slot.length = _encode(state, state.calls[slot.call], state.sent[s], home, slot.seq, now)
     mark_in_flight(state, s)
     return s
 
 
 @compiled
-def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
-    header, count, live, dim = state.header, call.count, call.live, call.dim
+def _encode(state: Calls, call: Call, rpc: Rpc, home: int, seq: int, now: int) -> int:
+    header, epoch = state.header, int64(state.windows[home].epoch)
+    count, live, dim = call.count, call.live, call.dim
     op, iteration, t0 = header.op, header.iteration, now
     if op == PUSH and header.servers_own_parameters:
         iteration = header.push_number
@@ -117,7 +127,7 @@ def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
         op, count, live, iteration, t0 = EMPTY, 0, 0, call.queried_seq, call.queried_epoch
     elif header.uses_registers:
         t0 = 0  # so that a PS repeats the same bytes after a restart
-    length = write_head(state, rpc, op, call, count, seq, live, iteration, t0)
+    length = write_head(state, rpc, op, call, count, epoch, seq, live, iteration, t0)
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[call.key_at[lane]]) if live >> lane & 1 else NO_KEY_U64
     is_scalar = header.dim == 1  # without loops over a row

@@ -6,6 +6,7 @@ One operation runs at a time. Its keys, by index, travel in calls, one RPC each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -19,7 +20,15 @@ from foundation.protocol.rpc import Rpc, lane_of
 from hosts.keys import KeyRange, KeySpace, key_ranges
 from hotline_agents.interface import NOTHING
 from hotline_agents.worker.rpcs import RpcCall, RpcsHeader, set_dims, space_of
-from hotline_agents.worker.window import Slot, open_calls
+from hotline_agents.worker.window import (
+    LAST_SEQ,
+    MAX_TURN,
+    RESERVED_NUMBERS,
+    Slot,
+    occupy_slot,
+    open_calls,
+    vacate_slot,
+)
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Octets, Records, Words, dtype_of, one_record, records
 
@@ -29,8 +38,8 @@ NOT_REFUSED = 0  # number of refusals of a key that is sent for the first time
 class CallsHeader(RpcsHeader):
     uses_registers: int
     """Whether the caller is a PS: all keys go in hash lanes, and no answer updates hints."""
-    first_unsent: int  # first call of the queue, or NOTHING
-    last_unsent: int  # last call of the queue, undefined while `first_unsent` is NOTHING
+    n_unsent: int  # number of calls that wait for a slot
+    next_home: int  # home whose calls are sent first
     n_spare_calls: int  # number of unused calls in the array `spare_calls`
     n_groups: int  # number of groups in use in the array `groups`
     has_replay_log: int
@@ -44,6 +53,17 @@ class CallsHeader(RpcsHeader):
     packed_dim: int  # dim of the rows that are packed now
     lane_bits: int  # log2 of the number of lanes of an RPC with rows of `packed_dim` values
     hot_lane_bits: int  # the same of the first lanes, in which the switch serves keys
+
+
+class HomeWindow:
+    """The part of a worker's window for servers whose hot sets are in one switch, their home."""
+
+    epoch: int
+    first_slot: int
+    n_slots: int
+    n_free: int  # number of entries in the array `free`, from `first_slot` on
+    first_unsent: int  # first call of the queue, or NOTHING
+    last_unsent: int  # last call of the queue, undefined while `first_unsent` is NOTHING
 
 
 class Call(RpcCall):
@@ -93,6 +113,8 @@ class Calls(NamedTuple):
     slots: Records[Slot]
     sent: Records[Rpc]
     free: Ints
+    homes: Ints  # int64[n_ps]: home of each PS
+    windows: Records[HomeWindow]  # [homes]
     resends: Ints
     calls: Records[Call]  # [B + 1]
     spare_calls: Ints  # int64[B + 1]: indexes of the unused calls, a stack
@@ -128,17 +150,22 @@ def make_calls(
     uses_registers: bool = False,
     replay_log: Ints | None = None,
     servers_own_parameters: bool = False,
+    homes: Sequence[int] = (),
 ) -> Calls:
+    """`homes` has the home of each PS, from 0 on; without it, all have the same."""
     header = one_record(CallsHeader)
     header.n_ps, header.uses_registers, header.has_replay_log = n_ps, uses_registers, replay_log is not None
     header.servers_own_parameters = servers_own_parameters
     header.max_lane_bits = header.max_hot_lane_bits = LANE_BITS
     header.n_rows = space.size
     set_dims(header, space)
-    header.first_unsent = header.last_unsent = NOTHING
     header.n_spare_calls = max_keys + 1
+    arrays = open_calls(header, caller, max_keys, window, dim=max(space.dims))
+    home_of_each_ps = np.array(homes or [0] * n_ps, np.int64)
     return Calls(
         header=header,
+        homes=home_of_each_ps,
+        windows=_split_window(header, arrays["free"], int(home_of_each_ps.max(initial=0)) + 1),
         calls=records(max_keys + 1, Call),
         spare_calls=np.arange(max_keys + 1)[::-1].copy(),
         buckets=records(LANES + n_ps, Bucket),
@@ -154,8 +181,33 @@ def make_calls(
         next_key=np.zeros(max_keys, np.int32),
         ranges=key_ranges(space),
         row_starts=np.zeros(max_keys + 1, np.int64),
-        **open_calls(header, caller, max_keys, window, dim=max(space.dims)),
+        **arrays,
     )
+
+
+def _split_window(header: CallsHeader, free: Ints, homes: int) -> Records[HomeWindow]:
+    """Share out the slots of an idle worker's window among homes."""
+    if header.window < homes:
+        raise ValueError(f"window: expected at least {homes} slots, one for each home, got {header.window}")
+    windows = records(homes, HomeWindow)
+    windows.epoch, windows.first_unsent = header.epoch, NOTHING
+    firsts = np.arange(homes + 1) * header.window // homes
+    windows.first_slot, windows.n_slots = firsts[:-1], np.diff(firsts)
+    windows.n_free = windows.n_slots
+    for window in windows:
+        slots = np.arange(window.first_slot, window.first_slot + window.n_slots)
+        free[slots] = WINDOW + slots[::-1]
+    # Of the worker's numbers, those of the smallest part may be used up first.
+    header.issue_limit = int(windows.n_slots.min()) * MAX_TURN - RESERVED_NUMBERS
+    return windows
+
+
+@compiled
+def refill_window(free: Ints, window: HomeWindow) -> None:
+    """Make all slots of a part free, in turn 1 of an epoch, with its first slot on top of the stack."""
+    for k in range(window.n_slots):
+        free[window.first_slot + k] = WINDOW + window.first_slot + window.n_slots - 1 - k
+    window.n_free = window.n_slots
 
 
 @compiled
@@ -214,11 +266,54 @@ def place_key(state: Calls, i: int, c: int, lane: int) -> None:
 
 @compiled
 def queue_call(state: Calls, c: int) -> None:
-    header = state.header
+    window = state.windows[home_of(state, c)]
     state.calls[c].next = NOTHING
-    if header.first_unsent == NOTHING:
-        header.first_unsent = c
+    if window.first_unsent == NOTHING:
+        window.first_unsent = c
     else:
-        state.calls[header.last_unsent].next = c
-    header.last_unsent = c
-    header.n_calls += 1
+        state.calls[window.last_unsent].next = c
+    window.last_unsent = c
+    state.header.n_unsent += 1
+    state.header.n_calls += 1
+
+
+@compiled
+def home_of(state: Calls, c: int) -> int:
+    """Return the home of the PS to which a call is addressed."""
+    return int64(state.homes[state.calls[c].ps])
+
+
+@compiled
+def home_to_send(state: Calls) -> int:
+    """Return the next home with a call that waits and a slot that is free, or NOTHING."""
+    n_homes = len(state.windows)
+    for turn in range(n_homes):
+        home = (state.header.next_home + turn) % n_homes
+        window = state.windows[home]
+        if window.first_unsent != NOTHING and window.n_free:
+            return home
+    return NOTHING
+
+
+@compiled
+def take_slot(state: Calls, home: int, now: int) -> int:
+    """Take a free slot for the call of a home that has waited longest; return its index. Both must exist."""
+    header, window = state.header, state.windows[home]
+    c = window.first_unsent
+    window.first_unsent = state.calls[c].next
+    window.n_free -= 1
+    header.n_free -= 1
+    header.n_unsent -= 1
+    header.next_home = (home + 1) % len(state.windows)
+    return occupy_slot(state, int64(state.free[window.first_slot + window.n_free]), c, now)
+
+
+@compiled
+def free_slot(state: Calls, slot: Slot) -> None:
+    """Free a slot, whose answer has been noted, for its next turn, if the wire has a number for that."""
+    vacate_slot(state, slot)
+    if slot.seq <= LAST_SEQ:
+        window = state.windows[home_of(state, slot.call)]
+        state.free[window.first_slot + window.n_free] = slot.seq + WINDOW
+        window.n_free += 1
+        state.header.n_free += 1
