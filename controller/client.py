@@ -156,7 +156,7 @@ class SwitchClient:
                 entries = await self._await_rpc(
                     self._read_entities(list(map(fy.P4TableEntry, tables))), "read", _CALL_TIMEOUT_S
                 )
-                rows += [kind.from_entry(entry) for entry in entries]
+                rows += [kind.from_entry(entry) for entry in entries if kind.describes(entry)]
         return rows
 
     def _tables_by_read(self, tables: Sequence[str]) -> list[list[str]]:

@@ -14,12 +14,13 @@ from controller.client import SwitchClient
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.hotset.migrate import ANY_SLOT, MigrationPlan, Progress, execute, plan
 from controller.hotset.quotas import check_quota, remaining_keys, round_quota
-from controller.inband import ANSWER_TIMEOUT_S, InBand
+from controller.inband import ANSWER_TIMEOUT_S, InBand, Servers
 from controller.status import Counters, SwitchStatus, read_counters, read_pushes, read_status
 from controller.tables import (
     CPU_PORT,
     CallerKind,
     Change,
+    HomeRow,
     HotParam,
     InitialRow,
     JobRow,
@@ -221,7 +222,7 @@ class Controller:
         async with InBand(self._switch, timeout_s=self._timeout_s, limits=self._limits) as inband:
             await gather_or_cancel(inband.execute(command, server, epoch) for server in servers)
 
-    async def _renew_epochs(self, inband: InBand, servers: Sequence[ServerRow]) -> None:
+    async def _renew_epochs(self, inband: InBand, servers: Servers) -> None:
         rows = await self._switch.read(WorkerRow)
         epochs = {(row.job, row.worker): row.epoch for row in rows}
         server_epochs = [(server, epochs.get((server.job, PS_CALLER_BASE + server.ps))) for server in servers]
@@ -322,7 +323,7 @@ class Controller:
                 job_plan,
                 self._switch.write,
                 lambda command, ps, keys: inband.move(command, servers[ps], keys),
-                len(servers),
+                servers.n_ps,
                 progress,
             )
         return job_plan
@@ -339,14 +340,15 @@ class Controller:
     async def _read_jobs(self) -> dict[int, JobRow]:
         return {row.job: row for row in await self._switch.read(JobRow)}
 
-    async def _read_servers(self, job: int) -> list[ServerRow]:
+    async def _read_servers(self, job: int) -> Servers:
         await self.job(job)
-        rows = await self._switch.read(ServerRow)
-        servers = sorted((row for row in rows if row.job == job), key=lambda row: row.ps)
-        if not servers or [row.ps for row in servers] != list(range(len(servers))):
-            ids = ", ".join(str(row.ps) for row in servers) or "none"
+        own = {row.ps: row for row in await self._switch.read(ServerRow) if row.job == job}
+        elsewhere = [row.ps for row in await self._switch.read(HomeRow) if row.job == job]
+        known = sorted([*own, *elsewhere])
+        if not own or known != list(range(len(known))):
+            ids = ", ".join(map(str, known)) or "none"
             raise UnknownJob(f"job {job}: expected the parameter servers 0, 1, ... on the switch, got {ids}")
-        return servers
+        return Servers(own, len(known))
 
     @asynccontextmanager
     async def _registered_caller(self, epoch: int, job: int) -> AsyncIterator[None]:

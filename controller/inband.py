@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -13,7 +13,7 @@ import numpy as np
 from typing_extensions import Self
 
 from controller.client import SwitchClient
-from controller.errors import MoveRefused, NoAnswer, NotPrimary
+from controller.errors import MoveRefused, NoAnswer, NotPrimary, UnknownKey
 from controller.tables import ServerRow
 from foundation.concurrency import gather_or_cancel
 from foundation.errors import MalformedDatagram
@@ -52,6 +52,32 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
+class Servers:
+    """The servers of a job whose hot sets are in this switch, by number, of `n_ps` servers in the network."""
+
+    def __init__(self, rows: Mapping[int, ServerRow], n_ps: int) -> None:
+        self._rows, self.n_ps = rows, n_ps
+
+    @staticmethod
+    def of_one_switch(rows: Sequence[ServerRow]) -> Servers:
+        """Return servers that all have their hot sets in this switch, in the order of their numbers."""
+        return Servers(dict(enumerate(rows)), len(rows))
+
+    def __iter__(self) -> Iterator[ServerRow]:
+        return (self._rows[ps] for ps in sorted(self._rows))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, ps: int) -> ServerRow:
+        if ps not in self._rows:
+            own = ", ".join(map(str, sorted(self._rows)))
+            raise UnknownKey(
+                f"PS {ps}: expected keys of the parameter servers whose hot sets are in this switch ({own})"
+            )
+        return self._rows[ps]
+
+
 class InBand:
     """A caller of servers and registers; use it in `async with InBand(switch)`.
 
@@ -87,15 +113,13 @@ class InBand:
         with suppress(asyncio.CancelledError):
             await self._receiver
 
-    async def check(
-        self, servers: Sequence[ServerRow], keys: Sequence[int], ranges: RowRanges = ONE_VALUE
-    ) -> None:
+    async def check(self, servers: Servers, keys: Sequence[int], ranges: RowRanges = ONE_VALUE) -> None:
         """Raise `NoAnswer` unless the PS of every key answers, `MoveRefused` unless it has the key's row.
 
         `ranges` has the dims of the rows.
         """
         key_array = np.array(keys, dtype=np.uint64)
-        ps_ids, dims = ps_ids_of(key_array, len(servers)).tolist(), dims_in(ranges, key_array).tolist()
+        ps_ids, dims = ps_ids_of(key_array, servers.n_ps).tolist(), dims_in(ranges, key_array).tolist()
         groups: dict[tuple[int, int], list[int]] = {}
         for ps, dim, key in zip(ps_ids, dims, keys, strict=True):
             groups.setdefault((ps, dim), []).append(key)
@@ -126,9 +150,7 @@ class InBand:
             pages.append((answer.keys, answer.values))
         return np.concatenate([keys for keys, _ in pages]), np.concatenate([counts for _, counts in pages])
 
-    async def read(
-        self, servers: Sequence[ServerRow], rows: Sequence[tuple[int, int]]
-    ) -> dict[int, tuple[int, ...]]:
+    async def read(self, servers: Servers, rows: Sequence[tuple[int, int]]) -> dict[int, tuple[int, ...]]:
         """Return the switch's int32 values by key, of the rows with these keys and dims.
 
         Its table `workers` must have this caller's row.
@@ -144,10 +166,10 @@ class InBand:
         return values_by_key
 
     async def _read_rows(
-        self, servers: Sequence[ServerRow], keys: Sequence[int], dim: int, free_seqs: asyncio.Queue[int]
+        self, servers: Servers, keys: Sequence[int], dim: int, free_seqs: asyncio.Queue[int]
     ) -> dict[int, tuple[int, ...]]:
         key_array = np.array(keys, dtype=np.uint64)
-        packing = pack_hashed(ps_ids_of(key_array, len(servers)), lanes_of(key_array, lanes_of_dim(dim)))
+        packing = pack_hashed(ps_ids_of(key_array, servers.n_ps), lanes_of(key_array, lanes_of_dim(dim)))
         # A lane without a key has position len(keys), where NO_KEY is appended.
         keys_by_lane = np.append(key_array, np.uint64(NO_KEY))[packing.position]
         rpcs = zip(

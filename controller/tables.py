@@ -93,6 +93,11 @@ class TableRow:
         return TableEntry(self.CONTROL + self.TABLES[0], key, self.CONTROL + self.ACTION, args)
 
     @classmethod
+    def describes(cls, entry: fy.P4TableEntry) -> bool:
+        """Return whether an entry of the kind's table has its action."""
+        return _action(entry).name.rpartition(".")[2] == cls.ACTION.rpartition(".")[2]
+
+    @classmethod
     def from_entry(cls, entry: fy.P4TableEntry) -> Self:
         args = _action(entry).args
         decoders = _field_decoders(cls)  # type: ignore[arg-type]  # mypy does not know that classes are hashable
@@ -234,6 +239,10 @@ class HotParam(TableRow):
     @property
     def identity(self) -> tuple[object, ...]:
         return self.TABLES[self.lane], self.job, self.dim, self.key
+
+    @classmethod
+    def describes(cls, entry: fy.P4TableEntry) -> bool:
+        return True  # each state has an action
 
     @property
     def bank(self) -> int:

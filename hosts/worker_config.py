@@ -33,6 +33,8 @@ class WorkerConfig(AgentConfig):
     scale: float = Field(default=SCALE, gt=0, allow_inf_nan=False)  # fixed-point units in 1.0
     learning_rate: float | None = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
     """Factor of gradients; None if servers have an optimiser, and workers push gradients."""
+    homes: tuple[int, ...] = ()
+    """The switch with each PS's hot set, by number; empty if one switch has all."""
     has_successors: bool = False
     """Whether other workers may take this one's rank and end its push; not with a replay log."""
     switch: int = 0

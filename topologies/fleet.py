@@ -12,8 +12,9 @@ from typing import NamedTuple
 from analysis.record import RunRecord
 from controller.controller import Controller
 from controller.controller_ops import control_of
+from controller.network_controller import NetworkController
 from controller.tables import JobRow, WorkerRow
-from experiment.design_parts import initial_rows
+from experiment.design_parts import initial_rows, rows_of_leaf
 from experiment.liveness import Liveness
 from experiment.phases.workload import table_optimisers
 from experiment.processes import RunProcesses
@@ -54,16 +55,43 @@ def _compiled_agents(config: Config) -> CompiledAgents:
 
 
 def own_controller(address: str, config: Config, processes: RunProcesses) -> Controller:
-    """Return a controller of the switch of this run, or of `hotline up`, whose processes are known."""
+    """Return a controller of this run's hot sets, or of those of `hotline up`, whose processes are known.
+
+    If several switches have hot sets, `address` is that of the first switch.
+    """
+    network = config.leaf_spine
+    if network is None or network.place == "spine":
+        return _controller_of(address, config, processes)
+    homes = [_controller_of(config.p4runtime_address(home), config, processes) for home in network.homes]
+    return NetworkController(network, homes)
+
+
+def _controller_of(address: str, config: Config, processes: RunProcesses) -> Controller:
     return Controller(address, exclusive=True, design=config.design, limits=processes.limit)
 
 
 async def provision(
     address: str, config: Config, processes: RunProcesses, arms: Sequence[Arm] | None = None
 ) -> None:
-    async with own_controller(address, config, processes) as controller:
+    async with _controller_of(address, config, processes) as controller:
         await controller.commit_pipeline()
         await controller.install(*initial_rows(config, arms))
+
+
+async def provision_leaves(config: Config, processes: RunProcesses) -> None:
+    """Give each leaf of a network its program and its rows."""
+    for leaf in range(1, len(config.p4runtime_ports)):
+        async with _controller_of(config.p4runtime_address(leaf), config, processes) as controller:
+            await controller.commit_pipeline()
+            await controller.install(*rows_of_leaf(config, leaf))
+
+
+def _homes_of(config: Config) -> list[int]:
+    """Return the home of each PS, as an index of all homes; empty if one switch has all hot sets."""
+    network = config.leaf_spine
+    if network is None or len(network.homes) == 1:
+        return []
+    return [network.homes.index(network.home_of(ps)) for ps in range(config.servers)]
 
 
 async def set_ranges(
@@ -224,6 +252,7 @@ def worker_config(
             for ps, service in enumerate(services)
         ],
         "workers": worker_addresses(config),
+        "homes": _homes_of(config),
         "has_successors": config.after_death != "end",
         "switch": switch,
     }

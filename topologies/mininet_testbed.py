@@ -14,7 +14,6 @@ from experiment.progress import Reporter
 from experiment.requirements import RunKind
 from experiment.run_config import Config
 from foundation.logs.collector import COLLECTOR, run_collector
-from foundation.protocol.addressing import switch_interfaces
 from foundation.text import pluralize
 from hosts.compiled_agents import compiled_agents, require_compiled_agents
 from topologies import preflight, routes
@@ -34,7 +33,7 @@ class MininetTestbed(TestbedKind):
 
     @contextmanager
     def reserve(self, config: Config) -> Iterator[RunLock]:
-        with hold_run_lock(_interfaces(config)) as run_lock:
+        with hold_run_lock(config.switch_interfaces) as run_lock:
             if run_lock.removed_run:
                 processes = pluralize(run_lock.removed_run.processes, "process", "processes")
                 log.info("removed the remains of a killed run: %s", processes)
@@ -48,7 +47,7 @@ class MininetTestbed(TestbedKind):
         return [*([processes] if removed_run.processes else []), *removed_run.interfaces]
 
     def remove_remains(self, config: Config) -> None:
-        remove_killed_run(_interfaces(config))
+        remove_killed_run(config.switch_interfaces)
 
     def describe(self, config: Config, record: RunRecord) -> None:
         record.machine = dict(describe_machine())
@@ -74,7 +73,7 @@ class MininetTestbed(TestbedKind):
                     launcher = await stack.enter_async_context(starting)
                 testbed_network = stack.enter_context(network(config, placement, logs, launcher=launcher))
                 if config.pcap:
-                    stack.enter_context(capture(_interfaces(config), run / "pcap"))
+                    stack.enter_context(capture(config.switch_interfaces, run / "pcap"))
             async with run_collector(run / "parts", COLLECTOR) as collector:
                 yield Testbed(testbed_network, placement, collector, lambda: CLI(testbed_network.mininet))
 
@@ -83,7 +82,7 @@ class MininetTestbed(TestbedKind):
 
     @contextmanager
     def reserve_up(self, config: Config, ended_by: str) -> Iterator[RunLock]:
-        with hold_run_lock(_interfaces(config), ended_by=ended_by) as run_lock:
+        with hold_run_lock(config.switch_interfaces, ended_by=ended_by) as run_lock:
             preflight.check_conflicts(config)
             routes.remove()  # the rules of a killed process
             yield run_lock
@@ -107,7 +106,3 @@ async def _wait_for_ever() -> None:
 
 def _place(config: Config) -> Placement:
     return place(config.placement, config.servers, config.workers)
-
-
-def _interfaces(config: Config) -> list[str]:
-    return switch_interfaces(config.workers, config.servers)

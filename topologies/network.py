@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from experiment.run_config import Config
+from foundation.leaf_spine import SPINE
 from foundation.protocol import addressing
 from foundation.protocol.addressing import Endpoint
 from topologies import routes
@@ -115,6 +116,8 @@ class RunningNetwork(SingleMachine):
     switch: TargetSwitch
     workers: list[TestbedHost]
     servers: list[TestbedHost]
+    leaves: Sequence[TargetSwitch] = ()
+    """The leaves, if `switch` is a spine."""
 
     @property
     def address(self) -> str:
@@ -151,19 +154,25 @@ def _add_nodes(
 ) -> RunningNetwork:
     workers = [addressing.worker(number) for number in range(1, config.workers + 1)]
     servers = [addressing.server(number) for number in range(1, config.servers + 1)]
-    target = switch_of(config, log_dir, placement.switch)
-    switch = mininet.addSwitch(target.name, cls=SwitchNode, target=target)
-    hosts = []
-    for port, endpoint in enumerate((*workers, *servers), start=1):
+    targets = [
+        switch_of(config, log_dir, placement.switch, number) for number in range(len(config.p4runtime_ports))
+    ]
+    switches = [mininet.addSwitch(target.name, cls=SwitchNode, target=target) for target in targets]
+    leaf_spine, hosts = config.leaf_spine, []
+    for number, endpoint in enumerate((*workers, *servers), start=1):
         STOP.raise_if_requested()
         host = mininet.addHost(
             endpoint.name,
-            cls=worker_class if port <= config.workers else TestbedHost,
+            cls=worker_class if number <= config.workers else TestbedHost,
             ip=f"{endpoint.address}/{addressing.PREFIX_LENGTH}",
             mac=endpoint.mac,
             neighbours=list_endpoints(config.workers, config.servers),
             launcher=launcher,
         )
-        mininet.addLink(host, switch, port2=port)
+        leaf = 0 if leaf_spine is None else leaf_spine.leaf_of(number)
+        mininet.addLink(host, switches[leaf], port2=addressing.host_port(number))
         hosts.append(host)
-    return RunningNetwork(mininet, target, hosts[: config.workers], hosts[config.workers :])
+    if leaf_spine is not None:
+        for leaf in leaf_spine.switches[1:]:
+            mininet.addLink(switches[leaf], switches[SPINE], port1=leaf_spine.uplink, port2=leaf)
+    return RunningNetwork(mininet, targets[0], hosts[: config.workers], hosts[config.workers :], targets[1:])

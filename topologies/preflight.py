@@ -18,7 +18,6 @@ from experiment.run_config import Config
 from foundation.errors import DataError
 from foundation.logs.access.format_detection import open_log
 from foundation.logs.access.log_files import expand
-from foundation.protocol.addressing import switch_interfaces
 from hosts.compiled_agents import absence_message as agents_absence_message
 from hosts.compiled_agents import compiled_agents
 from nativekit.installed import HAS_NUMBA, absence_message
@@ -80,23 +79,22 @@ def _report_missing_simulation(config: Config) -> None:
 
 
 def check_conflicts(config: Config) -> None:
-    existing_interfaces = [
-        name for name in switch_interfaces(config.workers, config.servers) if interface_exists(name)
-    ]
+    existing_interfaces = [name for name in config.switch_interfaces if interface_exists(name)]
     if existing_interfaces:
         raise PreflightError(
             f"interface {existing_interfaces[0]} exists and does not belong to a Hotline run: another "
             "Mininet is running, or a killed one has left it; `sudo mn -c` removes it"
         )
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", config.p4runtime_port))
-        except OSError as error:
-            raise PreflightError(
-                f"TCP port {config.p4runtime_port} of 127.0.0.1 is taken ({error.strerror}): "
-                "stop the process that uses it, or set p4runtime_port in CONFIG"
-            ) from None
+    for port in config.p4runtime_ports:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                raise PreflightError(
+                    f"TCP port {port} of 127.0.0.1 is taken ({error.strerror}): "
+                    "stop the process that uses it, or set p4runtime_port in CONFIG"
+                ) from None
 
 
 def _own_status() -> str:

@@ -295,7 +295,8 @@ class RealSession(Session):
         return {arm.name: _sum_server_use(answers, arm.job) for arm in self.config.every_arm}
 
     async def program_use(self) -> ProgramUse | None:
-        if self.record.datapath != "kernel":
+        # The counters of several switches do not tell which CPU their ports' frames were processed on.
+        if self.record.datapath != "kernel" or self.network.leaves:
             return None
         counters = await self.network.switch.counters()
         if counters is None:
@@ -340,9 +341,9 @@ class RealSession(Session):
     def pids(self) -> dict[str, int]:
         agents = (each for each in (*self.workers, *self.servers) if isinstance(each, Agent))
         pids = {each.name: each.pid for each in agents if each.alive}
-        switch = self.network.switch
-        if switch.pid is not None:
-            pids[switch.name] = switch.pid
+        for switch in (self.network.switch, *self.network.leaves):
+            if switch.pid is not None:
+                pids[switch.name] = switch.pid
         return pids
 
 

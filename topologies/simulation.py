@@ -24,7 +24,7 @@ def can_be_simulated(record: RunRecord) -> bool:
     if len({block.round for block in record.blocks}) < MIN_ROUNDS:
         return False
     config = record.config
-    if not config["simulate_dedicated_switch"]:
+    if not config["simulate_dedicated_switch"] or config.get("topology", "switch") != "switch":
         return False
     if lacks_anything(record.design, RunKind.SIMULATED):
         return False

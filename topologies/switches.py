@@ -39,11 +39,17 @@ _SENT_PACKETS = "/sys/class/net/{}/statistics/tx_packets"
 class TargetSwitch:
     """A P4Runtime switch; `interfaces` are by port, and are set before `start`."""
 
-    name = addressing.SWITCH_NAME
-
     def __init__(
-        self, *, port: int, log_dir: Path, cpu: int | None, impairment: str | None, datapath: str
+        self,
+        *,
+        port: int,
+        log_dir: Path,
+        cpu: int | None,
+        impairment: str | None,
+        datapath: str,
+        name: str = addressing.SWITCH_NAME,
     ) -> None:
+        self.name = name
         self.address = f"127.0.0.1:{port}"
         self.log_dir = log_dir
         self.cpu = cpu
@@ -205,10 +211,11 @@ class Bmv2Switch(TargetSwitch):
 TARGETS: dict[str, type[TargetSwitch]] = {"softswitch": SoftSwitch, "bmv2": Bmv2Switch}
 
 
-def switch_of(config: Config, log_dir: Path, cpu: int | None) -> TargetSwitch:
-    """Return the switch that a configuration selects, which has not been started."""
+def switch_of(config: Config, log_dir: Path, cpu: int | None, number: int = 0) -> TargetSwitch:
+    """Return a switch of a configuration, counted from 0, which has not been started."""
     return TARGETS[config.target](
-        port=config.p4runtime_port,
+        name=addressing.switch_name(number),
+        port=config.p4runtime_ports[number],
         log_dir=log_dir,
         cpu=cpu,
         datapath=config.datapath,

@@ -148,7 +148,14 @@ class TestbedNetwork(Protocol):
     """A running network. `workers` and `servers` are in order of their numbers."""
 
     @property
-    def switch(self) -> ControlledSwitch: ...
+    def switch(self) -> ControlledSwitch:
+        """Return the switch of all hosts, or the spine."""
+        ...
+
+    @property
+    def leaves(self) -> Sequence[ControlledSwitch]:
+        """Return the leaves, if `switch` is a spine."""
+        ...
 
     @property
     def workers(self) -> Sequence[AgentHost]: ...
@@ -196,6 +203,7 @@ class SingleMachine:
 
     workers: Sequence[AgentHost]
     servers: Sequence[AgentHost]
+    leaves: Sequence[ControlledSwitch] = ()
 
     async def publish_files(self, *paths: Path) -> None:
         """Do nothing: agents see the runner's files."""

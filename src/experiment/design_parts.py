@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from controller.controller_ops import control_of
+from controller.network_rows import rows_of_switch
 from controller.tables import InitialRow, JobRow
 from experiment.run_config import EPOCH, Config
 from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.designs.registry import design as find_design
 from foundation.designs.registry import load_part
+from foundation.leaf_spine import SPINE
 
 # Sessions and traces are `Any`: real and simulated ones differ, and each design uses different parts of them.
 Prepare: TypeAlias = Callable[[Any, Any], Awaitable[None]]
@@ -22,9 +24,21 @@ def hosts_of(config: Config) -> SwitchHosts:
 
 
 def initial_rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[InitialRow]:
+    """Return the rows that the switch with the hot set has before agents start: the spine of a network."""
     arms = config.every_arm if arms is None else arms
-    switch_rows: list[InitialRow] = control_of(find_design(config.design)).rows(hosts_of(config), arms, epoch)
-    return [replace(row, ranges=config.row_ranges) if isinstance(row, JobRow) else row for row in switch_rows]
+    rows = _rows_of_all_hosts(config, arms, epoch)
+    return rows if config.leaf_spine is None else rows_of_switch(rows, config.leaf_spine, SPINE)
+
+
+def rows_of_leaf(config: Config, leaf: int) -> list[InitialRow]:
+    """Return the initial rows of a leaf, from 1 on."""
+    assert config.leaf_spine is not None
+    return rows_of_switch(_rows_of_all_hosts(config, config.every_arm, EPOCH), config.leaf_spine, leaf)
+
+
+def _rows_of_all_hosts(config: Config, arms: Sequence[Arm], epoch: int) -> list[InitialRow]:
+    rows: list[InitialRow] = control_of(find_design(config.design)).rows(hosts_of(config), arms, epoch)
+    return [replace(row, ranges=config.row_ranges) if isinstance(row, JobRow) else row for row in rows]
 
 
 async def prepare(design: Design, session: Any, trace: Any) -> None:

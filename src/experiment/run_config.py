@@ -45,9 +45,11 @@ from foundation.designs.registry import (
     described_design,
     no_optimiser_message,
 )
+from foundation.leaf_spine import HotSetPlace, LeafSpine
 from foundation.logs.access.block import MAX_BAD, SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.optimisers import Optimiser
+from foundation.protocol import addressing
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import LANES, padded_dim
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row, check_dim
@@ -82,6 +84,7 @@ def max_top_k(jobs: int, dim: int = 1) -> int:
 
 
 MAX_TOP_K = max_top_k(1)
+MAX_LEAVES = 16
 FAULT_RATES_ADVICE = "runs complete with up to 0.05 of each"
 _SCHEDULER = re.compile(r"(tcp|tls)://([\w.-]+|\[[0-9a-fA-F:]+\]):\d{1,5}", re.ASCII)
 _INPUT_REPR = Repr()
@@ -174,6 +177,9 @@ class Config(RunSettings):
     kill: tuple[str, ...] = ()
     join: tuple[str, ...] = ()
     datapath: Literal["auto", "kernel", "sockets"] = "auto"
+    topology: Literal["switch", "leaf-spine"] = "switch"
+    leaves: int = Field(default=2, ge=2, le=MAX_LEAVES)
+    hot_sets: HotSetPlace = "spine"
     pcap: bool = False
     cli: bool = False
     seed: int = Field(default=1, ge=0, lt=2**32)
@@ -221,6 +227,29 @@ class Config(RunSettings):
     @property
     def offloaded_arms(self) -> tuple[Arm, ...]:
         return tuple(arm for arm in self.measured_arms if arm.settings.aggregates)
+
+    @property
+    def leaf_spine(self) -> LeafSpine | None:
+        """The network of several switches; None if all hosts are at one."""
+        if self.topology != "leaf-spine":
+            return None
+        return LeafSpine(self.workers, self.servers, self.leaves, self.hot_sets)
+
+    @property
+    def p4runtime_ports(self) -> range:
+        """The P4Runtime port of each switch."""
+        switches = 1 if self.leaf_spine is None else len(self.leaf_spine.switches)
+        return range(self.p4runtime_port, self.p4runtime_port + switches)
+
+    def p4runtime_address(self, switch: int) -> str:
+        return f"127.0.0.1:{self.p4runtime_ports[switch]}"
+
+    @property
+    def switch_interfaces(self) -> list[str]:
+        """Names of the interfaces of all switches on this machine."""
+        if (network := self.leaf_spine) is None:
+            return addressing.switch_interfaces(self.workers, self.servers)
+        return [addressing.interface(port, switch) for switch, port in network.ports()]
 
     @property
     def is_closed_loop(self) -> bool:
@@ -412,7 +441,30 @@ class Config(RunSettings):
             raise ValueError("faults are a feature of the softswitch; target bmv2 has none")
         if self.machines is not None:
             self._check_machines(self.machines)
+        if self.topology == "leaf-spine":
+            self._check_leaf_spine()
         return self
+
+    def _check_leaf_spine(self) -> None:
+        """Raise for what a network of several switches does not have."""
+        refusals = {
+            f"design {self.design}: expected a design whose program passes packets on, hotset or collect":
+                self.design not in ("hotset", "collect"),
+            "target bmv2: expected softswitch": self.target != "softswitch",
+            "machines: expected a run on this machine": self.machines is not None,
+            "script: expected the workers of Hotline": self.script is not None,
+            f'hot_sets "leaves" and codec {self.codec}: expected compiled workers':
+                self.hot_sets == "leaves" and self.codec != "fast",
+            'hot_sets "leaves" and recovery: expected hot_sets "spine"':
+                self.hot_sets == "leaves" and self.recovery != Recovery(),
+            'hot_sets "leaves" and after_death: expected hot_sets "spine"':
+                self.hot_sets == "leaves" and self.after_death != "end",
+            f"leaves ({self.leaves}): expected a worker at each, of which there are {self.workers}":
+                self.leaves > self.workers,
+        }  # fmt: skip
+        for message, applies in refusals.items():
+            if applies:
+                raise ValueError(f'topology "leaf-spine" and {message}')
 
     def _check_after_death(self) -> None:
         setting = f'after_death ("{self.after_death}")'

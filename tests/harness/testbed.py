@@ -50,9 +50,10 @@ class WorkerHost:
         self.end = _end(addressing.worker(worker), addressing.worker_udp_port(JOB))
         self.port = addressing.worker_port(worker)
         self.client = HotsetClient(
-            Caller(JOB, worker, epoch), SERVERS, testbed.space, lambda: testbed.now, window=testbed.window,
-            homes=testbed.switch.homes,
-        )  # fmt: skip
+            Caller(JOB, worker, epoch), SERVERS, testbed.space, lambda: testbed.now, window=testbed.window
+        )
+        if testbed.switch.homes:
+            self.client.set_homes(testbed.switch.homes)
         self.ledger = Ledger(JOB, epoch, testbed.space, testbed.space.size)
         self._is_pushing = False
         self.ending: EndingClient | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SWITCH_NAME = "s1"
+SWITCH_NAME = "s1"  # `switch_name(0)`
 PREFIX_LENGTH = 16
 WORKER_UDP_PORT_BASE = 20_000
 MAX_HOSTS_OF_A_KIND = 99
@@ -69,8 +69,13 @@ def server_port(workers: int, number: int, workers_per_port: int = 1) -> int:
     return host_port(-(-workers // workers_per_port) + number)
 
 
-def interface(port: int) -> str:
-    return f"{SWITCH_NAME}-eth{port}"
+def switch_name(number: int) -> str:
+    """Return the name of a switch of a network, counted from 0, of which the first has the run's hot set."""
+    return f"s{number + 1}"
+
+
+def interface(port: int, switch: int = 0) -> str:
+    return f"{switch_name(switch)}-eth{port}"
 
 
 def switch_interfaces(workers: int, servers: int) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 
 from controller.client import SwitchClient
 from controller.errors import MoveRefused, NoAnswer, NotPrimary
-from controller.inband import InBand
+from controller.inband import InBand, Servers
 from controller.tables import ServerRow
 from foundation.limits import BeginWait, WallClockLimit
 from foundation.protocol import codec, control, frames
@@ -133,14 +133,14 @@ def test_a_refused_move_names_the_ps_and_the_reason(status: Status) -> None:
 def test_check_asks_every_owner_for_its_keys_in_datagrams_that_are_not_fragmented() -> None:
     switch = Played(agreeing)
     first, second = keys_of(0, MAX_VALUES_KEYS + 5), keys_of(1, 3)
-    on(switch, lambda inband: inband.check(SERVERS, [*second, *first]))
+    on(switch, lambda inband: inband.check(ALL, [*second, *first]))
     asked = [control.parse(frame.payload) for frame, _ in switch.sent]
     assert {command.command for command in asked} == {Command.VALUES}
     assert sorted((command.ps, command.keys.tolist()) for command in asked) == sorted(
         [(0, first[:MAX_VALUES_KEYS]), (0, first[MAX_VALUES_KEYS:]), (1, second)]
     )
     nothing = Played(agreeing)
-    on(nothing, lambda inband: inband.check(SERVERS, []))
+    on(nothing, lambda inband: inband.check(ALL, []))
     assert nothing.sent == []
 
 
@@ -152,7 +152,7 @@ def test_a_key_that_its_ps_does_not_know_is_refused() -> None:
         "nothing was changed"
     )
     with pytest.raises(MoveRefused, match=exactly(text)):
-        on(switch, lambda inband: inband.check(SERVERS, [key]))
+        on(switch, lambda inband: inband.check(ALL, [key]))
 
 
 @pytest.mark.parametrize("number", [0, 5, MAX_VALUES_KEYS - 1, MAX_VALUES_KEYS, 3 * MAX_VALUES_KEYS + 2])
@@ -273,7 +273,7 @@ def test_registers_are_read_by_pulls_of_a_privileged_caller() -> None:
     switch = Played(reading(held))
 
     async def scenario(inband: InBand) -> tuple[dict[int, tuple[int, ...]], int]:
-        return await inband.read(SERVERS, [(key, 1) for key in [*held, *not_held]]), inband.epoch
+        return await inband.read(ALL, [(key, 1) for key in [*held, *not_held]]), inband.epoch
 
     found, epoch = on(switch, scenario)
     assert found == {key: (value,) for key, value in held.items()}
@@ -297,13 +297,16 @@ def test_registers_are_read_by_pulls_of_a_privileged_caller() -> None:
 
 def test_registers_are_read_with_a_single_server() -> None:
     held = {key: 7 for key in range(3)}
-    found = on(Played(reading(held)), lambda inband: inband.read(SERVERS[:1], [(key, 1) for key in held]))
+    found = on(
+        Played(reading(held)),
+        lambda inband: inband.read(Servers.of_one_switch(SERVERS[:1]), [(key, 1) for key in held]),
+    )
     assert found == {key: (7,) for key in held}
 
 
 def test_nothing_to_read_sends_nothing() -> None:
     switch = Played(reading({}))
-    assert on(switch, lambda inband: inband.read(SERVERS, [])) == {}
+    assert on(switch, lambda inband: inband.read(ALL, [])) == {}
     assert switch.sent == []
 
 
@@ -313,7 +316,7 @@ def test_a_switch_that_does_not_answer_reads() -> None:
         f"version {VERSION}?"
     )
     with pytest.raises(NoAnswer, match=exactly(text)):
-        on(Played(lambda frame: []), lambda inband: inband.read(SERVERS, [(1, 1)]), timeout_s=0.05)
+        on(Played(lambda frame: []), lambda inband: inband.read(ALL, [(1, 1)]), timeout_s=0.05)
 
 
 def test_controllers_have_different_epochs_of_32_bits() -> None:
@@ -387,3 +390,6 @@ def test_a_first_controller_loses_the_primary_role_if_a_server_obeys_a_later_con
 
     with pytest.raises(NotPrimary):
         on(switch, scenario)
+
+
+ALL = Servers.of_one_switch(SERVERS)

@@ -30,7 +30,7 @@ from controller.errors import (
     UnknownJob,
     UnknownKey,
 )
-from controller.inband import InBand
+from controller.inband import InBand, Servers
 from controller.status import SwitchStatus
 from controller.tables import KeyState, WorkerRow
 from foundation.concurrency import gather_or_cancel
@@ -258,7 +258,7 @@ async def test_a_lost_command_is_repeated_while_many_other_commands_go_on(
     async with LiveNet(JOB, 20_000, loss=0.02) as net:
         await net.set_up()
         async with SwitchClient(net.address) as switch, InBand(switch, timeout_s=PATIENCE_S) as caller:
-            await caller.check([server.row for server in net.servers], range(20_000))
+            await caller.check(Servers.of_one_switch([server.row for server in net.servers]), range(20_000))
 
 
 @pytest.mark.parametrize(

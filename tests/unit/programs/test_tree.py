@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from controller.tables import CPU_PORT
 from foundation.designs import hotset
+from foundation.leaf_spine import HotSetPlace
 from foundation.protocol import addressing
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
 from foundation.protocol.hashing import lane_of, ps_of
@@ -36,10 +37,10 @@ from tests.harness.programs import Edit, edited
 from tests.harness.switches import CELLS
 from tests.harness.testbed import JOB, SERVERS, WORKERS
 from tests.harness.testnet import new_switch
-from tests.harness.tree import Placement, Tree, TreeTestbed
+from tests.harness.tree import Tree, TreeTestbed
 from tests.unit.programs.test_exactly_once import SPARSE, play
 
-PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
+PLACES: tuple[HotSetPlace, ...] = get_args(HotSetPlace)
 
 
 def played(switch: Tree, seed: int, stimuli: int) -> TreeTestbed:
@@ -59,12 +60,12 @@ def played(switch: Tree, seed: int, stimuli: int) -> TreeTestbed:
     return network
 
 
-@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("place", PLACES)
 @settings(max_examples=examples(30), deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_hot_sets_in_a_network_add_every_push_once(placement: Placement, seed: int) -> None:
+def test_hot_sets_in_a_network_add_every_push_once(place: HotSetPlace, seed: int) -> None:
     """Links between switches lose, double and reorder frames as those of hosts do."""
-    played(Tree(new_switch, placement), seed, 1500).check()
+    played(Tree(new_switch, place), seed, 1500).check()
 
 
 def test_one_window_over_two_homes_is_noticed() -> None:
@@ -112,7 +113,7 @@ def with_hot_keys(tree: Tree) -> Tree:
     return tree
 
 
-TREES = {placement: with_hot_keys(Tree(new_switch, placement)) for placement in PLACEMENTS}
+TREES = {place: with_hot_keys(Tree(new_switch, place)) for place in PLACES}
 
 
 CALLER_CELLS = (1, 2, 100, 101)
@@ -155,13 +156,13 @@ def forged(draw: st.DrawFn) -> tuple[int, bytes]:
     return port, build(UdpFrame(ends[0], ends[1], datagram))
 
 
-@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("place", PLACES)
 @settings(max_examples=examples(500), deadline=None)
 @given(packet=forged())
 def test_forged_packets_are_dropped_at_the_first_switch(
-    placement: Placement, packet: tuple[int, bytes]
+    place: HotSetPlace, packet: tuple[int, bytes]
 ) -> None:
-    tree = TREES[placement]
+    tree = TREES[place]
     before = state_of(tree)
     assert tree.process(*packet, 0, 0) == []
     assert state_of(tree) == before

@@ -154,6 +154,12 @@ class SimulationConfig(Config):
         return self
 
     @model_validator(mode="after")
+    def _check_topology(self) -> Self:
+        if self.topology != "switch":
+            raise ValueError(f'topology "{self.topology}": expected "switch", the network of a simulated run')
+        return self
+
+    @model_validator(mode="after")
     def _check_lanes(self) -> Self:
         lanes = self.network.switch_lanes
         limit = max_top_k(1, self.dim) * lanes // LANES

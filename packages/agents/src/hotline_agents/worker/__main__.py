@@ -81,6 +81,8 @@ class WorkerJob:
         )
         if config.workers:
             self.client.set_worker_count(len(config.workers))
+        if config.homes:
+            self.client.set_homes(config.homes)
         if requests is not None:
             self.client.map_requests(requests)
         peers = servers + [(host, job.udp_port) for host in config.workers]

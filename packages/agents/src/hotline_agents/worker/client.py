@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -175,6 +175,12 @@ class BaseClient:
 
     def set_worker_count(self, workers: int) -> None:
         """Set the number of workers of the job; most designs ignore it."""
+
+    def set_homes(self, homes: Sequence[int]) -> None:
+        """Share out the window of an idle client among homes, the switches with hot sets.
+
+        `homes` has the home of each PS, from 0 on. Designs without hot sets ignore it.
+        """
 
     def limit_lanes(self, lanes: int, hot_lanes: int | None = None) -> None:
         """Set the number of lanes of an RPC, a power of two up to `LANES`; most designs ignore it.

@@ -13,7 +13,7 @@ from foundation.protocol.header import WINDOW, WINDOW_BITS
 from hosts.keys import KeySpace
 from hosts.replay import ReplayLog
 from hotline_agents.hotset.worker.recovery import renew
-from hotline_agents.hotset.worker.state import Calls, CallsHeader, make_calls
+from hotline_agents.hotset.worker.state import Calls, CallsHeader, make_calls, split_window
 from hotline_agents.worker.client import BaseClient
 from hotline_agents.worker.ops import COMPILED, AnyWorkerOps
 from hotline_agents.worker.window import MAX_TURN, RESERVED_NUMBERS
@@ -32,7 +32,6 @@ class HotsetClient(BaseClient):
     Operations have up to `max_keys` keys; None allows the whole space. With `uses_registers` the caller is a
     PS that reads and writes the switch's registers: all keys travel in their hash lanes, `served` says which
     keys the switch has, refused lanes are not retried, and no RPC is logged. `log` is the replay log, if any.
-    `homes` has the number of the switch with each PS's hot set, if there are several.
     """
 
     state: Calls
@@ -51,7 +50,6 @@ class HotsetClient(BaseClient):
         ops: AnyWorkerOps = COMPILED,
         uses_registers: bool = False,
         log: ReplayLog | None = None,
-        homes: Sequence[int] = (),
     ) -> None:
         self._space = space
         self._renew = _renew if ops is COMPILED else plain(_renew)
@@ -59,7 +57,7 @@ class HotsetClient(BaseClient):
         words = None if log is None else log.words
         state = make_calls(
             caller, n_ps, space, limit, window, uses_registers=uses_registers, replay_log=words,
-            servers_own_parameters=self.servers_own_parameters, homes=homes,
+            servers_own_parameters=self.servers_own_parameters,
         )  # fmt: skip
         super().__init__(state, clock, ops, log)
         has_unreplayed = log is not None and log.has_unreplayed
@@ -90,6 +88,11 @@ class HotsetClient(BaseClient):
     def limit_lanes(self, lanes: int, hot_lanes: int | None = None) -> None:
         self._header.max_lane_bits = (lanes - 1).bit_length()
         self._header.max_hot_lane_bits = ((hot_lanes or lanes) - 1).bit_length()
+
+    def set_homes(self, homes: Sequence[int]) -> None:
+        state = self.state
+        windows = split_window(self._header, state.free, max(homes) + 1)
+        self.adopt(state._replace(homes=np.array(homes, np.int64), windows=windows))
 
     def renew(self, epoch: int, home: int = 0) -> None:
         self._renew(self.state, home, epoch)

@@ -6,7 +6,6 @@ One operation runs at a time. Its keys, by index, travel in calls, one RPC each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -150,9 +149,7 @@ def make_calls(
     uses_registers: bool = False,
     replay_log: Ints | None = None,
     servers_own_parameters: bool = False,
-    homes: Sequence[int] = (),
 ) -> Calls:
-    """`homes` has the home of each PS, from 0 on; without it, all have the same."""
     header = one_record(CallsHeader)
     header.n_ps, header.uses_registers, header.has_replay_log = n_ps, uses_registers, replay_log is not None
     header.servers_own_parameters = servers_own_parameters
@@ -161,11 +158,10 @@ def make_calls(
     set_dims(header, space)
     header.n_spare_calls = max_keys + 1
     arrays = open_calls(header, caller, max_keys, window, dim=max(space.dims))
-    home_of_each_ps = np.array(homes or [0] * n_ps, np.int64)
     return Calls(
         header=header,
-        homes=home_of_each_ps,
-        windows=_split_window(header, arrays["free"], int(home_of_each_ps.max(initial=0)) + 1),
+        homes=np.zeros(n_ps, np.int64),
+        windows=split_window(header, arrays["free"], 1),
         calls=records(max_keys + 1, Call),
         spare_calls=np.arange(max_keys + 1)[::-1].copy(),
         buckets=records(LANES + n_ps, Bucket),
@@ -185,7 +181,7 @@ def make_calls(
     )
 
 
-def _split_window(header: CallsHeader, free: Ints, homes: int) -> Records[HomeWindow]:
+def split_window(header: CallsHeader, free: Ints, homes: int) -> Records[HomeWindow]:
     """Share out the slots of an idle worker's window among homes."""
     if header.window < homes:
         raise ValueError(f"window: expected at least {homes} slots, one for each home, got {header.window}")

@@ -1,0 +1,107 @@
+"""A controller of several switches with hot sets: each has the hot keys of its own servers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from itertools import chain
+
+import numpy as np
+from typing_extensions import Self
+
+from controller.controller import Controller, Register, no_progress
+from controller.hotset.migrate import Progress
+from controller.status import Counters
+from controller.tables import HotParam, JobRow
+from foundation.concurrency import gather_or_cancel
+from foundation.leaf_spine import LeafSpine
+from foundation.protocol.control import Command
+from foundation.protocol.hashing import ps_ids_of
+from foundation.protocol.rows import RowRanges
+
+
+class NetworkController(Controller):
+    """The part of a `Controller` that a run needs, for `homes`: the switches of `network.homes` in order.
+
+    Other methods raise an error, since they concern one switch.
+    """
+
+    def __init__(self, network: LeafSpine, homes: Sequence[Controller]) -> None:
+        self._network, self._homes = network, homes
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            for home in self._homes:
+                await stack.enter_async_context(home)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+
+    def _split(self, keys: Sequence[int]) -> list[list[int]]:
+        """Return the keys of each home's servers, in their order."""
+        servers = ps_ids_of(np.array(keys, np.uint64), self._network.servers).tolist()
+        parts: dict[int, list[int]] = {home: [] for home in self._network.homes}
+        for key, ps in zip(keys, servers, strict=True):
+            parts[self._network.home_of(ps)].append(key)
+        return list(parts.values())
+
+    async def load_all(
+        self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool = False, progress: Progress = no_progress
+    ) -> None:
+        split = {job: self._split(keys) for job, keys in hot_sets.items()}
+        done, totals = [0] * len(self._homes), [0] * len(self._homes)
+
+        def progress_of(index: int) -> Progress:
+            def show_total(moved_count: int, total: int) -> None:
+                done[index], totals[index] = moved_count, total
+                progress(sum(done), sum(totals))
+
+            return show_total
+
+        await gather_or_cancel(
+            home.load_all(
+                {job: parts[index] for job, parts in split.items()}, renew=renew, progress=progress_of(index)
+            )
+            for index, home in enumerate(self._homes)
+        )
+
+    async def command_servers(self, job: int, command: Command, epoch: int | None = None) -> None:
+        await gather_or_cancel(home.command_servers(job, command, epoch) for home in self._homes)
+
+    async def set_ranges(self, job: int, ranges: RowRanges) -> None:
+        for home in self._homes:
+            await home.set_ranges(job, ranges)
+
+    async def job(self, job: int) -> JobRow:
+        """Return a job's row, which all homes have."""
+        return await self._homes[0].job(job)
+
+    async def entries(self) -> list[HotParam]:
+        return list(chain(*[await home.entries() for home in self._homes]))
+
+    async def registers(
+        self, job: int, keys: Sequence[int] | None = None, params: Sequence[HotParam] | None = None
+    ) -> list[Register]:
+        all_params = await self.entries() if params is None else params
+        own_params = [param for param in all_params if param.job == job]
+        wanted = self._split([param.key for param in own_params] if keys is None else keys)
+        return list(
+            chain(
+                *[
+                    await home.registers(job, home_keys, own_params)
+                    for home, home_keys in zip(self._homes, wanted, strict=True)
+                ]
+            )
+        )
+
+    async def counters(self) -> Counters:
+        """Return the counters of all homes, the lanes of one after those of the other."""
+        counters = [await home.counters() for home in self._homes]
+        return Counters(
+            rpcs={name: sum(each.rpcs[name] for each in counters) for name in counters[0].rpcs},
+            drops={name: sum(each.drops[name] for each in counters) for name in counters[0].drops},
+            lanes=tuple(chain(*(each.lanes for each in counters))),
+        )
