@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from foundation.protocol.addressing import SWITCH_NAME
+from foundation.protocol.addressing import switch_name
 from tests.harness.warm_processes import WarmProcess, warm_process
 from topologies.run_lock import find_marked_processes
 
@@ -34,8 +34,8 @@ FEWER_KEYS: dict[str, object] = {
 }  # fmt: skip
 """With a smaller model a run takes a third less CPU time: less is generated, loaded, dumped and compared.
 A capacity is measured with ten steps or so, which is precise enough for a load."""
-# P4Runtime ports, one for each run, below the kernel's ephemeral ports.
-_PORTS = count(9_600)
+# P4Runtime ports, one or three for each run, below the kernel's ephemeral ports.
+_PORTS = count(9_600, 3)
 
 
 @dataclass
@@ -181,7 +181,8 @@ class Traces:
 
     @staticmethod
     def look() -> Traces:
-        names = frozenset(name for _, name in socket.if_nameindex() if name.startswith(f"{SWITCH_NAME}-"))
+        switches = tuple(f"{switch_name(number)}-" for number in range(3))
+        names = frozenset(name for _, name in socket.if_nameindex() if name.startswith(switches))
         return Traces(names, frozenset(find_marked_processes()) | frozenset(_mininet_shells()))
 
 

@@ -1,9 +1,10 @@
-"""The example of many switches: a leaf-spine network on Mininet."""
+"""Networks of leaves and a spine on Mininet: the example of many switches, and runs with hot sets."""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,16 @@ from pathlib import Path
 import pytest
 
 from foundation.checkout import ROOT
+from switch_harness.wording import says
+from tests.mininet.run_topo import (
+    FEWER_KEYS,
+    Traces,
+    command_line,
+    finished_run,
+    record_of,
+    rpcs_to_servers,
+    run_topo,
+)
 
 pytestmark = pytest.mark.mininet
 SCRIPT = ROOT / "examples" / "leaf_spine" / "leaf_spine.py"
@@ -28,3 +39,25 @@ def test_all_hosts_of_the_leaf_spine_example_reach_each_other() -> None:
     assert ready.startswith("5 switches were ready after")
     assert float(re.findall(r"[\d.]+", memory)[0]) > 0
     assert pings == "0 of 6 pings were lost"
+
+
+@pytest.mark.parametrize("place", ["spine", "leaves"])
+def test_a_run_with_hot_sets_in_a_network_loses_nothing(tmp_path: Path, place: str) -> None:
+    arms = ["baseline", "offload", "offload-proxy"]
+    run = finished_run(tmp_path, "TOPOLOGY=leaf-spine", f"HOT_SETS={place}", arms=arms, small=FEWER_KEYS)
+    accounting = record_of(run.folder)["accounting"]
+    assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
+    assert accounting["sent"] == accounting["applied"] > 10_000
+    to_servers = rpcs_to_servers(run.folder)
+    assert to_servers["offload"] < 0.8 * to_servers["baseline"]
+    assert to_servers["offload-proxy"] < 0.8 * to_servers["baseline"]
+
+
+def test_a_run_ends_with_the_name_of_a_switch_that_died(tmp_path: Path) -> None:
+    with run_topo(tmp_path, "TOPOLOGY=leaf-spine", "ROUNDS=20", small=FEWER_KEYS) as run:
+        run.wait_for_parts("operations-worker-1-0.parquet")
+        [leaf] = [pid for pid in run.agents("softswitch") if "s2-eth" in command_line(pid)]
+        os.kill(leaf, signal.SIGKILL)
+        assert run.wait() == 1
+    assert says(run.errors, "s2:", "-9"), run.errors
+    assert Traces.look() == Traces(frozenset(), frozenset())

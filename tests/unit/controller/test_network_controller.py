@@ -1,0 +1,118 @@
+"""A controller of several switches with hot sets, beside switches that record what they are asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+
+from controller.controller import Controller
+from controller.errors import UnknownKey
+from controller.inband import Servers
+from controller.network_controller import NetworkController
+from controller.status import Counters, LaneCounters
+from controller.tables import HotParam, KeyState, ServerRow
+from foundation.leaf_spine import LeafSpine
+from foundation.protocol.control import Command
+from foundation.protocol.hashing import lane_of, ps_of
+
+SERVERS = 5
+NETWORK = LeafSpine(workers=3, servers=SERVERS, leaves=3, place="leaves")
+JOB = 4
+
+
+class Home:
+    """A switch with a hot set, in which each of its servers' first 20 keys has an entry."""
+
+    def __init__(self, switch: int) -> None:
+        self.servers = [ps for ps in range(SERVERS) if NETWORK.home_of(ps) == switch]
+        self.keys = [key for key in range(100) if ps_of(key, SERVERS) in self.servers]
+        self.loaded: dict[int, Sequence[int]] = {}
+        self.commands: list[tuple[int, Command]] = []
+        self.read: list[int] = []
+        self.is_open = False
+
+    async def __aenter__(self) -> Home:
+        self.is_open = True
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self.is_open = False
+
+    async def load_all(self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool, progress: Any) -> None:
+        assert renew and self.is_open
+        self.loaded = dict(hot_sets)
+        moves = sum(map(len, hot_sets.values()))
+        progress(moves, moves)
+
+    async def command_servers(self, job: int, command: Command, _epoch: int | None = None) -> None:
+        self.commands.append((job, command))
+
+    async def entries(self) -> list[HotParam]:
+        return [HotParam(JOB, key, lane_of(key), 0, KeyState.HOT) for key in self.keys]
+
+    async def registers(self, _job: int, keys: Sequence[int], params: Sequence[HotParam]) -> list[int]:
+        assert {param.key for param in params} == set(range(100))
+        self.read += keys
+        return list(keys)
+
+    async def counters(self) -> Counters:
+        return Counters({"answered": 2}, {"stale_turn": 1}, (LaneCounters(1, 2, len(self.keys)),))
+
+
+@pytest.fixture
+def homes() -> list[Home]:
+    return [Home(switch) for switch in NETWORK.homes]
+
+
+def controller_of(homes: Sequence[Home]) -> NetworkController:
+    return NetworkController(NETWORK, cast(Sequence[Controller], homes))
+
+
+def test_each_home_loads_the_keys_of_its_servers(homes: list[Home]) -> None:
+    shown: list[tuple[int, int]] = []
+
+    async def load() -> None:
+        async with controller_of(homes) as controller:
+            keys = list(range(100))
+            await controller.load_all(
+                {JOB: keys, 5: []}, renew=True, progress=lambda done, total: shown.append((done, total))
+            )
+            await controller.command_servers(JOB, Command.PUBLISH)
+
+    asyncio.run(load())
+    assert [home.loaded for home in homes] == [{JOB: home.keys, 5: []} for home in homes]
+    assert sorted(key for home in homes for key in home.loaded[JOB]) == list(range(100))
+    assert shown[-1] == (100, 100)
+    assert all(home.commands == [(JOB, Command.PUBLISH)] for home in homes)
+    assert not any(home.is_open for home in homes)
+
+
+def test_registers_are_read_at_the_homes_of_their_keys(homes: list[Home]) -> None:
+    async def read() -> list[Any]:
+        async with controller_of(homes) as controller:
+            return [*await controller.registers(JOB), *await controller.registers(JOB, [7, 8])]
+
+    assert sorted(asyncio.run(read())) == sorted([*range(100), 7, 8])
+    for home in homes:
+        assert set(home.read) == set(home.keys)
+
+
+def test_counters_of_homes_are_added(homes: list[Home]) -> None:
+    async def read() -> Counters:
+        async with controller_of(homes) as controller:
+            return await controller.counters()
+
+    counters = asyncio.run(read())
+    assert counters.rpcs == {"answered": 2 * len(homes)} and counters.drops == {"stale_turn": len(homes)}
+    assert counters.all_lanes() == LaneCounters(len(homes), 2 * len(homes), 100)
+
+
+def test_a_key_of_another_home_is_refused_by_a_switch() -> None:
+    row = ServerRow(JOB, 1, "02:00:00:00:02:02", "10.0.2.2", 5001, 4, "02:00:00:00:03:02", "10.0.3.2", 5001)
+    servers = Servers({1: row}, n_ps=2)
+    assert list(servers) == [row] and servers[1] is row and servers.n_ps == 2
+    with pytest.raises(UnknownKey, match=r"PS 0: .*\(1\)"):
+        servers[0]

@@ -1,0 +1,104 @@
+"""A network of leaves and a spine: its ports lead to the hosts, and each switch has the rows for its role."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.network_rows import rows_of_switch
+from controller.tables import NO_PORT, CallerPortRow, HomeRow, JobRow, Route, ServerRow, WorkerRow
+from experiment.design_parts import initial_rows
+from experiment.run_config import Config
+from foundation.leaf_spine import SPINE, HotSetPlace, LeafSpine, host_at
+from foundation.protocol.addressing import CPU_PORT, host_port
+
+networks = st.builds(
+    LeafSpine,
+    workers=st.integers(1, 300),
+    servers=st.integers(1, 60),
+    leaves=st.integers(2, 6),
+    place=st.sampled_from(get_args(HotSetPlace)),
+)
+
+
+def other_end(network: LeafSpine, switch: int, port: int) -> int | None:
+    """Return the switch at the other end of a port; None for a host's port."""
+    if switch == SPINE:
+        return port
+    return SPINE if port == network.uplink else None
+
+
+def walk(network: LeafSpine, start: int, host: int) -> list[int]:
+    """Return the switches that a frame passes which each switch sends toward a host."""
+    passed, switch = [start], start
+    while (following := other_end(network, switch, network.toward_host(switch, host))) is not None:
+        switch = following
+        passed.append(switch)
+        assert len(passed) <= 3
+    assert network.toward_host(switch, host) == host_port(host)
+    return passed
+
+
+@given(networks, st.data())
+def test_ports_toward_a_host_lead_to_its_leaf(network: LeafSpine, data: st.DataObject) -> None:
+    host = data.draw(st.sampled_from(network.hosts))
+    for switch in network.switches:
+        assert walk(network, switch, host)[-1] == network.leaf_of(host)
+    assert host_at(host_port(host)) == host
+
+
+@given(networks)
+def test_each_port_of_a_switch_has_one_end(network: LeafSpine) -> None:
+    ports = list(network.ports())
+    assert len(set(ports)) == len(ports) and CPU_PORT not in (port for _, port in ports)
+    hosts = [port for switch, port in ports if other_end(network, switch, port) is None]
+    assert sorted(hosts) == [host_port(host) for host in network.hosts]
+    # Workers and servers each take turns at the leaves.
+    for kind in (network.hosts[: network.workers], network.hosts[network.workers :]):
+        sizes = [sum(network.leaf_of(host) == leaf for host in kind) for leaf in network.switches[1:]]
+        assert max(sizes) - min(sizes) <= 1
+
+
+@given(st.integers(2, 6), st.integers(1, 5), st.integers(2, 3), st.sampled_from(get_args(HotSetPlace)))
+def test_packets_pass_the_home_of_their_server(
+    workers: int, servers: int, leaves: int, place: HotSetPlace
+) -> None:
+    """By the rows alone: from a worker to the home, and from there to the server."""
+    network = LeafSpine(workers, servers, leaves, place)
+    rows = initial_rows(Config(workers=workers, servers=servers))
+    tables = [rows_of_switch(rows, network, switch) for switch in network.switches]
+    for ps in range(servers):
+        home, server = network.home_of(ps), workers + ps + 1
+        for switch, own in enumerate(tables):
+            [row] = [
+                row for row in own if isinstance(row, ServerRow | HomeRow) and row.ps == ps and row.job == 1
+            ]
+            assert isinstance(row, ServerRow) == (switch == home)
+            if isinstance(row, ServerRow):
+                assert row.port == network.toward_host(home, server)
+                continue
+            # One more step toward the home, or toward the server behind it.
+            following = other_end(network, switch, row.home_port)
+            assert following == home or (switch != SPINE and following == SPINE)
+            is_behind = switch in walk(network, home, server)
+            assert row.server_port == (network.toward_host(switch, server) if is_behind else NO_PORT)
+
+
+@given(st.integers(2, 6), st.integers(1, 5), st.sampled_from(get_args(HotSetPlace)))
+def test_callers_have_cells_at_homes_and_ports_at_all_switches(
+    workers: int, servers: int, place: HotSetPlace
+) -> None:
+    network = LeafSpine(workers, servers, 2, place)
+    rows = initial_rows(Config(workers=workers, servers=servers))
+    callers = {(row.job, row.worker): host_at(row.port) for row in rows if isinstance(row, WorkerRow)}
+    for switch in network.switches:
+        own = rows_of_switch(rows, network, switch)
+        ports = {(row.job, row.worker): row.port for row in own if isinstance(row, CallerPortRow)}
+        assert ports == {caller: network.toward_host(switch, host) for caller, host in callers.items()}
+        cells = {(row.job, row.worker): row.port for row in own if isinstance(row, WorkerRow)}
+        assert cells == (ports if switch in network.homes else {})
+        assert any(isinstance(row, JobRow) for row in own) == (switch in network.homes)
+        routes = {row.port for row in own if isinstance(row, Route)}
+        assert routes == {network.toward_host(switch, host) for host in network.hosts}
