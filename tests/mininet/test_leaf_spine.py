@@ -22,6 +22,7 @@ from tests.mininet.run_topo import (
     rpcs_to_servers,
     run_topo,
 )
+from tests.mininet.test_recovery import RECOVERY
 
 pytestmark = pytest.mark.mininet
 SCRIPT = ROOT / "examples" / "leaf_spine" / "leaf_spine.py"
@@ -51,6 +52,20 @@ def test_a_run_with_hot_sets_in_a_network_loses_nothing(tmp_path: Path, place: s
     to_servers = rpcs_to_servers(run.folder)
     assert to_servers["offload"] < 0.8 * to_servers["baseline"]
     assert to_servers["offload-proxy"] < 0.8 * to_servers["baseline"]
+
+
+def test_a_killed_spine_loses_no_update(tmp_path: Path) -> None:
+    with run_topo(
+        tmp_path, "TOPOLOGY=leaf-spine", "ROUNDS=10", tables=RECOVERY, arms=["baseline", "offload"],
+        small=FEWER_KEYS,
+    ) as run:  # fmt: skip
+        run.wait_for_parts("operations-worker-1-3.parquet")
+        [spine] = [pid for pid in run.agents("softswitch") if "s1-eth" in command_line(pid)]
+        os.kill(spine, signal.SIGKILL)
+        assert run.wait() == 0, run.errors
+    accounting = record_of(run.folder)["accounting"]
+    assert accounting["restarts"] == {"s1": 1}
+    assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
 
 
 def test_a_run_ends_with_the_name_of_a_switch_that_died(tmp_path: Path) -> None:
