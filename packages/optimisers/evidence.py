@@ -11,7 +11,9 @@ from hotline_optimisers.numbers import OptimiserNumbers, TrainingCurve
 from hotline_optimisers.offload import OffloadChanges
 from hotline_optimisers.training import DataName
 from tools.evidence.result import Cell, Table, make_table
-from tools.evidence.stage import Stage, Step, json_output, modules_of
+from tools.evidence.stage import REAL_RUN, Stage, Step, json_output, modules_of
+from tools.evidence.stages.real_runs import PROGRAM_FILES, run_step, summary_of_step
+from tools.evidence.stages.runs import SEEDS, as_table, measured_changes
 
 _WHEEL = "recbole==1.2.1"
 _FILE = "recbole/dataset_example/ml-100k/ml-100k.inter"
@@ -128,4 +130,23 @@ OPTIMISERS = Stage(
     seeds=(1,),
     needs="a package index, for the ratings",
 )
-STAGES = (OPTIMISERS,)
+
+
+def run_tables(folder: Path) -> dict[str, Table]:
+    runs = [measured_changes(summary_of_step(folder, f"seed-{seed}")) for seed in SEEDS]
+    quantity = "change by collecting in a default run with Adagrad, against Adagrad at the servers"
+    return {"optimisers-runs": as_table(quantity, {"measured": runs}, "change by collecting")}
+
+
+OPTIMISER_RUNS = Stage(
+    name="optimiser-runs",
+    minutes=8,
+    results=("optimisers-runs",),
+    steps=tuple(run_step(f"seed-{seed}", "OPTIMISER=adagrad", f"SEED={seed}") for seed in SEEDS),
+    tables=run_tables,
+    modules=(*REAL_RUN, *modules_of("collect")),
+    files=PROGRAM_FILES,
+    seeds=SEEDS,
+    needs="two quiet cores and root",
+)
+STAGES = (OPTIMISERS, OPTIMISER_RUNS)

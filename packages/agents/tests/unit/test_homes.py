@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from foundation.protocol import codec
 from foundation.protocol.codec import Caller
 from foundation.protocol.hashing import lane_of, ps_of
-from foundation.protocol.header import WINDOW, Header, Op, unpack
+from foundation.protocol.header import WINDOW, Op, unpack
 from hosts.keys import KeySpace
 from hosts.replay import ReplayLog
 from hosts.replay_words import UNDO_WORDS
@@ -126,10 +126,8 @@ def test_a_restarted_home_renews_its_share_alone(ops: AnyWorkerOps) -> None:
     resent = [unpack(request) for request in wire.sent(worker)]
     kept = {header.seq for header in waiting if homes[header.ps] == 0}
     assert {header.seq for header in resent if header.epoch == EPOCH} == kept
-    header: Header
-    for header in waiting:
-        if homes[header.ps] == 0:
-            worker.receive(wire.reply(header, served=header.live), MS, MS)
+    for header in (header for header in waiting if homes[header.ps] == 0):
+        worker.receive(wire.reply(header, served=header.live), MS, MS)
     assert worker.unexpected == 0
 
 
