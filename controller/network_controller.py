@@ -14,9 +14,9 @@ from controller.hotset.migrate import Progress
 from controller.status import Counters
 from controller.tables import HotParam, JobRow
 from foundation.concurrency import gather_or_cancel
-from foundation.leaf_spine import LeafSpine
 from foundation.protocol.control import Command
 from foundation.protocol.hashing import ps_ids_of
+from foundation.protocol.leaf_spine import LeafSpine
 from foundation.protocol.rows import RowRanges
 
 

@@ -15,7 +15,7 @@ from controller.tables import (
     ServerRow,
     WorkerRow,
 )
-from foundation.leaf_spine import LeafSpine, host_at
+from foundation.protocol.leaf_spine import LeafSpine, host_at
 
 
 def rows_of_switch(rows: Sequence[InitialRow], network: LeafSpine, switch: int) -> list[InitialRow]:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from experiment.run_config import Config
-from foundation.leaf_spine import SPINE
 from foundation.protocol import addressing
 from foundation.protocol.addressing import Endpoint
+from foundation.protocol.leaf_spine import SPINE
 from topologies import routes
 from topologies.agent_launcher import AgentLauncher, ForkedProcess
 from topologies.agent_process import Message

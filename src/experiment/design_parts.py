@@ -13,7 +13,7 @@ from experiment.run_config import EPOCH, Config
 from foundation.designs.interface import Arm, Design, SwitchHosts
 from foundation.designs.registry import design as find_design
 from foundation.designs.registry import load_part
-from foundation.leaf_spine import SPINE
+from foundation.protocol.leaf_spine import SPINE
 
 # Sessions and traces are `Any`: real and simulated ones differ, and each design uses different parts of them.
 Prepare: TypeAlias = Callable[[Any, Any], Awaitable[None]]

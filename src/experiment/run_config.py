@@ -45,13 +45,13 @@ from foundation.designs.registry import (
     described_design,
     no_optimiser_message,
 )
-from foundation.leaf_spine import HotSetPlace, LeafSpine
 from foundation.logs.access.block import MAX_BAD, SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.optimisers import Optimiser
 from foundation.protocol import addressing
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import LANES, padded_dim
+from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row, check_dim
 from foundation.settings import Strict
 from foundation.text import one_line

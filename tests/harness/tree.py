@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from controller.network_rows import rows_of_switch
 from controller.tables import CPU_PORT, CallerKind, CallerPortRow, ServerRow, TableRow, WorkerRow
-from foundation.leaf_spine import SPINE, HotSetPlace, LeafSpine, host_at
 from foundation.protocol import frames
 from foundation.protocol.frames import UdpEndpoint, packet_out_header
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import unpack
+from foundation.protocol.leaf_spine import SPINE, HotSetPlace, LeafSpine, host_at
 from softswitch.pipeline import ActionCall, Change, EntryWrite, Output, Pipeline
 from tests.harness.switches import Attached, PipelineSwitch
 from tests.harness.testbed import SERVERS, WORKERS, Frame, Testbed

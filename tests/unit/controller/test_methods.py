@@ -92,7 +92,11 @@ class Switch:
         encoded = (ENCODER.update(Update(Change.INSERT, row)).entity for row in self.rows)
         entries = [(fy.P4TableEntry.decode(entity, SCHEMA), entity) for entity in encoded]
         ids = [SCHEMA.tables[INGRESS + table].id for table in kind.TABLES]
-        return [kind.from_entry(entry) for entry, entity in entries if entity.table_entry.table_id in ids]
+        return [
+            kind.from_entry(entry)
+            for entry, entity in entries
+            if entity.table_entry.table_id in ids and kind.describes(entry)
+        ]
 
     def table_size(self, kind: type[TableRow]) -> int:
         return N_CALLERS

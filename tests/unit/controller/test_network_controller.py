@@ -14,9 +14,9 @@ from controller.inband import Servers
 from controller.network_controller import NetworkController
 from controller.status import Counters, LaneCounters
 from controller.tables import HotParam, KeyState, ServerRow
-from foundation.leaf_spine import LeafSpine
 from foundation.protocol.control import Command
 from foundation.protocol.hashing import lane_of, ps_of
+from foundation.protocol.leaf_spine import LeafSpine
 
 SERVERS = 5
 NETWORK = LeafSpine(workers=3, servers=SERVERS, leaves=3, place="leaves")

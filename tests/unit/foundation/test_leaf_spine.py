@@ -11,8 +11,8 @@ from controller.network_rows import rows_of_switch
 from controller.tables import NO_PORT, CallerPortRow, HomeRow, JobRow, Route, ServerRow, WorkerRow
 from experiment.design_parts import initial_rows
 from experiment.run_config import Config
-from foundation.leaf_spine import SPINE, HotSetPlace, LeafSpine, host_at
 from foundation.protocol.addressing import CPU_PORT, host_port
+from foundation.protocol.leaf_spine import SPINE, HotSetPlace, LeafSpine, host_at
 
 networks = st.builds(
     LeafSpine,

@@ -22,7 +22,9 @@ from controller.tables import (
     CPU_PORT,
     INGRESS,
     CallerKind,
+    CallerPortRow,
     Change,
+    HomeRow,
     HotParam,
     JobRow,
     KeyState,
@@ -200,6 +202,8 @@ ROWS_OF_TABLES: list[TableRow] = [
     WorkerRow(
         0xFFF9, 0xFFF8, 2**32 - 2, CALLERS - 1, MACS[2], ADDRESSES[2], 0xFFF7, 0x1FE, CallerKind.PRIVILEGED
     ),
+    HomeRow(0xFFF5, 0xFFF4, 0x1FC, 0x1FB),
+    CallerPortRow(0xFFF3, 0xFFF2, 0x1FA),
     Route(MACS[3], 0x1FD),
     *(HotParam(0xFFF6, 2**64 - 2, LANES - 1, SLOTS - 1, state) for state in KeyState),
     HotParam(0xFFF6, 2**64 - 2, 0, SLOTS - 1, KeyState.HOT, dim=128),
@@ -208,9 +212,10 @@ ROWS_OF_TABLES: list[TableRow] = [
 
 def test_the_controller_has_rows_for_all_tables_of_the_program() -> None:
     tables = set(sizes("tables")) - {"validate.shapes"}
-    assert tables == {
-        name for kind in (JobRow, ServerRow, WorkerRow, Route, HotParam) for name in kind.TABLES
-    }
+    kinds: tuple[type[TableRow], ...] = (
+        JobRow, ServerRow, HomeRow, WorkerRow, CallerPortRow, Route, HotParam,
+    )  # fmt: skip
+    assert tables == {name for kind in kinds for name in kind.TABLES}
     actions = [action.alias.split(".") for action in SCHEMA.actions]
     assert {alias[1] for alias in actions if alias[0] == "lookup_00"} == {state.value for state in KeyState}
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from controller.tables import CPU_PORT
 from foundation.designs import hotset
-from foundation.leaf_spine import HotSetPlace
 from foundation.protocol import addressing
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
 from foundation.protocol.hashing import lane_of, ps_of
@@ -29,6 +28,7 @@ from foundation.protocol.header import (
     Header,
     Op,
 )
+from foundation.protocol.leaf_spine import HotSetPlace
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.load import load_program
 from switch_harness.effort import examples

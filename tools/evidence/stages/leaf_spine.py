@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from foundation.leaf_spine import HotSetPlace
+from foundation.protocol.leaf_spine import HotSetPlace
 from tools.evidence.result import Table
 from tools.evidence.stage import REAL_RUN, Stage
 from tools.evidence.stages.real_runs import PROGRAM_FILES, run_step, summary_of_step
