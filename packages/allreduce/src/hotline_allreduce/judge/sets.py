@@ -20,14 +20,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 from hotline_allreduce.judge.description import Event, JudgedSystem, SentFrame, leaf_at, node_name
 from hotline_allreduce.judge.stated import StatedPacket
 from hotline_allreduce.judge.tree import Reach, TreeDescription, TreeNode, TreeOutput, TreePacket
 
 
-class SetSum(NamedTuple):
+@dataclass(frozen=True)
+class SetSum:
     sources: frozenset[int]
     """The P-set: workers whose values are in the total."""
     total: int
