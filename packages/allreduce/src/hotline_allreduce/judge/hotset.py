@@ -113,10 +113,10 @@ class HotSetDescription(Description):
         movers = [HotMover(self.workers + home, window=1, moves=self.moves) for home in range(self.homes)]
         keys = [self.keys_of(home) for home in range(self.homes)]
         switches = [
-            HotSwitchModel({mine[0]: HOT}, mover.caller, accepts_gaps=self.accepts_gaps)
-            for mine, mover in zip(keys, movers, strict=True)
+            HotSwitchModel({home_keys[0]: HOT}, mover.caller, accepts_gaps=self.accepts_gaps)
+            for home_keys, mover in zip(keys, movers, strict=True)
         ]
-        servers = [HotServerModel(set(mine[1:]), keys=mine) for mine in keys]
+        servers = [HotServerModel(set(home_keys[1:]), keys=home_keys) for home_keys in keys]
         system = JudgedSystem(switches, [*workers, *movers], servers)
         for number in self.chunks:
             for home in self.all_homes(system):

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -54,7 +54,7 @@ class TreeOutput(NamedTuple):
 
 
 @dataclass
-class TreeNode:
+class TreeNode(ABC):
     """A leaf or the root, by the rules of a protocol."""
 
     is_root: bool
@@ -164,11 +164,8 @@ class PlusPlusNode(TreeNode):
     banks: list[PlusPlusBank] = field(default_factory=lambda: [PlusPlusBank() for _ in range(BANKS)])
 
     def take(self, packet: TreePacket) -> TreeOutput | None:
-        bank, index, last = (
-            self.banks[packet.chunk % BANKS],
-            packet.chunk + 1,
-            self.last.get(packet.sender, 0),
-        )
+        bank, index = self.banks[packet.chunk % BANKS], packet.chunk + 1
+        last = self.last.get(packet.sender, 0)
         is_seen = not packet.is_result and last in (index, index + 1)
         if not packet.is_result and not is_seen:
             self.last[packet.sender] = index
