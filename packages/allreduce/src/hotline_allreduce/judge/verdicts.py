@@ -48,7 +48,7 @@ PROTOCOLS: Mapping[str, tuple[Description, int, int]] = {
     "hotset": (HotSetDescription(), 6, 4),
     "hotset, keys move": (HotSetDescription(window=1, pushes=1, moves=2), 8, 6),
     "hotset, workers are followed": (_FOLLOWED, 8, 6),
-    "hotset in a network": (_NETWORK, 7, 5),
+    "hotset in a network": (_NETWORK, 9, 6),
     "hotset in a network, keys move": (_NETWORK_MOVES, 8, 5),
     "hotset in a network, workers are followed": (_NETWORK_FOLLOWED, 7, 5),
     "hotset in a network, one window": (_ONE_WINDOW, 6, 6),

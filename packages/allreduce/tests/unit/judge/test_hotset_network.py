@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from hotline_allreduce.judge.description import SERVER, JudgedSystem, SentFrame, Violation
+from hotline_allreduce.judge.description import SERVER, Event, JudgedSystem, SentFrame, Violation
 from hotline_allreduce.judge.engine import Judge, PacketFault
 from hotline_allreduce.judge.hotset import HotHome, HotSetDescription
 from hotline_allreduce.judge.hotset_rules import LIVES, REPLAY, HotCaller, HotOp, HotRpc, HotWorker
@@ -123,6 +125,24 @@ class AllHomesAreReplayed(HotSetDescription):
         super()._recover(system, home, window)
 
 
+class AllServersTakeBack(HotSetDescription):
+    """Has the servers of all homes take back their values, although one switch has lost its own."""
+
+    def events(self, system: JudgedSystem) -> dict[str, Event]:
+        events = super().events(system)
+        return {
+            name: partial(self._take_back, system, event) if "takes back" in name else event
+            for name, event in events.items()
+        }
+
+    def _take_back(self, system: JudgedSystem, event: Event) -> None:
+        late = [home.is_late(home.mover) for home in self.all_homes(system)]
+        event()
+        for home, is_late in zip(self.all_homes(system), late, strict=True):
+            if not is_late:
+                home.server.restore()
+
+
 class QuestionsGoToAnotherHome(HotSetDescription):
     def home_of(self, rpc: HotRpc) -> int:
         home = super().home_of(rpc)
@@ -163,6 +183,7 @@ PLANTED: list[tuple[type[HotSetDescription], HotSetDescription, set[PacketFault]
     (RestartRenewsAllWindows, NETWORK, {RESTARTED}, Violation.STALLED, 2),
     (RestartedHomeKeepsItsEpoch, NETWORK, {RESTARTED}, Violation.STALLED, 1),
     (AllHomesAreReplayed, NETWORK, {RESTARTED}, Violation.WRONG, 6),
+    (AllServersTakeBack, NETWORK_MOVING, {RESTARTED}, Violation.WRONG, 7),
     (QuestionsGoToAnotherHome, NETWORK, {RESTARTED}, Violation.STALLED, 1),
     (SuccessorIsAdmittedAtOneHome, NETWORK_FOLLOWED, {KILLED}, Violation.STALLED, 2),
     (SuccessorEndsRpcsOfOneHome, NETWORK_FOLLOWED, {KILLED, LOST}, Violation.WRONG, 5),
