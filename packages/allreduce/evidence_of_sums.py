@@ -164,7 +164,7 @@ SCHEDULES = Stage(
 )  # fmt: skip
 JUDGE = Stage(
     name="judge",
-    minutes=2,
+    minutes=3,
     results=("verdicts",),
     steps=(_VERDICTS,),
     tables=verdict_tables,

@@ -10,9 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 
-SERVER = -1  # destination of a frame; others are indices of hosts
+SERVER = -1  # destination of a frame; others are indices of hosts, or switches of a tree
+ROOT = -2  # destination of frames from a leaf; those from the root have `leaf_at`
 Part = Any  # state of the switch, a host or a server, of which each description has its own types
 Packet = Any  # hashable, also of each description's type
 
@@ -26,7 +28,7 @@ class Violation(Enum):
 
 
 class SentFrame(NamedTuple):
-    """A packet that the switch or the server sends."""
+    """A packet that a switch or the server sends."""
 
     destination: int
     packet: Packet
@@ -56,7 +58,7 @@ class JudgedSystem:
     happened: set[str] = field(default_factory=set)
     """Names of faults that come once, and of single packets, that have come."""
     held_up: list[tuple[str, SentFrame]] = field(default_factory=list)
-    """Frames on their way to the server, with the steps that sent them."""
+    """Frames on their way to the server or between switches, with the steps that sent them."""
 
 
 class Description(ABC):
@@ -64,6 +66,11 @@ class Description(ABC):
     workers: int
     chunks: Sequence[Any]  # hashable
     """What is added up: a worker has an addend in each."""
+    has_lossy_links = True
+    """Whether frames between switches may be lost, as packets of workers may."""
+
+    has_timers = False
+    """Whether events are ends of timers, so that one comes between any two packets if a worker waits long."""
 
     @abstractmethod
     def system(self) -> JudgedSystem: ...
@@ -74,7 +81,11 @@ class Description(ABC):
 
     @abstractmethod
     def at_switch(self, system: JudgedSystem, packet: Packet) -> Sequence[SentFrame]:
-        """Process a packet at the switch, and return the frames that it sends."""
+        """Process a packet of a host at its switch, and return the frames that the switch sends."""
+
+    def at_next_switch(self, system: JudgedSystem, destination: int, packet: Packet) -> Sequence[SentFrame]:
+        """Process a packet that another switch has sent; return the frames that it causes."""
+        raise NotImplementedError
 
     def at_server(self, system: JudgedSystem, packet: Packet) -> Sequence[SentFrame]:
         """Process a packet at the server, and return the frames to hosts that it causes."""
@@ -89,6 +100,10 @@ class Description(ABC):
     def events(self, system: JudgedSystem) -> Mapping[str, Event]:
         """Return what may happen without a packet, such as the end of a timer, by name."""
         return {}
+
+    def restarts(self, system: JudgedSystem) -> Mapping[str, Event]:
+        """Return how switches may lose their state, by name. One of them does so in a schedule."""
+        return {"the switch restarts": partial(self.restart_switch, system)}
 
     def restart_switch(self, system: JudgedSystem) -> None:
         system.switch = self.system().switch
@@ -118,6 +133,17 @@ class Description(ABC):
             yield Violation.WRONG
         if len(sums) > len(dict(sums)):
             yield Violation.DIFFERENT
+
+
+def leaf_at(index: int) -> int:
+    """Return the destination of frames that the root sends to a leaf; also its inverse."""
+    return ROOT - 1 - index
+
+
+def node_name(destination: int) -> str:
+    if destination == SERVER:
+        return "the server"
+    return "the root" if destination == ROOT else f"leaf {leaf_at(destination) + 1}"
 
 
 def death_of(worker: int) -> str:

@@ -2,7 +2,8 @@
 
 A step is a packet that arrives at the switch, or an event. Packets may arrive in any order, more than once,
 or never: a host may send again what it waits for, at any time. What is sent in response arrives at once,
-unless a fault of the step says otherwise.
+unless a fault of the step says otherwise. In a tree of switches, the same holds for frames between two
+switches: those on their way up are packets, and those on their way down are answers.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import pickle
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
-from itertools import chain, combinations, islice, permutations
+from itertools import chain, combinations, islice, permutations, product
 from random import Random
 from typing import Any, NamedTuple
 
 from hotline_allreduce.judge.description import (
+    ROOT,
     SERVER,
     Description,
     JudgedSystem,
@@ -23,19 +25,19 @@ from hotline_allreduce.judge.description import (
     Violation,
     death_of,
     letter,
+    node_name,
 )
 
 
 class PacketFault(Enum):
     COPIED = "copies of packets arrive, also after their host has the answer"
     LOST = "answers are lost"
-    DELAYED = "frames are held up on the way to the server"
+    DELAYED = "frames are held up on the way to the server, or to the root of a tree"
     KILLED = "a worker dies"
-    RESTARTED = "the switch loses its state"
+    RESTARTED = "a switch loses its state"
 
 
 _ATOMS = frozenset({bool, int, str, type(None)})
-_RESTART = "the switch restarts"
 _MAX_ROUNDS = 30  # of sending again, after which a host that is not done waits for ever
 
 
@@ -46,6 +48,14 @@ class JudgedState(NamedTuple):
 
 Successors = Iterator[tuple[str, JudgedSystem]]
 """Steps that may come next, and the system after each."""
+
+
+class Passage(NamedTuple):
+    """What may become of frames between switches, and of all frames that they cause."""
+
+    notes: tuple[str, ...]
+    system: JudgedSystem
+    answers: list[SentFrame]  # to hosts
 
 
 def freeze(data: Any) -> Hashable:
@@ -145,18 +155,20 @@ class Judge:
         for index, (text, frame) in enumerate(system.held_up):
             after = copies.new()
             del after.held_up[index]
-            yield from self._deliver(f"[{text} at the server]", after, [frame])
+            yield from self._deliver(f"[{text} at {node_name(frame.destination)}]", after, [frame], True)
         faults_of_processes = [death_of(worker) for worker in workers] * (PacketFault.KILLED in faults)
         if system.happened.isdisjoint(faults_of_processes):
             for name in faults_of_processes:
                 after = copies.new()
                 after.happened.add(name)
                 yield name, after
-        if PacketFault.RESTARTED in faults and _RESTART not in system.happened:
-            after = copies.new()
-            after.happened.add(_RESTART)
-            protocol.restart_switch(after)
-            yield _RESTART, after
+        restarts = list(protocol.restarts(system)) if PacketFault.RESTARTED in faults else []
+        if system.happened.isdisjoint(restarts):
+            for name in restarts:
+                after = copies.new()
+                after.happened.add(name)
+                protocol.restarts(after)[name]()
+                yield name, after
 
     def _send(self, text: str, system: JudgedSystem, frames: Sequence[SentFrame]) -> Successors:
         """Yield the systems after frames were sent: also that in which those to the server are held up."""
@@ -168,9 +180,49 @@ class Judge:
             yield f"{text} (held up)", after
         yield from self._deliver(text, system, frames)
 
-    def _deliver(self, text: str, system: JudgedSystem, frames: Sequence[SentFrame]) -> Successors:
-        """Yield the systems after frames, and the answers to them, have arrived or are lost."""
-        answers = [each for each in self._answers(system, frames) if death_of(each[0]) not in system.happened]
+    def _deliver(
+        self, text: str, system: JudgedSystem, frames: Sequence[SentFrame], has_arrived: bool = False
+    ) -> Successors:
+        """Yield the systems after frames, and the answers to them, have arrived or are lost.
+
+        `has_arrived` says that nothing happens to these frames any more, only to what they cause.
+        """
+        if has_arrived and frames[0].destination <= ROOT:
+            frames = self.protocol.at_next_switch(system, *frames[0])
+        for passage in self._passages(text, system, frames):
+            yield from self._answer(text, passage)
+
+    def _passages(self, text: str, system: JudgedSystem, frames: Sequence[SentFrame]) -> Iterator[Passage]:
+        between = next((frame for frame in frames if frame.destination <= ROOT), None)
+        if between is None:
+            yield Passage((), system, self._answers(system, frames))
+            return
+        index, copies = frames.index(between), Copies(system)
+        for fate, arrives_now, arrives_later in self._fates(between, system):
+            after = copies.new()
+            after.held_up = sorted(after.held_up + [(text, between)] * arrives_later, key=repr)
+            caused = self.protocol.at_next_switch(after, *between) if arrives_now else []
+            for passage in self._passages(text, after, [*frames[:index], *caused, *frames[index + 1 :]]):
+                note = (f"{fate} {node_name(between.destination)}",) if fate else ()
+                yield passage._replace(notes=(*note, *passage.notes))
+
+    def _fates(self, frame: SentFrame, system: JudgedSystem) -> Iterator[tuple[str, bool, bool]]:
+        """Yield what may happen to a frame between switches, whether it arrives now, and whether later."""
+        yield "", True, False
+        is_answer = frame.destination < ROOT
+        if self.protocol.has_lossy_links and (PacketFault.LOST in self.faults or not is_answer):
+            yield "lost to", False, False
+        if system.held_up:
+            return  # one is enough to show what a late frame does
+        if PacketFault.COPIED in self.faults:
+            yield "copied to", True, True
+        if PacketFault.DELAYED in self.faults and not is_answer:
+            yield "held up on the way to", False, True
+
+    def _answer(self, text: str, passage: Passage) -> Successors:
+        """Yield the systems after answers to hosts have arrived, or are lost."""
+        system = passage.system
+        answers = [each for each in passage.answers if death_of(each.destination) not in system.happened]
         receivers = sorted({host for host, _ in answers})
         max_lost = len(receivers) if PacketFault.LOST in self.faults else 0
         losses = list(chain.from_iterable(combinations(receivers, n) for n in range(max_lost + 1)))
@@ -180,15 +232,19 @@ class Judge:
             for host, packet in answers:
                 if host not in lost_to:
                     self.protocol.at_host(after, host, packet)
-            notes = [f"lost to {letter(host)}" for host in lost_to]
+            notes = [*passage.notes, *(f"lost to {letter(host)}" for host in lost_to)]
             yield f"{text} ({', '.join(notes)})" if notes else text, after
 
     def _answers(self, system: JudgedSystem, frames: Sequence[SentFrame]) -> list[SentFrame]:
-        """Return the frames to hosts, also those that the server sends in response."""
-        answers = list[SentFrame]()
-        for frame in frames:
-            is_to_server = frame.destination == SERVER
-            answers += self.protocol.at_server(system, frame.packet) if is_to_server else [frame]
+        """Return the frames to hosts, also those that other switches and the server send in response."""
+        answers, waiting = list[SentFrame](), list(frames)
+        while waiting:
+            frame = waiting.pop(0)
+            if frame.destination <= ROOT:
+                waiting = [*self.protocol.at_next_switch(system, *frame), *waiting]
+            else:
+                is_to_server = frame.destination == SERVER
+                answers += self.protocol.at_server(system, frame.packet) if is_to_server else [frame]
         return answers
 
     def violations(self, system: JudgedSystem, key: Hashable = None) -> Iterator[Violation]:
@@ -203,24 +259,45 @@ class Judge:
         elif system.happened.isdisjoint(map(death_of, range(self.protocol.workers))):
             key = freeze(system) if key is None else key
             if key not in self._can_end:
-                copies, orders = Copies(system), permutations(range(len(system.hosts)))
-                self._can_end[key] = any(self._ends(copies.new(), order) for order in orders)
+                self._can_end[key] = self._can_finish(system)
             if not self._can_end[key]:
                 yield Violation.STALLED
 
-    def _ends(self, system: JudgedSystem, order: Sequence[int]) -> bool:
-        """Return whether all hosts finish, without further faults, if they send again in this order."""
+    def _can_finish(self, system: JudgedSystem) -> bool:
+        """Return whether all hosts finish, without further faults, if they send again in some order."""
+        copies = Copies(system)
+        # Frames that are held up may have been lost, except between switches that lose none.
+        starts = (0, len(system.held_up)) if system.held_up and not self.protocol.has_lossy_links else (0,)
+        orders, choices = (
+            permutations(range(len(system.hosts))),
+            (False, True)[: 1 + self.protocol.has_timers],
+        )
+        for order, arriving, has_event_after_each in product(orders, starts, choices):
+            after = copies.new()
+            self._pass_on(after, [frame for _, frame in after.held_up[:arriving]])
+            if self._ends(after, order, has_event_after_each):
+                return True
+        return False
+
+    def _ends(self, system: JudgedSystem, order: Sequence[int], has_event_after_each: bool) -> bool:
+        """Return whether all hosts finish; an event comes after each host, or after all of them."""
         protocol = self.protocol
         for _ in range(_MAX_ROUNDS):
             for host in order:
                 for packet in list(protocol.sendable(host, system.hosts[host])):
                     if not (packet.is_late or packet.is_single):
                         self._pass_on(system, protocol.at_switch(system, packet.packet))
-            for event in islice(protocol.events(system).values(), 1):
-                self._pass_on(system, event() or [])
+                if has_event_after_each:
+                    self._pass_on_event(system)
+            if not has_event_after_each:
+                self._pass_on_event(system)
             if all(map(protocol.is_done, system.hosts)):
                 return True
         return False
+
+    def _pass_on_event(self, system: JudgedSystem) -> None:
+        for event in islice(self.protocol.events(system).values(), 1):
+            self._pass_on(system, event() or [])
 
     def _pass_on(self, system: JudgedSystem, frames: Sequence[SentFrame]) -> None:
         for host, packet in self._answers(system, frames):

@@ -3,13 +3,20 @@
 A controller's command to the server is one event, as are its writes to the switch; what the server then reads
 and adds at the switch are packets, which can be lost, copied and late as those of workers. After a restart of
 the switch, events are the steps of its recovery.
+
+In a network of switches (decision 29, docs/decisions/networks.md), each key has a server, whose home switch
+alone serves the key. A caller has a window for each home, and an RPC has the keys of one home. Servers are
+connected to their home switches, so a frame that is lost between two switches is a packet or an answer of a
+worker, which are lost anyway. With one window over all homes, a restart of one of them renews the window's
+epoch at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from hotline_allreduce.judge.description import (
     SERVER,
@@ -25,7 +32,6 @@ from hotline_allreduce.judge.description import (
 from hotline_allreduce.judge.hotset_rules import (
     DRAINING,
     HOT,
-    HOT_KEY,
     KEYS,
     LIVES,
     REPLAY,
@@ -48,61 +54,125 @@ class HotMover(HotCaller):
     has_moved: bool = False  # whether the value is where it goes
 
 
-class HotSetDescription(Description):
-    name = "hotset"
+Windows = list[HotWorker]
+"""A worker: its window of each home, or one for all homes."""
 
+
+class HotHome(NamedTuple):
+    """A home switch, and what belongs to it."""
+
+    number: int
+    keys: tuple[int, ...]
+    switch: HotSwitchModel
+    server: HotServerModel
+    mover: HotMover
+    windows: Windows
+    """Of each worker, that of this home."""
+
+    def is_late(self, caller: HotCaller) -> bool:
+        return caller.epoch != self.switch.epoch_of(caller.caller)
+
+
+class HotSetDescription(Description):
     def __init__(
-        self, workers: int = 2, window: int = 2, pushes: int = 3, moves: int = 0, has_successors: bool = False
-    ) -> None:
+        self, workers: int = 2, window: int = 2, pushes: int = 3, moves: int = 0,
+        has_successors: bool = False, homes: int = 1, has_window_by_home: bool = True,
+        accepts_gaps: bool = False,
+    ) -> None:  # fmt: skip
         self.workers, self.window, self.moves, self.chunks = workers, window, moves, range(pushes)
-        self.has_successors = has_successors
+        self.has_successors, self.homes, self.accepts_gaps = has_successors, homes, accepts_gaps
+        self.has_window_by_home = has_window_by_home
+        self.name = "hotset" if homes == 1 else "hotset in a network"
+
+    # -- homes
+
+    def keys_of(self, home: int) -> tuple[int, ...]:
+        """Return the keys of a home's server, of which the first is hot in the beginning."""
+        return KEYS if self.homes == 1 else (KEYS[home],)
+
+    def home_of(self, rpc: HotRpc) -> int:
+        if rpc.caller >= self.workers:
+            return rpc.caller - self.workers
+        return next(home for home in range(self.homes) if rpc.keys[0] in self.keys_of(home))
+
+    def home(self, system: JudgedSystem, number: int) -> HotHome:
+        window = number if self.has_window_by_home else 0
+        windows = [worker[window] for worker in system.hosts[: self.workers]]
+        mover = system.hosts[self.workers + number]
+        parts = system.switch[number], system.server[number], mover, windows
+        return HotHome(number, self.keys_of(number), *parts)
+
+    def all_homes(self, system: JudgedSystem) -> list[HotHome]:
+        return [self.home(system, number) for number in range(self.homes)]
 
     def system(self) -> JudgedSystem:
-        workers = [HotWorker(worker, self.window) for worker in range(self.workers)]
-        for worker in workers:
-            worker.send(
-                HotRpc(
-                    worker.caller, 1, 0, 0, HotOp.PUSH, number,
-                    tuple((key, self.addend(worker.caller, number)) for key in KEYS),
-                )
-                for number in self.chunks
-            )  # fmt: skip
-        mover = HotMover(self.workers, window=1, moves=self.moves)
-        switch = HotSwitchModel({HOT_KEY: HOT}, mover.caller)
-        return JudgedSystem(switch, [*workers, mover], HotServerModel(set(KEYS) - {HOT_KEY}))
+        workers = [
+            [HotWorker(worker, self.window) for _ in range(self.homes if self.has_window_by_home else 1)]
+            for worker in range(self.workers)
+        ]
+        movers = [HotMover(self.workers + home, window=1, moves=self.moves) for home in range(self.homes)]
+        keys = [self.keys_of(home) for home in range(self.homes)]
+        switches = [
+            HotSwitchModel({home_keys[0]: HOT}, mover.caller, accepts_gaps=self.accepts_gaps)
+            for home_keys, mover in zip(keys, movers, strict=True)
+        ]
+        servers = [HotServerModel(set(home_keys[1:]), keys=home_keys) for home_keys in keys]
+        system = JudgedSystem(switches, [*workers, *movers], servers)
+        for number in self.chunks:
+            for home in self.all_homes(system):
+                for window in home.windows:
+                    addend = self.addend(window.caller, number)
+                    deltas = tuple((key, addend) for key in home.keys)
+                    window.queue.append(HotRpc(window.caller, 1, 0, 0, HotOp.PUSH, number, deltas))
+        for windows in workers:
+            for window in windows:
+                window.send([])
+        return system
 
-    def sendable(self, host: int, state: HotCaller) -> Iterator[Sendable]:
-        for is_late, rpcs in ((True, state.earlier), (False, list(state.outstanding.values()))):
-            for rpc in rpcs:
-                yield Sendable(self._name_of(host, rpc), rpc, is_late)
+    # -- packets
+
+    def sendable(self, host: int, state: Windows | HotMover) -> Iterator[Sendable]:
+        for caller in [state] if isinstance(state, HotMover) else state:
+            for is_late, rpcs in ((True, caller.earlier), (False, list(caller.outstanding.values()))):
+                for rpc in rpcs:
+                    yield Sendable(self._name_of(host, rpc), rpc, is_late)
 
     def _name_of(self, host: int, rpc: HotRpc) -> str:
-        if host == self.workers:
+        if host >= self.workers:
             return f"the server's {rpc.op.value} of key {rpc.keys[0]}"
-        name = f"{letter(host)}{'*' if rpc.number == REPLAY else rpc.number} (slot {rpc.slot})"
+        place = f"slot {rpc.slot}" if self.homes == 1 else f"slot {rpc.slot}, home {self.home_of(rpc)}"
+        name = f"{letter(host)}{'*' if rpc.number == REPLAY else rpc.number} ({place})"
         return f"question about {name}" if rpc.op is HotOp.STATUS else name
 
     def at_switch(self, system: JudgedSystem, packet: HotRpc) -> list[SentFrame]:
-        served = system.switch.take(packet)
+        if not self.passes_transit(system, packet):
+            return []
+        served = system.switch[self.home_of(packet)].take(packet)
         if served is None:
             return []
         if packet.op is HotOp.PULL:
-            values = tuple((key, system.switch.values[key]) for key in served)
+            values = tuple((key, system.switch[self.home_of(packet)].values[key]) for key in served)
             packet = packet._replace(deltas=values)
-        is_answer = packet.caller == self.workers or set(served) == set(packet.keys)
+        is_answer = packet.caller >= self.workers or set(served) == set(packet.keys)
         return [SentFrame(packet.caller if is_answer else SERVER, packet._replace(served=served))]
 
+    def passes_transit(self, system: JudgedSystem, packet: HotRpc) -> bool:
+        """Return whether switches on the way to the home pass a packet on: always, and without a change."""
+        return True
+
     def at_server(self, system: JudgedSystem, packet: HotRpc) -> list[SentFrame]:
-        added = system.server.take(packet)
+        added = system.server[self.home_of(packet)].take(packet)
         return [] if added is None else [SentFrame(packet.caller, packet._replace(added=added))]
 
     def at_host(self, system: JudgedSystem, host: int, packet: HotRpc) -> None:
-        if host == self.workers:
-            self._at_mover(system, system.hosts[host], packet)
+        home = self.home(system, self.home_of(packet))
+        if host >= self.workers:
+            self._at_mover(home, packet)
         else:
-            system.hosts[host].answer(packet)
+            home.windows[host].answer(packet)
 
-    def _at_mover(self, system: JudgedSystem, mover: HotMover, answer: HotRpc) -> None:
+    def _at_mover(self, home: HotHome, answer: HotRpc) -> None:
+        mover = home.mover
         rpc = mover.take(answer)
         if rpc is None:
             return
@@ -110,114 +180,144 @@ class HotSetDescription(Description):
         if rpc.op is HotOp.PULL:
             mover.send([rpc._replace(op=HotOp.PUSH, deltas=((key, -value),))])
             return
-        if system.switch.entries[key] == DRAINING:
-            system.server.reclaim(key, -value)
+        if home.switch.entries[key] == DRAINING:
+            home.server.reclaim(key, -value)
         mover.has_moved = True
 
     # -- the controller
 
     def events(self, system: JudgedSystem) -> dict[str, Event]:
-        return {**self._successions(system), **self._controller_events(system)}
-
-    def _successions(self, system: JudgedSystem) -> dict[str, Event]:
-        workers = system.hosts[: self.workers] if self.has_successors else []
-        found: dict[str, Event] = {}
-        for worker in workers:
-            name = letter(worker.caller)
-            if death_of(worker.caller) in system.happened:
-                found[f"a successor of {name} begins"] = partial(self._succeed, system, worker)
-            elif worker.is_successor and not worker.outstanding and not self._is_late(system, worker):
-                found[f"the successor of {name} takes part"] = partial(self._take_part, system, worker)
+        found = self._successions(system)
+        for home in self.all_homes(system):
+            found |= self._named(home, self._controller_events(system, home))
         return found
 
-    def _succeed(self, system: JudgedSystem, worker: HotWorker) -> None:
-        system.happened.discard(death_of(worker.caller))
-        worker.succeed()
+    def _named(self, home: HotHome, events: Mapping[str, Event]) -> dict[str, Event]:
+        place = "" if self.homes == 1 else f" (home {home.number})"
+        return {f"{name}{place}": event for name, event in events.items()}
 
-    def _take_part(self, system: JudgedSystem, worker: HotWorker) -> None:
-        system.switch.admit(worker.caller, worker.epoch + 1)
-        worker.take_part(worker.epoch + 1)
+    def _successions(self, system: JudgedSystem) -> dict[str, Event]:
+        found: dict[str, Event] = {}
+        for worker in range(self.workers if self.has_successors else 0):
+            name = letter(worker)
+            if death_of(worker) in system.happened:
+                found[f"a successor of {name} begins"] = partial(self._succeed, system, worker)
+                continue
+            for home in self.all_homes(system):
+                window = home.windows[worker]
+                if window.is_successor and not window.outstanding and not home.is_late(window):
+                    event = partial(self._take_part, home, window)
+                    found |= self._named(home, {f"the successor of {name} takes part": event})
+        return found
 
-    def _is_late(self, system: JudgedSystem, host: HotCaller) -> bool:
-        return bool(host.epoch != system.switch.epoch_of(host.caller))
+    def _succeed(self, system: JudgedSystem, worker: int) -> None:
+        system.happened.discard(death_of(worker))
+        for window in system.hosts[worker]:
+            window.succeed()
 
-    def _controller_events(self, system: JudgedSystem) -> dict[str, Event]:
-        switch, mover = system.switch, system.hosts[self.workers]
-        late_workers = [
-            worker
-            for worker in system.hosts
-            if self._is_late(system, worker)
-            and not (self.has_successors and death_of(worker.caller) in system.happened)
+    def _take_part(self, home: HotHome, window: HotWorker) -> None:
+        home.switch.admit(window.caller, window.epoch + 1)
+        window.take_part(window.epoch + 1)
+
+    def _controller_events(self, system: JudgedSystem, home: HotHome) -> dict[str, Event]:
+        switch, mover = home.switch, home.mover
+        late_windows = [
+            window
+            for window in home.windows
+            if window.epoch < switch.epoch
+            and not (self.has_successors and death_of(window.caller) in system.happened)
         ]
         if mover.epoch != switch.epoch:
-            return {"the server takes back its values": partial(self._renew, system)}
-        if late_workers:
-            [worker, *_] = late_workers
-            return {f"{letter(worker.caller)} recovers": partial(worker.recover, switch.epoch)}
+            return {"the server takes back its values": partial(self._renew, home)}
+        if late_windows:
+            [window, *_] = late_windows
+            return {f"{letter(window.caller)} recovers": partial(self._recover, system, home, window)}
         if mover.key is None:
-            states = {key: DRAINING if key in switch.entries else RESERVED for key in KEYS if mover.moves}
+            states = {
+                key: DRAINING if key in switch.entries else RESERVED for key in home.keys if mover.moves
+            }
             return {
-                f"key {key} is {state}": partial(self._begin, system, key, state)
+                f"key {key} is {state}": partial(self._begin, home, key, state)
                 for key, state in states.items()
             }
         is_leaving = switch.entries[mover.key] == DRAINING
         if mover.has_moved:
             state = "deleted" if is_leaving else HOT
-            return {f"key {mover.key} is {state}": partial(self._finish, system, is_leaving)}
+            return {f"key {mover.key} is {state}": partial(self._finish, home, is_leaving)}
         if mover.outstanding:
             return {}
         verb = "takes" if is_leaving else "gives"
-        return {f"the server {verb} key {mover.key}": partial(self._command, system, is_leaving)}
+        return {f"the server {verb} key {mover.key}": partial(self._command, home, is_leaving)}
 
-    def _renew(self, system: JudgedSystem) -> None:
-        mover: HotMover = system.hosts[self.workers]
-        system.server.restore()
-        mover.renew(system.switch.epoch)
+    def _renew(self, home: HotHome) -> None:
+        mover = home.mover
+        home.server.restore()
+        mover.renew(home.switch.epoch)
         mover.key, mover.has_moved, mover.moves = None, False, mover.moves + 1  # the key may come back
 
-    def _begin(self, system: JudgedSystem, key: int, state: str) -> None:
-        mover: HotMover = system.hosts[self.workers]
-        mover.key, mover.moves, system.switch.entries[key] = key, mover.moves - 1, state
+    def _recover(self, system: JudgedSystem, home: HotHome, window: HotWorker) -> None:
+        window.recover(home.switch.epoch, home.keys)
 
-    def _command(self, system: JudgedSystem, is_leaving: bool) -> None:
-        mover: HotMover = system.hosts[self.workers]
+    def _begin(self, home: HotHome, key: int, state: str) -> None:
+        mover = home.mover
+        mover.key, mover.moves, home.switch.entries[key] = key, mover.moves - 1, state
+
+    def _command(self, home: HotHome, is_leaving: bool) -> None:
+        mover = home.mover
         assert mover.key is not None
-        value = 0 if is_leaving else system.server.release(mover.key)
+        value = 0 if is_leaving else home.server.release(mover.key)
         op = HotOp.PULL if is_leaving else HotOp.PUSH
         mover.send([HotRpc(mover.caller, mover.epoch, 0, 0, op, 0, ((mover.key, value),))])
 
-    def _finish(self, system: JudgedSystem, is_leaving: bool) -> None:
-        mover: HotMover = system.hosts[self.workers]
+    def _finish(self, home: HotHome, is_leaving: bool) -> None:
+        mover = home.mover
         assert mover.key is not None
         if is_leaving:
-            del system.switch.entries[mover.key]
+            del home.switch.entries[mover.key]
         else:
-            system.switch.entries[mover.key] = HOT
+            home.switch.entries[mover.key] = HOT
         mover.key, mover.has_moved = None, False
 
-    def restart_switch(self, system: JudgedSystem) -> None:
-        system.switch = HotSwitchModel({}, self.workers, system.switch.epoch + LIVES)
+    def restarts(self, system: JudgedSystem) -> Mapping[str, Event]:
+        if self.homes == 1:
+            return {"the switch restarts": partial(self.restart_home, system, 0)}
+        return {
+            f"home {home} restarts": partial(self.restart_home, system, home) for home in range(self.homes)
+        }
+
+    def restart_home(self, system: JudgedSystem, home: int) -> None:
+        lost: HotSwitchModel = system.switch[home]
+        epoch = lost.epoch + LIVES
+        system.switch[home] = HotSwitchModel({}, lost.mover, epoch, accepts_gaps=self.accepts_gaps)
+        if not self.has_window_by_home:
+            for switch in system.switch[:home] + system.switch[home + 1 :]:
+                for caller in range(self.workers):
+                    switch.admit(caller, epoch)
 
     # -- what is right
 
     def violations(self, system: JudgedSystem) -> Iterator[Violation]:
         """Yield WRONG if an acknowledged push is not added once to a key, or another one more than once."""
-        workers = system.hosts[: self.workers]
-        is_recovering = any(self._is_late(system, host) for host in system.hosts)
-        if is_recovering or any(worker.is_replaying for worker in workers):
-            return
-        for key in KEYS:
-            total = self._total(system, key)
-            for worker in workers:
-                for number in self.chunks:
-                    count = total // self.addend(worker.caller, number) & 3
-                    if count > 1 or (count == 0 and (number, key) in worker.acknowledged):
-                        yield Violation.WRONG
-                        return
+        for home in self.all_homes(system):
+            is_recovering = any(home.is_late(caller) for caller in (*home.windows, home.mover))
+            if is_recovering or any(window.is_replaying for window in home.windows):
+                continue
+            if any(self._is_wrong(home, key) for key in home.keys):
+                yield Violation.WRONG
+                return
 
-    def _total(self, system: JudgedSystem, key: int) -> int:
+    def _is_wrong(self, home: HotHome, key: int) -> bool:
+        total = self._total(home, key)
+        for window in home.windows:
+            for number in self.chunks:
+                count = total // self.addend(window.caller, number) & 3
+                if count > 1 or (count == 0 and (number, key) in window.acknowledged):
+                    return True
+        return False
+
+    def _total(self, home: HotHome, key: int) -> int:
         """Return the sum of all values of a key, also of that which is on its way."""
-        switch, server, mover = system.switch, system.server, system.hosts[self.workers]
+        switch, server, mover = home.switch, home.server, home.mover
         total: int = server.values[key] + (switch.values[key] if key in switch.entries else 0)
         for rpc in mover.outstanding.values():
             if rpc.op is HotOp.PUSH and rpc.keys == (key,):
@@ -226,7 +326,8 @@ class HotSetDescription(Description):
                 total += rpc.deltas[0][1] * (not is_added) - rpc.deltas[0][1] * is_leaving
         return total
 
-    def is_done(self, host: HotCaller) -> bool:
-        return (
-            not host.outstanding and not host.queue and (not isinstance(host, HotMover) or host.key is None)
+    def is_done(self, host: Windows | HotMover) -> bool:
+        callers = [host] if isinstance(host, HotMover) else host
+        return all(not caller.outstanding and not caller.queue for caller in callers) and (
+            not isinstance(host, HotMover) or host.key is None
         )

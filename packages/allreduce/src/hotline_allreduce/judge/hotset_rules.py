@@ -65,13 +65,15 @@ class HotSwitchModel:
     values: dict[int, int] = field(default_factory=zeros)
     last: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Turn, and keys served, of the last RPC by caller and slot."""
+    accepts_gaps: bool = False
+    """Whether any later turn of a slot is a new RPC, and not only the next one."""
 
     def take(self, rpc: HotRpc) -> tuple[int, ...] | None:
         """Return the keys that the switch has served of an RPC; None if it drops the packet."""
         turn, served = self.last.get((rpc.caller, rpc.slot), (0, ()))
         if rpc.epoch != self.epoch_of(rpc.caller):
             return None
-        if rpc.turn == turn + 1:
+        if rpc.turn == turn + 1 or (self.accepts_gaps and rpc.turn > turn):
             served = self._hits(rpc)
             self.last[rpc.caller, rpc.slot] = rpc.turn, served
             for key, delta in rpc.deltas if rpc.op is HotOp.PUSH else ():
@@ -104,6 +106,7 @@ class HotServerModel:
     """What the switch was given of each key, less what came back."""
     last: dict[tuple[int, int, int], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Turn, and keys added, of the last RPC by caller, epoch and slot."""
+    keys: tuple[int, ...] = KEYS
 
     def take(self, rpc: HotRpc) -> tuple[int, ...] | None:
         """Return the keys that the server has added of a push; None if an RPC is not answered."""
@@ -144,9 +147,9 @@ class HotServerModel:
 
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with its values."""
-        for key in KEYS:
+        for key in self.keys:
             self.values[key] += self.at_switch[key]
-        self.owned, self.at_switch = set(KEYS), zeros()
+        self.owned, self.at_switch = set(self.keys), zeros()
 
 
 @dataclass
@@ -230,10 +233,11 @@ class HotWorker(HotCaller):
         waiting, self.queue = self.queue, []
         self.send(waiting)
 
-    def recover(self, epoch: int) -> None:
+    def recover(self, epoch: int, lost: tuple[int, ...] = KEYS) -> None:
         """Ask the server about unanswered pushes, and push again what the lost switch had acknowledged.
 
-        A successor does not ask: it leaves the pushes of the killed worker unknown.
+        `lost` has the keys whose values the switch may have had. A successor does not ask: it leaves the
+        pushes of the killed worker unknown.
         """
         queries = [
             rpc._replace(op=HotOp.STATUS, queried=(rpc.epoch, rpc.slot, rpc.turn))
@@ -241,7 +245,8 @@ class HotWorker(HotCaller):
         ]
         if self.is_successor:
             queries, self.is_successor = [], False
-        log, self.log = tuple(sorted(self.log.items())), {}
+        log = tuple(sorted((key, delta) for key, delta in self.log.items() if key in lost))
+        self.log = {key: delta for key, delta in self.log.items() if key not in lost}
         replay = [HotRpc(self.caller, epoch, 0, 0, HotOp.PUSH, REPLAY, log)] if log else []
         waiting, self.queue = self.queue, []
         self.send([*queries, *replay, *waiting])

@@ -76,7 +76,10 @@ def _changed_lines(protocol: Description, name: str, field: str, before: Any, no
         )
         pairs = [(key.replace("_", " "), key, old, value) for key, old, value in values]
     elif isinstance(now, dict):
-        pairs = [(f"{field} {key}", field, (before or {}).get(key), value) for key, value in now.items()]
+        pairs = [
+            (key if isinstance(key, str) else f"{field} {key}", field, (before or {}).get(key), value)
+            for key, value in now.items()
+        ]
     elif isinstance(now, (list, tuple)):
         old_values = before or [None] * len(now)
         pairs = [(f"{field} {i}", field, old_values[i], value) for i, value in enumerate(now)]

@@ -55,8 +55,8 @@ class StatedBlock:
         self.total += packet.value
 
 
-class PartialSumsDescription(Description):
-    """Workers that wait for the sum of each chunk, which may be a partial one, before they send the next."""
+class SumsDescription(Description):
+    """Workers that wait for the sum of each chunk before they send the next."""
 
     def __init__(self, workers: int = 2, chunks: int = 2) -> None:
         self.workers, self.chunks = workers, range(chunks)
@@ -75,6 +75,10 @@ class PartialSumsDescription(Description):
 
     def is_done(self, host: Sums) -> bool:
         return len(host) == len(self.chunks)
+
+
+class PartialSumsDescription(SumsDescription):
+    """Workers that also take partial sums, and know it."""
 
     def violations(self, system: JudgedSystem) -> Iterator[Violation]:
         sums = [result for host in system.hosts for result in host.items()]

@@ -14,7 +14,13 @@ from hotline_allreduce.judge.description import Description, Violation
 from hotline_allreduce.judge.engine import Judge, JudgedState, PacketFault
 from hotline_allreduce.judge.hotset import HotSetDescription
 from hotline_allreduce.judge.page import page_of
+from hotline_allreduce.judge.sets import SetsDescription
 from hotline_allreduce.judge.stated import OlafDescription, SereneDescription, TrioDescription
+from hotline_allreduce.judge.tree import (
+    CheckedTreeDescription,
+    NaiveTreeDescription,
+    PlusPlusDescription,
+)
 from hotline_allreduce.switchml.model import description as switchml
 
 ALL = "all of these"
@@ -28,6 +34,11 @@ COLUMNS: Mapping[str, frozenset[PacketFault]] = {
     ALL: frozenset(PacketFault),
 }
 _FOLLOWED = HotSetDescription(window=1, pushes=1, moves=1, has_successors=True)
+_NETWORK = HotSetDescription(window=1, pushes=2, homes=2)
+_NETWORK_MOVES = HotSetDescription(workers=1, window=1, pushes=1, moves=1, homes=2)
+_NETWORK_FOLLOWED = HotSetDescription(workers=1, window=1, pushes=1, moves=1, homes=2, has_successors=True)
+_ONE_WINDOW = HotSetDescription(workers=1, pushes=2, homes=2, has_window_by_home=False)
+_GAPS = HotSetDescription(workers=1, pushes=1, homes=2, has_window_by_home=False, accepts_gaps=True)
 PROTOCOLS: Mapping[str, tuple[Description, int, int]] = {
     "SwitchML": (switchml.PUBLISHED, 9, 7),
     "SwitchML, checked": (switchml.CHECKED, 9, 7),
@@ -37,9 +48,21 @@ PROTOCOLS: Mapping[str, tuple[Description, int, int]] = {
     "hotset": (HotSetDescription(), 6, 4),
     "hotset, keys move": (HotSetDescription(window=1, pushes=1, moves=2), 8, 6),
     "hotset, workers are followed": (_FOLLOWED, 8, 6),
+    "hotset in a network": (_NETWORK, 9, 6),
+    "hotset in a network, keys move": (_NETWORK_MOVES, 8, 5),
+    "hotset in a network, workers are followed": (_NETWORK_FOLLOWED, 7, 5),
+    "hotset in a network, one window": (_ONE_WINDOW, 6, 6),
+    "hotset in a network, one window, gaps": (_GAPS, 7, 6),
     "Trio-ML's rule": (TrioDescription(), 7, 7),
     "Serene's rule": (SereneDescription(), 7, 7),
     "OLAF's rule": (OlafDescription(), 7, 5),
+    "naive tree": (NaiveTreeDescription(), 6, 5),
+    "naive tree, leaves pass repeats on": (NaiveTreeDescription(drops_repeats=False), 6, 5),
+    "SwitchML++": (PlusPlusDescription(), 7, 5),
+    "SwitchML++, links lose nothing": (PlusPlusDescription(has_lossy_links=False), 7, 5),
+    "P-sets and A-sets": (SetsDescription((0, 1)), 7, 5),
+    "P-sets and A-sets, timers": (SetsDescription(has_timers=True), 7, 4),
+    "a tree with checks": (CheckedTreeDescription(), 7, 5),
 }
 """Protocol -> its description, and the maximum number of steps that are searched, in the last column also."""
 

@@ -12,6 +12,7 @@ from hotline_allreduce.judge.engine import Judge, PacketFault
 from hotline_allreduce.judge.hotset import HotSetDescription
 from hotline_allreduce.judge.hotset_rules import (
     DRAINING,
+    KEYS,
     RESERVED,
     HotRpc,
     HotServerModel,
@@ -143,9 +144,9 @@ class DoesNotAsk(HotWorker):
 
 
 class DoesNotReplay(HotWorker):
-    def recover(self, epoch: int) -> None:
+    def recover(self, epoch: int, lost: tuple[int, ...] = KEYS) -> None:
         self.log = {}
-        super().recover(epoch)
+        super().recover(epoch, lost)
 
 
 def plant(protocol: HotSetDescription, part: str, broken: type[Any]) -> HotSetDescription:
@@ -154,14 +155,15 @@ def plant(protocol: HotSetDescription, part: str, broken: type[Any]) -> HotSetDe
     class Planted(HotSetDescription):
         def system(self) -> JudgedSystem:
             system = super().system()
-            for owner in system.hosts[: self.workers] if part == "worker" else [getattr(system, part)]:
+            windows = [window for windows in system.hosts[: self.workers] for window in windows]
+            for owner in windows if part == "worker" else getattr(system, part):
                 owner.__class__ = broken
             return system
 
-        def restart_switch(self, system: JudgedSystem) -> None:
-            super().restart_switch(system)
+        def restart_home(self, system: JudgedSystem, home: int) -> None:
+            super().restart_home(system, home)
             if part == "switch":
-                system.switch.__class__ = broken
+                system.switch[home].__class__ = broken
 
     return Planted(
         protocol.workers, protocol.window, len(protocol.chunks), protocol.moves, protocol.has_successors

@@ -12,6 +12,7 @@ from hotline_allreduce.judge import verdicts
 from hotline_allreduce.judge.description import Violation
 from hotline_allreduce.judge.engine import Judge, PacketFault
 from hotline_allreduce.judge.page import page_of
+from hotline_allreduce.judge.tree import TreeDescription
 from hotline_allreduce.judge.verdicts import ALL, COLUMNS, PROTOCOLS, judge_protocol
 from hotline_allreduce.switchml.model.description import PUBLISHED
 from tools.evidence.result import published_table
@@ -19,12 +20,19 @@ from tools.evidence.result import published_table
 DOCS = Path(__file__).parents[3] / "docs"
 HELD_UP = "held up on the way to a server"
 RESTARTED = "the switch restarts, answers are lost"
+TREES = [name for name, (protocol, *_) in PROTOCOLS.items() if isinstance(protocol, TreeDescription)]
 SOAKED = {
     *((protocol, HELD_UP) for protocol in ("ATP", "ATP, checked", "hotset", "hotset, keys move")),
     *((protocol, ALL) for protocol in ("ATP", "ATP, checked", "hotset", "hotset, keys move")),
     *((protocol, ALL) for protocol in ("Trio-ML's rule", "OLAF's rule")),
     *((protocol, RESTARTED) for protocol in ("ATP", "ATP, checked", "hotset", "hotset, keys move")),
     *(("hotset, keys move", column) for column in ("answers are lost", "a worker dies")),
+    *((f"hotset in a network{row}", RESTARTED) for row in ("", ", keys move", ", workers are followed")),
+    *((f"hotset in a network{row}", ALL) for row in ("", ", keys move", ", workers are followed")),
+    *((f"hotset in a network, {row}", HELD_UP) for row in ("keys move", "workers are followed")),
+    ("hotset in a network, keys move", "answers are lost"),
+    *((protocol, ALL) for protocol in TREES),
+    ("P-sets and A-sets, timers", "spraying"),
 }
 """Cells with many states, whose searches are soaked."""
 
