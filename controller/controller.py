@@ -343,8 +343,8 @@ class Controller:
     async def _read_servers(self, job: int) -> Servers:
         await self.job(job)
         own = {row.ps: row for row in await self._switch.read(ServerRow) if row.job == job}
-        elsewhere = [row.ps for row in await self._switch.read(HomeRow) if row.job == job]
-        known = sorted([*own, *elsewhere])
+        passed_on = [row.ps for row in await self._switch.read(HomeRow) if row.job == job]
+        known = sorted([*own, *passed_on])
         if not own or known != list(range(len(known))):
             ids = ", ".join(map(str, known)) or "none"
             raise UnknownJob(f"job {job}: expected the parameter servers 0, 1, ... on the switch, got {ids}")

@@ -1,8 +1,9 @@
 """Memory that the program takes in a pipe: blocks of SRAM, of map RAM, and rows that fit.
 
 The sizes of tables and registers are those of the P4 text, and the rules those of the chip. What the rules do
-not say, `_OTHER_SRAMS` and `_SRAMS_OF_VALUE`, was read from the compiler's reports of rows of one value, with
-which tests compare all numbers: map RAM is exact, SRAM is within `SRAM_ERROR` blocks.
+not say, `_OTHER_SRAMS` and `_SRAMS_OF_VALUE`, was read from the compiler's reports for rows of one value.
+Tests compare all numbers with the reports: map RAM is exact, SRAM is within `SRAM_ERROR` blocks. Which values
+share a stage is an assumption: the compiler spreads them over more stages, so more rows fit than is counted.
 
 `python -m hotline_tofino.memory` prints the counts of the README as JSON.
 """
@@ -21,7 +22,8 @@ BLOCK_BITS = 1024 * 128
 STAGE_MAP_RAMS = 48
 STAGE_SRAMS = 80
 VALUES_OF_STAGE = 4  # a stage has four stateful ALUs
-SRAM_ERROR = 1
+SRAM_ERROR, SRAM_ERROR_OF_ROWS = 2, 8
+"""Blocks by which the count may differ from the compiler's report: for rows of one value, and of 16."""
 _WORD_BITS, _PAIR_BITS = 32, 64
 _COUNTERS = 4  # `drops`, `duplicates`, `rpcs`, `relayed`
 _COUNTER_BLOCKS = 2

@@ -43,6 +43,8 @@ def use_of(output: Path) -> Use:
         raise ReportError(f"{output}: expected reports of a program that fits, got: {error}") from None
     containers = [each for kind in metrics["phv"].values() for each in kind]
     [cycles] = [each["cycles"] for each in metrics["mau"]["latency"] if each["gress"] == "ingress"]
+    if not cycles:  # p4c writes reports of a program that it has not placed, too
+        raise ReportError(f"{output}: expected reports of a program that fits, got 0 cycles in ingress")
     return Use(stages, resources, sum(each["bits_occupied"] for each in containers), cycles)
 
 

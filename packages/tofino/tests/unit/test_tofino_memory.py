@@ -10,6 +10,7 @@ from foundation.protocol.header import layout
 from hotline_tofino.memory import (
     CALLER_BITS,
     SRAM_ERROR,
+    SRAM_ERROR_OF_ROWS,
     STAGE_MAP_RAMS,
     STAGE_SRAMS,
     VALUES_OF_STAGE,
@@ -24,23 +25,28 @@ from packages.tofino.tests.harness.twins import TWINS
 from tests.harness.testnet import code_of
 from tools.evidence.result import published_table
 
-_COMPILED = re.compile(r"Tofino (\d), (\d+) lanes, ([\d,]+) slots")
+_OF_LANES = re.compile(r"Tofino (\d), (\d+) lanes, ([\d,]+) slots")
+_OF_ROWS = re.compile(r"Tofino (\d), ([\d,]+) rows of 16")
 REPORTS = published_table("tofino-resources")
 
 
 @pytest.mark.parametrize("program", [row.name for row in REPORTS.rows])
 def test_the_counted_memory_equals_the_compilers_report(program: str) -> None:
-    found = _COMPILED.fullmatch(program)
+    found = _OF_LANES.fullmatch(program) or _OF_ROWS.fullmatch(program)
     assert found is not None
-    chip, lanes, slots = (int(number.replace(",", "")) for number in found.groups())
-    size = single_values(lanes, slots // lanes, 1 << CALLER_BITS[chip])
-    assert (size.rows, size.map_rams) == (slots, REPORTS.cell(program, "map RAM"))
+    chip, *numbers = (int(number.replace(",", "")) for number in found.groups())
+    callers, error = 1 << CALLER_BITS[chip], SRAM_ERROR
+    if len(numbers) == 2:
+        size, rows = single_values(numbers[0], numbers[1] // numbers[0], callers), numbers[1]
+    else:
+        size, rows, error = rows_of_16(numbers[0], callers), numbers[0], SRAM_ERROR_OF_ROWS
+    assert (size.rows, size.map_rams) == (rows, REPORTS.cell(program, "map RAM"))
     srams = REPORTS.cell(program, "SRAM")
-    assert isinstance(srams, float) and abs(size.srams - srams) <= SRAM_ERROR
+    assert isinstance(srams, float) and abs(size.srams - srams) <= error
 
 
 def test_all_compiled_programs_are_compared() -> None:
-    assert len(REPORTS.rows) == 7
+    assert len(REPORTS.rows) == 11
 
 
 def test_counts_of_a_push_by_hand() -> None:
@@ -58,7 +64,7 @@ def test_the_counted_memory_fits_into_a_stage(count: ProgramCount) -> None:
     assert count.fullest_stage_map_rams + 4 * VALUES_OF_STAGE <= STAGE_SRAMS
 
 
-def test_no_more_rows_fit_into_a_stage() -> None:
+def test_no_more_rows_fit_into_four_stages_of_values() -> None:
     assert rows_of_16(32_768 + 4_096, 1024).fullest_stage_map_rams == 51 > STAGE_MAP_RAMS
     # With rows of one value and rows of 16 in one program, all cells are pairs.
     both = ProgramSize(lookups=16, values=16, slots=16_384, callers=1024, bitmap_bits=32)

@@ -50,6 +50,20 @@ def test_a_folder_without_reports_gets_one_line(
     assert message.out == "" and len(message.err.splitlines()) == 1 and missing in message.err
 
 
+def test_a_program_that_the_compiler_has_not_placed_has_no_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """p4c then writes reports, too, with 0 cycles."""
+    shutil.copytree(REPORTS, tmp_path / "out")
+    path = tmp_path / "out" / "pipe" / "logs" / "metrics.json"
+    metrics = json.loads(path.read_text())
+    for each in metrics["mau"]["latency"]:
+        each["cycles"] = 0
+    path.write_text(json.dumps(metrics))
+    assert main([str(tmp_path / "out")]) == 1
+    assert "0 cycles" in capsys.readouterr().err
+
+
 def test_a_program_that_does_not_fit_has_no_row(tmp_path: Path) -> None:
     shutil.copytree(REPORTS, tmp_path / "out")
     (tmp_path / "out" / "pipe" / "logs" / "mau.resources.log").write_text("|  Stage Number | SRAM |\n")

@@ -99,13 +99,13 @@ def _make_unreplayed(state: Calls, home: int) -> None:
 @compiled
 def _forget_resends(state: Calls, home: int) -> None:
     """Remove the slots of a home from the ring of retransmissions."""
-    header, window, n_kept = state.header, state.windows[home], 0
+    header, window, n_left = state.header, state.windows[home], 0
     for k in range(header.queued_resends):
         s = int64(state.resends[(header.first_resend + k) % WINDOW])
         if not window.first_slot <= s < window.first_slot + window.n_slots:
-            state.resends[(header.first_resend + n_kept) % WINDOW] = s
-            n_kept += 1
-    header.queued_resends = n_kept
+            state.resends[(header.first_resend + n_left) % WINDOW] = s
+            n_left += 1
+    header.queued_resends = n_left
 
 
 @compiled
