@@ -19,7 +19,7 @@ from hotline_simulator.faults.schedule import ARMS, ranges_of
 from hotline_simulator.faults.servers import RestartableServer
 from hotline_simulator.faults.testbed import SimulatedTestbed
 
-GOES_ON_AFTER_A_WAIT = 330
+GOES_ON_AFTER_A_WAIT = 452
 """A seed: a server that has waited for collections goes on with a move, and restarts later."""
 
 
