@@ -78,7 +78,7 @@ def test_an_rpc_has_keys_and_a_slot_of_one_home(homes: list[int], hot_share: flo
     assert sorted(sent) == keys.tolist()
 
 
-def test_a_home_that_does_not_answer_holds_up_no_other() -> None:
+def test_requests_to_a_silent_home_hold_up_no_requests_to_another_home() -> None:
     homes = [0, 1]
     worker = worker_of(homes, window=4)
     worker.pull(1, np.arange(SIZE))

@@ -50,9 +50,7 @@ def test_a_folder_without_reports_gets_one_line(
     assert message.out == "" and len(message.err.splitlines()) == 1 and missing in message.err
 
 
-def test_a_program_that_the_compiler_has_not_placed_has_no_row(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unplaced_program_has_no_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """p4c then writes reports, too, with 0 cycles."""
     shutil.copytree(REPORTS, tmp_path / "out")
     path = tmp_path / "out" / "pipe" / "logs" / "metrics.json"

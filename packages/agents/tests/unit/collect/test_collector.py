@@ -303,7 +303,7 @@ def test_only_large_sums_are_cleared() -> None:
     assert bench.sums()[MINE[0]] == DEFAULT_MAX_SUM
 
 
-def test_rows_that_two_reads_found_changed_are_published_by_one_set() -> None:
+def test_changed_rows_of_two_reads_share_a_set() -> None:
     lanes: dict[int, list[int]] = {}
     for key in range(4096):
         if ps_of(key, 2) == 0 and len(lanes.setdefault(lane_of(key), [])) < 2:
@@ -344,7 +344,7 @@ def test_a_changed_row_waits_a_sixteenth_of_the_bound_at_most() -> None:
     assert bench.switch.published[MINE[0]] == 5 and bench.now - read_time > 50 * MS // 16
 
 
-def test_rows_are_read_on_a_grid_so_that_the_server_wakes_up_once_for_many() -> None:
+def test_due_times_of_rows_are_on_a_grid() -> None:
     collector = one_record(Collector)
     for staleness, grid in ((32 * MS, MS // 2), (1_000 * MS, MS), (1, 1)):
         collector.staleness = staleness
