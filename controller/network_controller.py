@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import chain
+from typing import NoReturn
 
 import numpy as np
 from typing_extensions import Self
 
 from controller.controller import Controller, Register, no_progress
+from controller.errors import DeviceError
 from controller.hotset.migrate import Progress
 from controller.status import Counters
 from controller.tables import HotParam, JobRow
@@ -23,12 +25,19 @@ from foundation.protocol.rows import RowRanges
 class NetworkController(Controller):
     """The part of a `Controller` that a run needs, for `homes`: the switches of `network.homes` in order.
 
-    Other methods raise an error, since they concern one switch.
+    Other methods concern one switch, and raise `DeviceError`.
     """
 
     def __init__(self, network: LeafSpine, homes: Sequence[Controller]) -> None:
         self._network, self._homes = network, homes
         self._stack = AsyncExitStack()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name == "_switch":  # of the methods that are not for several switches
+            raise DeviceError(
+                f"expected a controller of one switch, got that of {len(self._homes)} with hot sets"
+            )
+        raise AttributeError(name)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from controller.controller import Controller
-from controller.errors import UnknownKey
+from controller.errors import DeviceError, UnknownKey
 from controller.inband import Servers
 from controller.network_controller import NetworkController
 from controller.status import Counters, LaneCounters
@@ -108,6 +108,13 @@ def test_counters_of_homes_are_added(homes: list[Home]) -> None:
     counters = asyncio.run(read())
     assert counters.rpcs == {"answered": 2 * len(homes)} and counters.drops == {"stale_turn": len(homes)}
     assert counters.all_lanes() == LaneCounters(len(homes), 2 * len(homes), 100)
+
+
+def test_methods_for_one_switch_are_refused(homes: list[Home]) -> None:
+    controller = controller_of(homes)
+    for call in (controller.status(), controller.read_register("values"), controller.commit_pipeline()):
+        with pytest.raises(DeviceError, match=r"one switch.* 3 "):
+            asyncio.run(call)
 
 
 def test_a_key_of_another_home_is_refused_by_a_switch() -> None:

@@ -85,11 +85,11 @@ class Description(ABC):
 
     def at_next_switch(self, system: JudgedSystem, destination: int, packet: Packet) -> Sequence[SentFrame]:
         """Process a packet that another switch has sent; return the frames that it causes."""
-        raise NotImplementedError
+        raise NotImplementedError  # protocols of one switch have no frames between switches
 
     def at_server(self, system: JudgedSystem, packet: Packet) -> Sequence[SentFrame]:
         """Process a packet at the server, and return the frames to hosts that it causes."""
-        raise NotImplementedError
+        raise NotImplementedError  # some protocols have no server
 
     @abstractmethod
     def at_host(self, system: JudgedSystem, host: int, packet: Packet) -> None: ...
