@@ -1,4 +1,4 @@
-"""A map of regimes: what a hot set changes by computing, cost of an RPC, values of a row and kind of switch.
+"""A map of regimes: what a hot set changes by computing, cost of an RPC, rows, optimiser and kind of switch.
 
 `python -m hotline_answers.regimes` simulates all of them and prints JSON.
 """
@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from foundation.optimisers import Adagrad
+from hosts.agent_config import CollectionSettings
 from hotline_answers.cluster_answer.arm_results import ArmCapacity
 from hotline_answers.cluster_answer.ask import cluster_results
 from hotline_answers.cluster_answer.cluster import Cluster
@@ -21,6 +23,11 @@ COMPUTE_MS = (0.0, 1.0, 2.0, 5.0, 15.0)
 SERVE_US = (0.0, 10.0, 50.0)
 """Times that are added to what an RPC costs a server of Hotline's."""
 DIMS: dict[DeviceName, tuple[int, ...]] = {"ideal": (1, 16, 64, 128), "softswitch": (1,), "tofino": (1,)}
+COLLECTIONS = tuple(
+    CollectionSettings(staleness_ms=ms, share_of_server=share) for ms, share in ((20, 0.5), (200, 0.1))
+)
+"""How servers with Adagrad collect from the ideal switch."""
+COLLECTED_DIMS = (1, 16)
 
 
 class Regime(NamedTuple):
@@ -28,6 +35,14 @@ class Regime(NamedTuple):
     dim: int
     serve_us: float
     compute_ms: float
+    collection: CollectionSettings | None = None
+    """How servers with Adagrad collect what the switch adds; None without an optimiser."""
+
+    @property
+    def name(self) -> str:
+        if self.collection is None:
+            return self.switch
+        return f"{self.switch}, Adagrad within {self.collection.staleness_ms:g} ms"
 
 
 class RegimeChange(NamedTuple):
@@ -48,6 +63,11 @@ def regimes() -> Iterator[Regime]:
             for serve_us in SERVE_US:
                 for compute_ms in COMPUTE_MS:
                     yield Regime(switch, dim, serve_us, compute_ms)
+    for collection in COLLECTIONS:
+        for dim in COLLECTED_DIMS:
+            for serve_us in SERVE_US:
+                for compute_ms in COMPUTE_MS:
+                    yield Regime("ideal", dim, serve_us, compute_ms, collection)
 
 
 def change_in(regime: Regime) -> RegimeChange:
@@ -58,8 +78,10 @@ def change_in(regime: Regime) -> RegimeChange:
         dim=regime.dim,
         compute_ms=regime.compute_ms,
         hosts=HostCosts(serve_ns=HostCosts().serve_ns + round(1e3 * regime.serve_us)),
+        optimiser=None if regime.collection is None else Adagrad(),
     )
-    baseline, offload, _ = cluster_results(cluster)
+    changes = {} if regime.collection is None else {"collection": regime.collection, "learning_rate": 0.1}
+    baseline, offload, _ = cluster_results(cluster, changes)
     return RegimeChange(
         gain=offload.capacity / baseline.capacity,
         servers_cpu=_servers_cpu(offload) / _servers_cpu(baseline) - 1,
@@ -81,7 +103,9 @@ def main() -> None:
     wanted = list(regimes())
     for number, regime in enumerate(wanted, 1):
         print(f"regime {number} of {len(wanted)}", file=sys.stderr, flush=True)
-        found.append({**regime._asdict(), **change_in(regime)._asdict()})
+        settings = {**regime._asdict(), "switch": regime.name}
+        del settings["collection"]
+        found.append({**settings, **change_in(regime)._asdict()})
     json.dump(found, sys.stdout, indent=1)
     print()
 

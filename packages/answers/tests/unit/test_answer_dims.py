@@ -20,6 +20,7 @@ from foundation.protocol.memory import memory_of, memory_of_rows
 from foundation.protocol.rows import RowRange
 from hosts.workload.generator import generate
 from hotline_answers.cluster_answer import ask, dims, hotset
+from hotline_answers.cluster_answer.arm_results import ArmResult, OffloadComparison
 from hotline_answers.cluster_answer.ask import ClusterAnswer
 from hotline_answers.cluster_answer.cluster import Cluster, config_for
 from hotline_answers.cluster_answer.dims import OTHER_DIMS
@@ -28,6 +29,7 @@ from hotline_answers.cluster_answer.sentences import rows_sentence
 from hotline_answers.result import Answer, answer
 from hotline_simulator.config import SimulationConfig, SimulationError
 from hotline_simulator.devices import DEVICES
+from hotline_simulator.experiment import quiet_reporter
 from packages.answers.tests.harness.capacities import capacities_of
 from packages.answers.tests.harness.workloads import small_workload
 from switch_harness.wording import says
@@ -263,3 +265,17 @@ def test_other_dims_at_most_double_the_time(
 
     cpu_s(1)  # compiles
     assert cpu_s() < 2 * cpu_s(1)
+
+
+@pytest.mark.parametrize(("workers", "others"), [(8, OTHER_DIMS), (9, ())])
+def test_rows_of_other_dims_are_not_simulated_for_a_part_of_a_cluster_with_an_optimiser(
+    workers: int, others: tuple[int, ...]
+) -> None:
+    cluster = Cluster(workers=workers, servers=2, keys_per_step=100, optimiser="adagrad")
+    config = config_for(cluster)
+    workload = hotset.workload_for(config, None, quiet_reporter())
+    side = ArmResult.model_construct(capacity=1.0)
+    comparison = OffloadComparison.model_construct(top_k=100, baseline=side, offload=side)
+    effects = dims.dim_effects(cluster, workload, 100, comparison, lambda *_: (1.0, 2.0))
+    assert tuple(each.dim for each in effects) == others
+    assert says(rows_sentence((), "ideal"), "row of 1 value", "optimiser", "8 workers")

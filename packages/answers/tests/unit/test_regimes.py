@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotline_answers.regimes import COMPUTE_MS, Regime, change_in, regimes
+from hotline_answers.regimes import COLLECTIONS, COMPUTE_MS, Regime, change_in, regimes
 from hotline_simulator.devices import SOFTSWITCH_FRAME_US, SOFTSWITCH_MPPS
 from tools.evidence.result import published_table
 
@@ -19,10 +19,14 @@ def test_softswitch_has_the_published_rate_and_time_of_the_bench() -> None:
 
 @pytest.mark.parametrize(
     ("regime", "column"),
-    [(Regime("ideal", 1, 50.0, 15.0), "15 ms"), (Regime("tofino", 1, 0.0, 5.0), "5 ms")],
+    [
+        (Regime("ideal", 1, 50.0, 15.0), "15 ms"),
+        (Regime("tofino", 1, 0.0, 5.0), "5 ms"),
+        (Regime("ideal", 1, 10.0, 1.0, COLLECTIONS[0]), "1 ms"),
+    ],
 )
 def test_the_published_map_equals_the_simulated_changes(regime: Regime, column: str) -> None:
-    row = f"{regime.switch}, {regime.dim}, {regime.serve_us:g} µs"
+    row = f"{regime.name}, {regime.dim}, {regime.serve_us:g} µs"
     change = change_in(regime)
     assert published_table("regimes").cell(row, column) == pytest.approx(change.gain, rel=0.005)
     assert published_table("regimes-cpu").cell(row, column) == pytest.approx(100 * change.servers_cpu, abs=1)
@@ -36,5 +40,5 @@ def test_the_map_has_a_cell_for_each_regime() -> None:
         table = published_table(name)
         assert len(table.rows) * len(COMPUTE_MS) == len(wanted)
         for each in wanted:
-            row = f"{each.switch}, {each.dim}, {each.serve_us:g} µs"
+            row = f"{each.name}, {each.dim}, {each.serve_us:g} µs"
             assert table.cell(row, f"{each.compute_ms:g} ms") is not None

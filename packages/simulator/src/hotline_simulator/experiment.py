@@ -28,6 +28,7 @@ from experiment.progress import Reporter
 from experiment.requirements import RunKind, check_design, check_values_register
 from experiment.session import HOT_SET_FILE, PlannedBlock
 from foundation.concurrency import in_thread
+from foundation.designs.interface import Arm
 from foundation.designs.recorded import RecordedDesign
 from foundation.designs.registry import design
 from foundation.logs.merge import merge_logs
@@ -44,6 +45,9 @@ _PACKAGES = ("llvmlite", "numba", "numpy", "polars", "scipy")
 _MIN_STEPS, _MIN_TOTAL_STEPS = 4, 100
 """Minimum steps of each worker, of which the first and the last do not count, and of all workers. The
 only noise to average out is that of drawn costs."""
+_MAX_COLLECTING_S = 1.0
+"""Longest bound on staleness, s, that the closed loop of an arm whose servers collect lasts for; with a
+longer bound, collections take hardly any time."""
 
 
 async def simulate(config: SimulationConfig, data: Trace | None, run: Path, reporter: Reporter) -> RunRecord:
@@ -128,8 +132,22 @@ async def _calibrate(session: SimulatedSession) -> None:
         for arm in config.measured_arms:
             async with session.active(arm):
                 await session.run_steps(PlannedBlock(arm, first_step, steps, offsets_ns=offsets))
+                if design(config.design).optimises and arm.settings.aggregates:
+                    await _calibrate_collecting(session, arm, offsets)
             capacities[arm.name] = session.rate_of(arm)
     record_capacity(session, capacities)
+
+
+async def _calibrate_collecting(session: SimulatedSession, arm: Arm, offsets: tuple[int, ...]) -> None:
+    """Measure the closed loop of an arm whose servers collect again, for as long as values may be stale.
+
+    An equally long one before it is not measured: at its beginning no value is old enough to be collected.
+    """
+    config = session.config
+    seconds = min(config.collection.staleness_ms / 1e3, _MAX_COLLECTING_S)
+    steps = max(_MIN_STEPS, math.ceil(seconds * session.rate_of(arm) / config.workers))
+    for _ in range(2):
+        await session.run_steps(PlannedBlock(arm, session.take_steps(steps), steps, offsets_ns=offsets))
 
 
 async def _skip_drift_check() -> None:

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from click.testing import Result
 
-from analysis.record import Accounting
+from analysis.record import Accounting, read_record
 from analysis.summary import read_summary
 from foundation.logs.check import check
 from foundation.logs.columns import LOGS
@@ -117,6 +117,25 @@ def test_the_report_has_no_machine_and_no_arm_that_was_not_run(done: tuple[Path,
     assert json.loads((run / "summary.json").read_text())["cpus"] is None
     reported = re.sub(r"<script.*?</script>", "", (run / "report.html").read_text(), flags=re.DOTALL)
     assert not re.search(r"on \d+ CPU|\d+ CPUs?:|machine&#39;s CPUs|arm repeat\b|<th[^>]*>repeat", reported)
+
+
+def test_the_capacity_of_an_arm_that_collects_is_that_of_a_loop_in_which_it_collects(tmp_path: Path) -> None:
+    """A closed loop of a hundred steps is over before a value is 15 ms old, so nothing would be collected."""
+
+    def capacities(staleness_ms: int) -> dict[str, float]:
+        collection = f"[collection]\nstaleness_ms = {staleness_ms}\nshare_of_server = 1.0\n"
+        settings = 'design = "collect"\noptimiser = "adagrad(lr=0.1)"\n'
+        folder = tmp_path / f"{staleness_ms}"
+        folder.mkdir()
+        done = simulate(folder, before=settings, after=collection)
+        assert done.exit_code == 0, done.output
+        found: dict[str, float] = read_record(folder / "runs" / "latest").capacity
+        return found
+
+    tight, loose = capacities(15), capacities(400)
+    steps_s = loose["collect-baseline"]
+    assert tight["collect-baseline"] == steps_s and 100 / steps_s < 0.015
+    assert tight["collect"] < 0.97 * loose["collect"]
 
 
 @pytest.mark.soak

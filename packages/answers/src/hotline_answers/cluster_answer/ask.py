@@ -41,7 +41,12 @@ from hotline_answers.cluster_answer.hotset import (
     split_log,
     workload_for,
 )
-from hotline_answers.cluster_answer.sensitivity import InputEffect, input_effects, input_part
+from hotline_answers.cluster_answer.sensitivity import (
+    GainAtValue,
+    InputEffect,
+    input_effects,
+    input_part,
+)
 from hotline_answers.cluster_answer.sentences import headline, rows_sentence, sentences
 from hotline_answers.cluster_answer.sizes import (
     ComparedSizes,
@@ -160,7 +165,7 @@ def answer_cluster(cluster: Cluster, reporter: Reporter, max_rpcs: float = MAX_R
         uplinks=uplinks,
         computing=computing,
         bottleneck=tuple(bottleneck_sentences(computing)),
-        effects=_effects(cluster, log, keys, comparison, sizes, reporter),
+        effects=_effects(cluster, log, keys, comparison, sizes, other_dims, reporter),
         ages=ages,
         other_dims=other_dims,
         rows="" if cluster.has_dims else rows_sentence(other_dims, cluster.switch),
@@ -198,11 +203,18 @@ def _other_dims(
 
 def _effects(
     cluster: Cluster, log: ReadLog | None, keys_per_step: float, comparison: OffloadComparison,
-    sizes: ComparedSizes, reporter: Reporter,
+    sizes: ComparedSizes, other_dims: Sequence[DimEffect], reporter: Reporter,
 ) -> tuple[InputEffect, ...]:  # fmt: skip
-    memory = [
-        (size.top_k, size.capacity / sizes.none.capacity) for size in sizes.neighbours(comparison.top_k)
-    ]
+    known = {
+        ("hot keys", f"{comparison.top_k:,}"): [
+            GainAtValue(value=f"{size.top_k:,}", gain=size.capacity / sizes.none.capacity)
+            for size in sizes.neighbours(comparison.top_k)
+        ]
+    }
+    if other_dims:
+        known["values of a row", "1"] = [
+            GainAtValue(value=f"{each.dim}", gain=each.gain) for each in (other_dims[0], other_dims[-1])
+        ]
 
     def simulate(config: SimulationConfig, log: ReadLog | None) -> float:
         workload = workload_for(config, log, reporter)
@@ -210,7 +222,7 @@ def _effects(
         return offload / baseline
 
     with reporter.phase("other inputs", 1.0):
-        return input_effects(cluster, log, keys_per_step, comparison.gain, comparison.top_k, memory, simulate)
+        return input_effects(cluster, log, keys_per_step, comparison, known, simulate)
 
 
 def _simulate_sizes(
@@ -248,10 +260,15 @@ def _check_part(
     )
 
 
-def cluster_results(cluster: Cluster) -> tuple[ArmCapacity, ArmCapacity, float]:
-    """Return the results of a whole cluster without and with its hot set, and the share of packets spared."""
+def cluster_results(
+    cluster: Cluster, changes: Mapping[str, object] | None = None
+) -> tuple[ArmCapacity, ArmCapacity, float]:
+    """Return the results of a whole cluster without and with its hot set, and the share of packets spared.
+
+    `changes` are settings of its configuration.
+    """
     reporter = quiet_reporter()
-    config = config_for(cluster)
+    config = config_for(cluster).model_copy(update=changes)
     workload = workload_for(config, None, reporter)
     counter = PackingCounter(config, workload)
     packets = [counter.count(top_k).server_packets for top_k in (0, config.top_k)]

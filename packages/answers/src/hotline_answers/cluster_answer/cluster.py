@@ -36,6 +36,8 @@ MAX_LOAD = 0.8
 """Maximum load, as a fraction of the lowest capacity; beyond it queues grow as long as the run lasts."""
 _HALF_LOAD = 0.5
 MAX_COMPUTE_MS = 60_000.0
+PART_WORKERS = 8
+"""Workers of the part that is simulated to compare inputs of an answer."""
 MAX_RPCS = 90_000
 """Maximum number of RPCs in a step of all simulated workers; simulating 90,000 takes about a minute."""
 

@@ -16,13 +16,12 @@ import numpy as np
 from foundation.protocol.rows import RowRange
 from foundation.settings import Strict
 from hotline_answers.cluster_answer.arm_results import OffloadComparison
-from hotline_answers.cluster_answer.cluster import Cluster, config_for, max_workers, part_of
+from hotline_answers.cluster_answer.cluster import PART_WORKERS, Cluster, config_for, max_workers, part_of
 from hotline_answers.cluster_answer.hotset import ScoredWorkload, shorten
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.devices import DEVICES
 
 OTHER_DIMS = (16, 64, 128)
-_MAX_WORKERS = 8
 _MAX_RPCS = 25_000
 """Maximum number of RPCs in a step of the simulated workers."""
 _STEPS = 16
@@ -55,6 +54,8 @@ def dim_effects(
     cluster: Cluster, workload: ScoredWorkload, keys_per_step: float, comparison: OffloadComparison,
     simulate: Capacities,
 ) -> tuple[DimEffect, ...]:  # fmt: skip
+    if cluster.optimiser is not None and cluster.workers > PART_WORKERS:
+        return ()  # a part of the cluster would not do, because collections take time by the second
     simulated = dict[_Point, tuple[float, float]]()
 
     def capacities(point: _Point) -> tuple[float, float]:
@@ -65,7 +66,7 @@ def dim_effects(
     effects = []
     for dim in OTHER_DIMS:
         of_dim = cluster.model_copy(update={"dim": dim})
-        workers = min(max_workers(of_dim, keys_per_step, _MAX_RPCS), _MAX_WORKERS, workload.trace.workers)
+        workers = min(max_workers(of_dim, keys_per_step, _MAX_RPCS), PART_WORKERS, workload.trace.workers)
         top_k = min(comparison.top_k, DEVICES[cluster.switch].hot_rows(dim))
         others = capacities(_Point(dim, top_k, workers))
         reference = capacities(_Point(1, comparison.top_k, workers))

@@ -10,14 +10,14 @@ from foundation.protocol.header import LANES
 from foundation.protocol.memory import MemoryOfRows
 from foundation.text import pluralize, signed
 from hotline_answers.cluster_answer.arm_results import ArmResult, Limit, OffloadComparison
-from hotline_answers.cluster_answer.cluster import MAX_ERROR, Cluster, PartCheck
+from hotline_answers.cluster_answer.cluster import MAX_ERROR, PART_WORKERS, Cluster, PartCheck
 from hotline_answers.cluster_answer.dims import DimEffect
 from hotline_answers.cluster_answer.hotset import ReadLog
 from hotline_answers.cluster_answer.sizes import MIN_GAIN, ComparedSizes, Size
 from hotline_answers.cluster_answer.uplinks import UplinkGain
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.costs import HostCosts
-from hotline_simulator.devices import DEVICES, Device
+from hotline_simulator.devices import DEVICES, Device, DeviceName
 
 _LIMITS: dict[tuple[Limit, ...], str] = {
     ("servers",): "the servers' cores are the bottleneck",
@@ -44,11 +44,13 @@ def headline(
     return f"{text}." if short_log_warning is None else f"{short_log_warning} {text}."
 
 
-def rows_sentence(other_dims: Sequence[DimEffect], switch: str) -> str:
+def rows_sentence(other_dims: Sequence[DimEffect], switch: DeviceName) -> str:
     """Return what rows of other dims would make of an answer for rows of one value."""
     assumed = "No --dim was given, so each key is taken as a row of 1 value"
-    if not other_dims:
+    if not DEVICES[switch].has_rows:
         return f"{assumed}, the only ones that the program for {switch} serves."
+    if not other_dims:
+        return f"{assumed}; with an optimiser, other rows are simulated for up to {PART_WORKERS} workers."
     others = "; ".join(
         f"of {each.dim}, {_gain(each.gain)} with {each.top_k:,} hot keys: {each.offload:,.0f} steps/s, and "
         f"{each.baseline:,.0f} without"
