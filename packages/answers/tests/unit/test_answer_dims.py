@@ -15,6 +15,7 @@ import pytest
 
 from analysis.statistics import MIN_ROUNDS
 from experiment.phases import workload
+from foundation.optimisers import Adagrad
 from foundation.protocol.header import LANES
 from foundation.protocol.memory import memory_of, memory_of_rows
 from foundation.protocol.rows import RowRange
@@ -271,7 +272,7 @@ def test_other_dims_at_most_double_the_time(
 def test_rows_of_other_dims_are_not_simulated_for_a_part_of_a_cluster_with_an_optimiser(
     workers: int, others: tuple[int, ...]
 ) -> None:
-    cluster = Cluster(workers=workers, servers=2, keys_per_step=100, optimiser="adagrad")
+    cluster = Cluster(workers=workers, servers=2, keys_per_step=100, optimiser=Adagrad())
     config = config_for(cluster)
     workload = hotset.workload_for(config, None, quiet_reporter())
     side = ArmResult.model_construct(capacity=1.0)

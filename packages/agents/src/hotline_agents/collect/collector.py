@@ -43,6 +43,7 @@ from foundation.protocol.rpc import (
     encode,
     is_well_formed,
 )
+from hotline_agents.collect.prefetch import prefetch_first_rows, prefetch_rows
 from hotline_agents.collect.schedule import (
     adapt_pace,
     count_age,
@@ -180,6 +181,7 @@ def take_rows(server: CollectServer, s: int, group: int, first: int, now: int, i
     """Fill the lanes of a slot from the queues that begin at `first`; return whether there are any rows."""
     collection = server.collections[s]
     collection.group, collection.count, collection.live = group, 0, 0
+    prefetch_first_rows(server, collection.job, group, first)
     for lane in range(LANES):
         if take_row(server, collection.job, first + lane, now, is_read, lane, collection):
             collection.live |= 1 << lane
@@ -301,6 +303,7 @@ def receive(server: CollectServer, rpc: Rpc, h: Header, length: int, now: int) -
     if collection.phase == IDLE or not is_expected or not h.flags & RESPONSE:
         header.misdirected += 1
         return
+    prefetch_rows(server, collection)
     if header.is_durable:
         append_note(server, rpc, length)
     server.collectors[j].rpcs += 1

@@ -129,6 +129,8 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, dea
         timeout_ms = wait_ms(service, udp, min(deadline_ns, server.header.due))
         ready = int64(epoll_wait(state.epoll, events.ctypes.data, EVENTS, timeout_ms))
         if ready <= 0 and service.header.n_held == 0:  # held answers are sent at the start of the loop
+            if server.header.due < deadline_ns:
+                continue  # `wake` is due, without Python
             return TIMED_OUT
         for e in range(ready):
             fd = int64(events[e].fd)
