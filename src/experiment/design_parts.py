@@ -26,17 +26,18 @@ def hosts_of(config: Config) -> SwitchHosts:
 def initial_rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[InitialRow]:
     """Return the rows that the switch with the hot set has before agents start: the spine of a network."""
     arms = config.every_arm if arms is None else arms
-    rows = _rows_of_all_hosts(config, arms, epoch)
+    rows = rows_of_all_hosts(config, arms, epoch)
     return rows if config.leaf_spine is None else rows_of_switch(rows, config.leaf_spine, SPINE)
 
 
 def rows_of_leaf(config: Config, leaf: int) -> list[InitialRow]:
     """Return the initial rows of a leaf, from 1 on."""
     assert config.leaf_spine is not None
-    return rows_of_switch(_rows_of_all_hosts(config, config.every_arm, EPOCH), config.leaf_spine, leaf)
+    return rows_of_switch(rows_of_all_hosts(config, config.every_arm, EPOCH), config.leaf_spine, leaf)
 
 
-def _rows_of_all_hosts(config: Config, arms: Sequence[Arm], epoch: int) -> list[InitialRow]:
+def rows_of_all_hosts(config: Config, arms: Sequence[Arm], epoch: int = EPOCH) -> list[InitialRow]:
+    """Return the initial rows of a single switch with all hosts."""
     rows: list[InitialRow] = control_of(find_design(config.design)).rows(hosts_of(config), arms, epoch)
     return [replace(row, ranges=config.row_ranges) if isinstance(row, JobRow) else row for row in rows]
 

@@ -30,8 +30,7 @@ class Tree(PipelineSwitch):
         """A switch and its port -> the switch and port at the other end."""
         self._link_numbers = sorted(self._links)
         self._callers: set[tuple[int, int]] = set()
-        homes = self.network.homes
-        self.homes: Sequence[int] = [homes.index(self.network.home_of(ps)) for ps in range(SERVERS)]
+        self.homes: Sequence[int] = self.network.home_indexes
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         switch, local_port, frame = self._enter(port, frame)

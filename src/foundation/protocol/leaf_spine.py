@@ -33,6 +33,11 @@ class LeafSpine:
         return range(1, 1 + self.workers + self.servers)
 
     @property
+    def hosts_per_leaf(self) -> int:
+        """The largest number of hosts of a leaf."""
+        return -(-self.workers // self.leaves) + -(-self.servers // self.leaves)
+
+    @property
     def uplink(self) -> int:
         """A leaf's port to the spine. The spine's port to a leaf is the number of the leaf."""
         return host_port(len(self.hosts) + 1)
@@ -55,6 +60,12 @@ class LeafSpine:
     def homes(self) -> list[int]:
         """The switches with hot sets, ascending."""
         return sorted({self.home_of(ps) for ps in range(self.servers)})
+
+    @property
+    def home_indexes(self) -> list[int]:
+        """The home of each server, by its place in `homes`."""
+        homes = self.homes
+        return [homes.index(self.home_of(ps)) for ps in range(self.servers)]
 
     def toward_host(self, switch: int, host: int) -> int:
         """Return a switch's port toward a host."""

@@ -20,9 +20,9 @@ def run(data: bytes) -> Hashable:
     assert (links.delay >= 0).all() and (links.picoseconds_per_byte >= 0).all() and (links.limit >= 0).all()
     outages = outages_of(network, workers)
     assert (outages.host < workers + config.servers).all() and (outages.host >= 0).all()
-    uplinks, shapes = uplinks_of(network, workers), shapes_of(network, 2 * len(links))
+    uplinks, shapes = uplinks_of(network, 2, workers), shapes_of(network, 2 * len(links))
     costs_of(config.hosts)
-    return len(uplinks) > 0, len(shapes) > 0, len(outages)
+    return uplinks[0].picoseconds_per_byte > 0, len(shapes) > 0, len(outages)
 
 
 def seeds() -> list[bytes]:

@@ -144,7 +144,7 @@ class SimulationConfig(Config):
     @model_validator(mode="after")
     def _check_ports(self) -> Self:
         hosts = f"workers ({self.workers}) and servers ({self.servers})"
-        ports = -(-self.workers // self.workers_per_port) + self.servers
+        ports = -(-self.workers // self.workers_per_port) + self.servers + (self.topology != "switch")
         if ports > PORTS:
             raise ValueError(
                 f"{hosts} need {ports} ports; a switch has {PORTS}: let network.rack workers share one"
@@ -155,8 +155,16 @@ class SimulationConfig(Config):
 
     @model_validator(mode="after")
     def _check_topology(self) -> Self:
-        if self.topology != "switch":
-            raise ValueError(f'topology "{self.topology}": expected "switch", the network of a simulated run')
+        if self.topology == "switch":
+            return self
+        if self.network.rack is not None:
+            raise ValueError(
+                f"network.rack ({self.network.rack}) and topology: expected leaves, without racks"
+            )
+        if self.hosts.program_ns is not None:
+            raise ValueError(
+                f"hosts.program_ns ({self.hosts.program_ns}) and topology: expected switches that are devices"
+            )
         return self
 
     @model_validator(mode="after")

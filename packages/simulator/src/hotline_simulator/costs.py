@@ -88,7 +88,7 @@ class Network(Strict):
     rack: int | None = Field(default=None, ge=2, le=_MAX_WORKERS)
     """Workers per rack uplink; None gives every worker its own port."""
     uplink_mbit: float | None = Field(default=None, ge=0, le=_MAX_MBIT)
-    """Bandwidth of a rack's uplink, Mbit/s; None is the sum of its workers' cables."""
+    """Bandwidth of an uplink, Mbit/s, of a rack or a leaf; None is the sum of its hosts' cables."""
 
     @field_validator("switch_mpps")
     @classmethod
@@ -279,17 +279,16 @@ def shapes_of(network: Network, interfaces: int) -> list[Shape]:
     return [Shape(UNLIMITED, byte_depth(round(network.queue_kb * 1024)))] * interfaces
 
 
-def uplink_mbit(network: Network) -> float:
-    sum_of_cables = (network.rack or 1) * network.rate_mbit
-    return sum_of_cables if network.uplink_mbit is None else network.uplink_mbit
+def uplink_mbit(network: Network, hosts: int) -> float:
+    """Return the bandwidth of an uplink that so many hosts share."""
+    return hosts * network.rate_mbit if network.uplink_mbit is None else network.uplink_mbit
 
 
-def uplinks_of(network: Network, workers: int) -> Records[LinkState]:
-    """Return the racks' uplinks, which have no faults; none if each worker has a port."""
-    if network.rack is None:
-        return records(0, LinkState)
-    without_faults = {"rate_mbit": uplink_mbit(network), "loss": 0.0, "duplication": 0.0, "reordering": 0.0}
-    return links_of(network.model_copy(update=without_faults), -(-workers // network.rack))
+def uplinks_of(network: Network, uplinks: int, hosts: int) -> Records[LinkState]:
+    """Return uplinks, which have no faults, of racks or leaves of so many hosts each."""
+    rate = uplink_mbit(network, hosts)
+    without_faults = {"rate_mbit": rate, "loss": 0.0, "duplication": 0.0, "reordering": 0.0}
+    return links_of(network.model_copy(update=without_faults), uplinks)
 
 
 def switch_times_of(network: Network) -> tuple[int, int]:

@@ -15,7 +15,7 @@ import polars as pl
 
 from analysis import record as records
 from analysis.record import ProgramUse, ServerUse
-from experiment.design_parts import initial_rows
+from experiment.design_parts import rows_of_all_hosts
 from experiment.phases.workload import table_optimisers
 from experiment.progress import Reporter
 from experiment.session import (
@@ -38,9 +38,9 @@ from hotline_agents.worker.logs import Origin
 from hotline_agents.worker.trainer import StepSchedule, Trainer
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.drive import WorkerClock, drive, pass_time
+from hotline_simulator.leaf_spine_switches import Switches, build_switches
 from hotline_simulator.ledger import NoLedger, SimulatedPushLedger
 from hotline_simulator.logs import BlockLog, SimulatedLogs
-from hotline_simulator.simulated_switch import SimulatedSwitch
 from hotline_simulator.system import SimulatedSystem
 from hotline_simulator.world import SimulatedNetwork
 
@@ -58,7 +58,7 @@ class ClosedLoop(NamedTuple):
 @dataclass(slots=True)
 class RunningArm:
     network: SimulatedNetwork
-    switch: SimulatedSwitch
+    switch: Switches
     ledger: SimulatedPushLedger
 
 
@@ -232,12 +232,13 @@ def _build_arm(
 ) -> RunningArm:
     chosen_design = design(config.design)
     lanes = config.network.switch_lanes if arm.settings.aggregates or arm.settings.proxies else LANES
-    switch = SimulatedSwitch(chosen_design, config.network.traffic_manager, lanes=lanes)
-    switch.install(initial_rows(config, [arm]))
+    switch = build_switches(chosen_design, config.leaf_spine, config.network.traffic_manager, lanes)
+    switch.install(rows_of_all_hosts(config, [arm]))
     system = SimulatedSystem(
         design=chosen_design, arm=arm, space=trace.space, largest_batch=trace.largest_batch,
         workers=config.workers, servers=config.servers, network=config.network, hosts=config.hosts,
         seed=config.seed, window=config.window, tables=table_optimisers(config, training), settings=config,
+        topology=config.leaf_spine,
     )  # fmt: skip
     network = SimulatedNetwork(system, switch)
     for client in network.clients:

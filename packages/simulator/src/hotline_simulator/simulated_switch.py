@@ -64,6 +64,10 @@ class SimulatedSwitch:
         self._lanes = lanes
         self._loaded_rows: dict[int, list[TableRow]] = {}
 
+    @property
+    def pipelines(self) -> list[CompiledPipeline]:
+        return [self.pipeline]
+
     def install(self, rows: Iterable[TableRow]) -> None:
         self._writer.insert(rows)
 

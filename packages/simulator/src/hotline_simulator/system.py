@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from foundation.designs.interface import Arm, Design
 from foundation.optimisers import TableOptimiser
 from foundation.protocol.header import WINDOW
+from foundation.protocol.leaf_spine import LeafSpine
 from hosts.agent_config import RunSettings
 from hosts.keys import KeySpace
 from hotline_simulator.costs import HostCosts, Network
@@ -34,5 +35,7 @@ class SimulatedSystem:
     tables: Sequence[TableOptimiser] = ()
     """Optimisers of the parameters, in the order of their keys; empty if servers only add."""
     settings: RunSettings = field(default_factory=RunSettings)
+    topology: LeafSpine | None = None
+    """The network of leaves and a spine; None for one switch, with racks or without."""
     neighbours: Sequence[Arm] = ()
     """Further arms with as many workers and servers each, which share the switch."""

@@ -34,14 +34,13 @@ from hotline_simulator.costs import (
     shapes_of,
     switch_times_of,
 )
+from hotline_simulator.leaf_spine_switches import Switches
 from hotline_simulator.loop import MARGIN, wake_agent
-from hotline_simulator.simulated_switch import SimulatedSwitch
 from hotline_simulator.state import (
     FRAME_BYTES,
     FRAME_OFFSET,
     HEAD_BYTES,
     OUTAGE_BEGINS,
-    P4_SWITCH,
     SimulatedAgent,
     SimulatedCore,
     World,
@@ -149,7 +148,7 @@ class VirtualClient(BaseClient):
 
 
 class SimulatedNetwork:
-    def __init__(self, system: SimulatedSystem, switch: SimulatedSwitch) -> None:
+    def __init__(self, system: SimulatedSystem, switch: Switches) -> None:
         design, arm, network, hosts = system.design, system.arm, system.network, system.hosts
         workers, servers, space = system.workers, system.servers, system.space
         self.arm = arm
@@ -165,6 +164,9 @@ class SimulatedNetwork:
             )
             for each in arms for number in range(1, workers + 1)
         ]  # fmt: skip
+        if system.topology is not None:
+            for client in self.clients:
+                client.set_homes(system.topology.home_indexes)
         heads = _heads(design, arms, workers, servers)
         server_states = [
             agents.server(ps, servers, space, [each.job], system.journal_bytes, system.tables)
@@ -176,7 +178,7 @@ class SimulatedNetwork:
         hosts_count = workers + servers
         # Keep references: the world has only their addresses.
         self._switch, self._output_buffer = switch, np.zeros(OUT_CAPACITY, np.uint8)
-        cabling = cabling_of(network, hosts, arm.name, workers, servers)
+        cabling = cabling_of(network, hosts, arm.name, workers, servers, system.topology)
         queues = make_queues(shapes_of(network, len(cabling.links)))
         # First capacity for frames and events; `make_room` doubles it if necessary.
         max_frames = 4 * WINDOW * workers + 4 * MARGIN
@@ -352,7 +354,7 @@ def _make_header(
     workers: int,
     servers: int,
     network: Network,
-    switch: SimulatedSwitch,
+    switch: Switches,
     out: NDArray[np.uint8],
     seed: int,
 ) -> WorldHeader:
@@ -362,17 +364,17 @@ def _make_header(
     header.out, header.out_bytes = out.ctypes.data, len(out)
     header.traced, header.frame_offset = ABSENT, FRAME_OFFSET
     # A packet of the traffic manager takes the room of its record.
-    header.frame_room = FRAME_BYTES + switch.pipeline.queue_record_bytes
+    header.frame_room = FRAME_BYTES + switch.pipelines[0].queue_record_bytes
     header.frame_stride = -(-(FRAME_OFFSET + header.frame_room) // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
     return header
 
 
-def _make_switches(system: SimulatedSystem, switch: SimulatedSwitch, racks: int) -> Records[SwitchState]:
+def _make_switches(system: SimulatedSystem, switch: Switches, racks: int) -> Records[SwitchState]:
     switches = records(1 + racks, SwitchState)
-    state = switches[P4_SWITCH]
-    state.process, state.state = switch.pipeline.process_address, switch.pipeline.state_address
-    state.latency, state.gap_ps = switch_times_of(system.network)
-    state.reflect_ns = pass_times_of(system.hosts, system.arm.name).answered
+    for state, pipeline in zip(switches, switch.pipelines, strict=False):  # those of racks have no program
+        state.process, state.state = pipeline.process_address, pipeline.state_address
+        state.latency, state.gap_ps = switch_times_of(system.network)
+        state.reflect_ns = pass_times_of(system.hosts, system.arm.name).answered
     return switches
 
 

@@ -7,16 +7,17 @@ from random import Random
 
 import numpy as np
 
-from experiment.design_parts import initial_rows
+from experiment.design_parts import rows_of_all_hosts
 from foundation.designs.interface import Arm
 from foundation.designs.registry import DEFAULT, design
+from foundation.protocol.leaf_spine import LeafSpine
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.costs import HostCosts, Network
 from hotline_simulator.drive import WorkerClock, drive, pass_time
+from hotline_simulator.leaf_spine_switches import build_switches
 from hotline_simulator.ledger import SimulatedPushLedger, WorkerLedger
-from hotline_simulator.simulated_switch import SimulatedSwitch
 from hotline_simulator.system import SimulatedSystem
 from hotline_simulator.world import SimulatedNetwork, VirtualClient
 
@@ -65,15 +66,16 @@ class RandomTestbed:
     def __init__(
         self, arm: Arm, workers: int = 3, servers: int = 2, network: Network = SOUND,
         hosts: HostCosts = QUICK, hot: Sequence[int] = (), seed: int = 1, ranges: RowRanges = ONE_VALUE,
+        topology: LeafSpine | None = None,
     ) -> None:  # fmt: skip
         self.space = KeySpace(PARAMETERS, None, ranges)
-        self.switch = SimulatedSwitch(design(DEFAULT), network.traffic_manager)
-        self.switch.install(
-            initial_rows(SimulationConfig(workers=workers, servers=servers, network=network), [arm])
-        )
+        self.switch = build_switches(design(DEFAULT), topology, network.traffic_manager)
+        config = SimulationConfig(workers=workers, servers=servers, network=network)
+        self.switch.install(rows_of_all_hosts(config, [arm]))
         system = SimulatedSystem(
             design=design(DEFAULT), arm=arm, space=self.space, largest_batch=PARAMETERS, workers=workers,
             servers=servers, network=network, hosts=hosts, seed=seed,
+            topology=topology,
         )  # fmt: skip
         driver_costs = {"operation_value_ns", "finish_ns", "push_ns"}
         self._driver_hosts = HostCosts(

@@ -124,11 +124,11 @@ def test_links_are_in_picoseconds_a_byte_and_in_bytes() -> None:
 
 
 def test_a_rack_has_the_sum_of_its_workers_bandwidths_unless_given() -> None:
-    assert len(uplinks_of(Network(), 8)) == 0
-    racks = uplinks_of(Network(rate_mbit=1_000, rack=4, loss=0.5), 9)
+    assert len(uplinks_of(Network(), 0, 1)) == 0
+    racks = uplinks_of(Network(rate_mbit=1_000, loss=0.5), 3, 4)
     assert len(racks) == 3 and (racks.picoseconds_per_byte == 2_000).all()
     assert (racks.is_impaired == 0).all() and (racks.loss == 0).all()
-    assert uplinks_of(Network(rack=4, uplink_mbit=500), 4)[0].picoseconds_per_byte == 16_000
+    assert uplinks_of(Network(uplink_mbit=500), 1, 4)[0].picoseconds_per_byte == 16_000
 
 
 def test_a_switch_takes_ns_of_a_frame_and_ps_between_two() -> None:

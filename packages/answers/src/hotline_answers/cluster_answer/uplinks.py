@@ -41,7 +41,7 @@ def uplink_gains(
     if config.network.rack is None:
         return ()
     uplinks = -(-config.workers // config.network.rack) / config.hosts.server_share
-    mbit = uplinks * uplink_mbit(config.network)  # of all racks' uplinks together
+    mbit = uplinks * uplink_mbit(config.network, config.network.rack)  # of all racks' uplinks together
     return tuple(
         UplinkGain(
             oversubscription=ratio,

@@ -1,0 +1,130 @@
+"""Networks of leaves and a spine in virtual time: pushes are held once, and homes alone have hot keys."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiment.errors import ConfigError
+from experiment.run_config import config_of
+from foundation.designs.hotset import BASELINE, OFFLOAD, OFFLOAD_PROXY, PROXY
+from foundation.designs.interface import Arm
+from foundation.protocol.hashing import ps_of
+from foundation.protocol.leaf_spine import SPINE, HotSetPlace, LeafSpine
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.costs import HostCosts, Network
+from hotline_simulator.leaf_spine_switches import LeafSpineSwitches
+from packages.simulator.tests.unit.networks import PARAMETERS, SOUND, RandomTestbed
+from switch_harness.wording import mentions
+
+HALF = range(0, PARAMETERS, 2)
+PLACES = get_args(HotSetPlace)
+
+
+def make_testbed(
+    arm: Arm, topology: LeafSpine, network: Network = SOUND, seed: int = 1, cores: int | None = None
+) -> RandomTestbed:
+    return RandomTestbed(
+        arm, topology.workers, topology.servers, network, HostCosts(worker_cores=cores), HALF, seed,
+        topology=topology,
+    )  # fmt: skip
+
+
+def operate_to_rest(testbed: RandomTestbed, count: int) -> None:
+    """Let each worker do so many operations, and check that pushes are held, and that no frame is left."""
+    testbed.operate(count)
+    testbed.settle()
+    assert (testbed.stored_values() == testbed.ledger.sums).all() and testbed.ledger.lanes > 0
+    world = testbed.network.world
+    assert world.header.events == 0 and world.header.free == len(world.frames)
+    arrived = np.zeros(len(world.switches), np.int64)
+    for links in (world.up, world.down, world.racks_up, world.racks_down):
+        assert (links.delivered == links.frames + links.doubled - links.dropped - links.lost).all()
+    for number, interface in enumerate(world.interfaces[:-1]):
+        peer = int(interface.peer)
+        switch = int(world.interfaces[peer].switch)
+        if switch >= 0:
+            arrived[switch] += int(world.links[number].delivered)
+    assert (world.switches.passes == arrived).all()
+
+
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    loss=st.floats(0, 0.3),
+    duplication=st.floats(0, 0.3),
+    reordering=st.floats(0, 0.3),
+    workers=st.integers(3, 6),
+    servers=st.integers(1, 5),
+    leaves=st.integers(2, 3),
+    place=st.sampled_from(PLACES),
+    arm=st.sampled_from([BASELINE, PROXY, OFFLOAD, OFFLOAD_PROXY]),
+)
+def test_no_update_is_lost_or_doubled_on_any_network_of_leaves(
+    seed: int, loss: float, duplication: float, reordering: float, workers: int, servers: int, leaves: int,
+    place: HotSetPlace, arm: Arm,
+) -> None:  # fmt: skip
+    network = Network(loss=loss, duplication=duplication, reordering=reordering)
+    operate_to_rest(make_testbed(arm, LeafSpine(workers, servers, leaves, place), network, seed), 4)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_hot_key_is_at_the_home_of_its_server_alone(place: HotSetPlace) -> None:
+    topology = LeafSpine(4, 3, 2, place)
+    testbed = make_testbed(OFFLOAD, topology)
+    operate_to_rest(testbed, 12)
+    assert isinstance(testbed.switch, LeafSpineSwitches)
+    for number, switch in enumerate(testbed.switch._switches):
+        keys = {key for key in HALF if topology.home_of(ps_of(key, topology.servers)) == number}
+        stored = switch.stored_values(OFFLOAD.job, testbed.space)
+        assert set(np.flatnonzero(stored).tolist()) <= keys
+        assert (len(np.flatnonzero(stored)) > 10) == bool(keys)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_an_rpc_crosses_follows_from_its_leaves_and_its_home(place: HotSetPlace) -> None:
+    """Without hot keys each RPC passes each switch of its way, once each way."""
+    for workers, servers in ((2, 1), (2, 2)):
+        topology = LeafSpine(workers, servers, 2, place)
+        testbed = make_testbed(BASELINE, topology)
+        operate_to_rest(testbed, 6)
+        world = testbed.network.world
+        requests = int(world.up.frames[:workers].sum())
+        assert int(world.up.frames[workers:].sum()) == requests
+        passes = world.switches.passes.tolist()
+        assert passes[1] + passes[2] > passes[SPINE] > 0
+        # What goes up to the spine comes down to one leaf.
+        assert world.racks_up.frames.sum() == world.racks_down.frames.sum() == passes[SPINE]
+        if servers == 1 and place == "leaves":
+            # The server is at the first leaf: RPCs of the worker there do not leave the leaf.
+            assert passes[SPINE] == 2 * int(world.up.frames[1])
+        if place == "spine":
+            assert passes[SPINE] == 2 * requests
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"network": {"rack": 4}}, ("network.rack (4)", "leaves")),
+        ({"hosts": {"program_ns": 100}}, ("hosts.program_ns (100)", "devices")),
+        ({"workers": 300, "servers": 209}, ("510 ports", "509")),
+    ],
+)
+def test_what_a_network_of_leaves_does_not_have_is_refused(
+    settings: dict[str, Any], named: tuple[str, ...]
+) -> None:
+    with pytest.raises(ConfigError, match=mentions(*named)):
+        config_of(SimulationConfig, {"workers": 8, "topology": "leaf-spine", **settings})
+
+
+@pytest.mark.parametrize(("mbit", "picoseconds"), [(None, 400), (1_000.0, 8_000)])
+def test_an_uplink_has_the_bandwidth_of_its_hosts_unless_given(mbit: float | None, picoseconds: int) -> None:
+    testbed = make_testbed(OFFLOAD, LeafSpine(2, 2), Network(rate_mbit=10_000, uplink_mbit=mbit))
+    world = testbed.network.world
+    assert world.up.picoseconds_per_byte.tolist() == [800] * 4
+    assert world.racks_up.picoseconds_per_byte.tolist() == [picoseconds] * 2
+    assert world.racks_down.picoseconds_per_byte.tolist() == [picoseconds] * 2
