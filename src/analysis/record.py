@@ -239,6 +239,10 @@ class SimulatedArm(_RecordModel):
     servers_busy: float
     communication: float
     """Share of a step in which a worker waits for its pull and its push (Pan et al. Fig. 1)."""
+    pull_us: float = 0.0  # mean time of a pull
+    server_packets: float = 0.0  # number of packets that reach servers, by step of a worker
+    uplink_bytes: float = 0.0
+    """Bytes that racks or leaves send to and get from the P4 switch, or the spine, by step of a worker."""
     frames: int
     dropped: int  # by full queues
     lost: int  # on cables

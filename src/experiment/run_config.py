@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from reprlib import Repr
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -154,6 +154,9 @@ class WorkloadShape(Strict):
 
 class Config(RunSettings):
     """The settings of a run, which run.toml describes; `VARIABLES` are the settings of `make run-topo`."""
+
+    designs_of_networks: ClassVar[tuple[str, ...]] = ("hotset", "collect")
+    """Designs for networks of several switches: their programs pass packets on."""
 
     target: Literal["softswitch", "bmv2"] = "softswitch"
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
@@ -448,8 +451,8 @@ class Config(RunSettings):
     def _check_leaf_spine(self) -> None:
         """Raise for what a network of several switches does not have."""
         refusals = {
-            f"design {self.design}: expected a design whose program passes packets on, hotset or collect":
-                self.design not in ("hotset", "collect"),
+            f"design {self.design}: expected {' or '.join(self.designs_of_networks)}":
+                self.design not in self.designs_of_networks,
             "target bmv2: expected softswitch": self.target != "softswitch",
             "machines: expected a run on this machine": self.machines is not None,
             "script: expected the workers of Hotline": self.script is not None,

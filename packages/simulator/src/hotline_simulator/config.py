@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
@@ -64,6 +64,8 @@ class SimulationConfig(Config):
 
     Every arm has its own switch, whose ports limit the hosts; workers of a rack share one port.
     """
+
+    designs_of_networks: ClassVar[tuple[str, ...]] = (*Config.designs_of_networks, "none")
 
     workers: int = Field(default=4, ge=1, le=MAX_HOSTS - 1)
     servers: int = Field(default=2, ge=1, le=SERVER_ROWS)

@@ -170,7 +170,7 @@ class ClosedLoopOfArm(NamedTuple):
 
 
 def simulate_closed_loops(
-    config: SimulationConfig, data: Trace | None, reporter: Reporter, hot_set: Path
+    config: SimulationConfig, data: Trace | None, reporter: Reporter, hot_set: Path | None
 ) -> dict[str, ClosedLoopOfArm]:
     """Return the capacity of each measured arm, and what limits it, without a measurement at a load.
 

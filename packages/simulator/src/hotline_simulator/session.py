@@ -53,6 +53,9 @@ class ClosedLoop(NamedTuple):
     workers_busy: float  # share of time that a worker uses the CPU, on average
     servers_busy: float
     communication: float  # share of step time in pulls and pushes
+    pull_us: float  # mean time of a pull
+    server_packets: float  # number of packets that reach servers, by step of a worker
+    uplink_bytes: float  # bytes that racks or leaves send to and get from the P4 switch, by step of a worker
 
 
 @dataclass(slots=True)
@@ -113,12 +116,15 @@ class SimulatedSession(Session):
         log, begin_ns = BlockLog(network), self.now_ns + START_AHEAD_NS
         worker_ns_before, retransmissions_before = network.worker_used_ns(), network.retransmissions()
         server_ns_before = network.server_used_ns()
+        packets_before, uplink_bytes_before = _count_traffic(network)
         drive(network, trainers, clocks, self.config.hosts, log.take)
         self.now_ns = network.now
         self.reporter.set_note(f"at {self.now_ns / 1e9:,.3f} s of simulated time")
         is_closed_loop = not period_ns
         if is_closed_loop:
             duration_ns = self.now_ns - begin_ns
+            packets, uplink_bytes = _count_traffic(network)
+            steps = sum(len(trainer.losses) for trainer in trainers)
             self._closed_loops[arm.name] = ClosedLoop(
                 rate=_steps_per_s(trainers),
                 workers_busy=(sum(network.worker_used_ns()) - sum(worker_ns_before))
@@ -126,6 +132,9 @@ class SimulatedSession(Session):
                 servers_busy=(network.server_used_ns() - server_ns_before)
                 / (len(network.servers) * duration_ns),
                 communication=_communication_share(trainers),
+                pull_us=_pull_us(trainers),
+                server_packets=(packets - packets_before) / steps,
+                uplink_bytes=(uplink_bytes - uplink_bytes_before) / steps,
             )
         measured_step = planned.first_step + planned.max_discarded_steps
         # `SimulatedLogs.write` sets `worker` and `measured_from` of each row.
@@ -277,6 +286,18 @@ def _steps_per_s(trainers: Sequence[Trainer]) -> float:
 def _communication_share(trainers: Sequence[Trainer]) -> float:
     totals = [_operation_ns(trainer) for trainer in trainers]
     return sum(ns["pull"] + ns["push"] for ns in totals) / sum(ns["step"] for ns in totals)
+
+
+def _pull_us(trainers: Sequence[Trainer]) -> float:
+    steps = sum(map(_count_middle_steps, trainers))
+    return sum(_operation_ns(trainer)["pull"] for trainer in trainers) / steps / 1e3
+
+
+def _count_traffic(network: SimulatedNetwork) -> tuple[int, int]:
+    """Return the packets that have reached servers, and the bytes on uplinks."""
+    world = network.world
+    packets = int(world.down.delivered[len(network.clients) :].sum())
+    return packets, int(world.racks_up.bytes.sum() + world.racks_down.bytes.sum())
 
 
 def _simulated_arm(closed_loop: ClosedLoop, network: SimulatedNetwork) -> records.SimulatedArm:

@@ -1,0 +1,94 @@
+"""Hot sets in a network of leaves and a spine, simulated: tables of packages/answers/docs/networks.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hotline_answers.networks import (
+    COMPUTE_MS,
+    LEAVES,
+    PLACEMENTS,
+    SERVERS,
+    WORKERS,
+    NetworkPoint,
+    NetworkResult,
+    Placement,
+)
+from tools.evidence.result import Cell, Table, make_table
+from tools.evidence.stage import Stage, json_output, modules_of, typed
+
+_POINTS = typed("points", "python -m hotline_answers.networks")
+_CLUSTER = f"of {WORKERS} workers and {SERVERS} servers at {LEAVES} leaves and a spine"
+_PLACES: Mapping[Placement, str] = {"none": "none", "spine": "at the spine", "leaves": "at the leaves"}
+_COST_MS, _COST_GBIT, _COST_OVERSUBSCRIPTION = 5.0, 10.0, 1
+
+Results = Mapping[NetworkPoint, NetworkResult]
+
+
+def tables(folder: Path) -> dict[str, Table]:
+    results = {
+        NetworkPoint(**{name: each[name] for name in NetworkPoint._fields}): NetworkResult(
+            **{name: each[name] for name in NetworkResult._fields}
+        )
+        for each in json_output(folder, _POINTS.name)
+    }
+    return {"leaf-spine-gain": _gains(results), "leaf-spine-cost": _costs(results)}
+
+
+def _gains(results: Results) -> Table:
+    rows: dict[tuple[str, ...], list[Cell]] = {}
+    for point, result in results.items():
+        if point.placement != "none":
+            names = (
+                f"{point.dim}", f"{point.cables_gbit:g} Gbit/s", f"{point.oversubscription}",
+                _PLACES[point.placement], f"{point.top_k:,}",
+            )  # fmt: skip
+            without = results[point._replace(placement="none", top_k=_first_top_k(results, point.dim))]
+            rows.setdefault(names, []).append(result.capacity / without.capacity)
+    return make_table(
+        f"steps/s with a hot set as a multiple of those without, by computing in a step, {_CLUSTER}",
+        "one simulation each",
+        ("values of a row", "cables", "oversubscription", "hot set", "rows"),
+        {f"{ms:g} ms": "× {:.2f}" for ms in COMPUTE_MS},
+        rows,
+    )
+
+
+def _first_top_k(results: Results, dim: int) -> int:
+    return next(point.top_k for point in results if point.dim == dim)
+
+
+def _costs(results: Results) -> Table:
+    where = _COST_GBIT, _COST_OVERSUBSCRIPTION, _COST_MS
+    rows: dict[tuple[str, ...], list[Cell]] = {
+        (f"{point.dim}", _PLACES[point.placement], "0" if point.placement == "none" else f"{point.top_k:,}"): [
+            result.server_packets, result.servers_cpu_us, result.uplink_kb, result.pull_us / 1e3,
+            result.capacity,
+        ]
+        for point, result in results.items()
+        if (point.cables_gbit, point.oversubscription, point.compute_ms) == where
+    }  # fmt: skip
+    return make_table(
+        f"what a step takes at the cluster's capacity, with {_COST_MS:g} ms of computing and cables of "
+        f"{_COST_GBIT:g} Gbit/s, {_CLUSTER}",
+        "one simulation each",
+        ("values of a row", "hot set", "rows"),
+        {
+            "packets to the servers": "{:,.0f}", "the servers' CPU, µs": "{:,.0f}", "kB on uplinks": "{:,.0f}",
+            "time of a pull, ms": "{:,.2f}", "steps/s": "{:,.0f}",
+        },
+        rows,
+    )  # fmt: skip
+
+
+assert PLACEMENTS[0][0] == "none"
+NETWORKS = Stage(
+    name="leaf-spine-simulated",
+    minutes=12,
+    results=("leaf-spine-gain", "leaf-spine-cost"),
+    steps=(_POINTS,),
+    tables=tables,
+    modules=("hotline_answers.networks", *modules_of("hotset", "none")),
+    files=("p4src/**/*.json",),
+)

@@ -1,0 +1,127 @@
+"""Hot sets in a network of leaves and a spine, simulated: by placement, oversubscription, computing and rows.
+
+`python -m hotline_answers.networks` simulates all of them and prints JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from itertools import product
+from typing import Literal, NamedTuple
+
+from experiment.run_config import config_of, max_top_k
+from foundation.designs.arms import baseline_and_lead
+from foundation.designs.hotset import NAME as HOTSET
+from foundation.designs.none import NAME as NO_HOT_SET
+from hotline_answers.cluster_answer.hotset import hot_set_file, simulated_part, workload_for
+from hotline_simulator.config import SimulationConfig
+from hotline_simulator.costs import HostCosts
+from hotline_simulator.devices import DEVICES, with_dedicated_cores
+from hotline_simulator.experiment import ClosedLoopOfArm, quiet_reporter, simulate_closed_loops
+
+WORKERS, SERVERS, LEAVES = 80, 20, 8
+OVERSUBSCRIPTIONS = (1, 2, 4, 8)
+COMPUTE_MS = (0.0, 1.0, 5.0, 15.0)
+CABLES_GBIT = (1.0, 10.0)
+DIMS = (1, 64)
+TOP_K = 20_000
+MORE_ROWS = 100_000
+"""Rows of one value that leaves have together, if each has somewhat fewer than `TOP_K`."""
+Placement = Literal["none", "spine", "leaves"]
+PLACEMENTS: tuple[tuple[Placement, int], ...] = (
+    ("none", TOP_K), ("spine", TOP_K), ("leaves", TOP_K), ("leaves", MORE_ROWS)
+)  # fmt: skip
+
+
+class NetworkPoint(NamedTuple):
+    dim: int
+    cables_gbit: float
+    oversubscription: int
+    compute_ms: float
+    placement: Placement
+    top_k: int
+
+
+class NetworkResult(NamedTuple):
+    """Values while the cluster carries as many steps/s as it can; a step is one of a worker."""
+
+    capacity: float
+    servers_cpu_us: float
+    """CPU time of all servers for a step."""
+    server_packets: float
+    uplink_kb: float
+    """Thousands of bytes that leaves send to the spine and get from it, for a step."""
+    pull_us: float
+
+
+def points() -> Iterator[NetworkPoint]:
+    """Yield all points; those of one network are in the order of `PLACEMENTS`."""
+    for dim, cables_gbit, oversubscription, compute_ms in product(
+        DIMS, CABLES_GBIT, OVERSUBSCRIPTIONS, COMPUTE_MS
+    ):
+        for placement, top_k in PLACEMENTS:
+            rows = min(top_k, max_top_k(1, dim))
+            if top_k == TOP_K or rows == top_k:
+                yield NetworkPoint(dim, cables_gbit, oversubscription, compute_ms, placement, rows)
+
+
+def config_at(point: NetworkPoint) -> SimulationConfig:
+    design = NO_HOT_SET if point.placement == "none" else HOTSET
+    arm = design if point.placement == "none" else baseline_and_lead(HOTSET)[1].name
+    values: dict[str, object] = {
+        "workers": WORKERS,
+        "servers": SERVERS,
+        "topology": "leaf-spine",
+        "leaves": LEAVES,
+        "dim": point.dim,
+        "design": design,
+        "rounds": 1,
+        "top_k": point.top_k,
+        "worker": {"compute_ns": round(1e6 * point.compute_ms)},
+        "network": {**DEVICES["ideal"].network, "rate_mbit": 1e3 * point.cables_gbit},
+        "hosts": with_dedicated_cores(HostCosts()).model_dump(),
+    }
+    if point.placement != "none":
+        values["hot_sets"] = point.placement
+    config = config_of(SimulationConfig, values)
+    assert config.leaf_spine is not None
+    uplink_mbit = config.leaf_spine.hosts_per_leaf * config.network.rate_mbit / point.oversubscription
+    network = config.network.model_copy(update={"uplink_mbit": uplink_mbit})
+    return config.model_copy(update={"network": network, "arms": (arm,)})
+
+
+def result_at(point: NetworkPoint) -> NetworkResult:
+    config, reporter = config_at(point), quiet_reporter()
+    # Without a hot set workers train on the same mini-batches.
+    profiled = config_at(point._replace(placement="spine"))
+    workload = simulated_part(workload_for(profiled, None, reporter), config.top_k)
+    with hot_set_file(workload, config.top_k) as hot_set:
+        chosen = None if point.placement == "none" else hot_set
+        [found] = simulate_closed_loops(config, workload.trace, reporter, chosen).values()
+    return _result_of(found)
+
+
+def _result_of(found: ClosedLoopOfArm) -> NetworkResult:
+    return NetworkResult(
+        capacity=found.capacity,
+        servers_cpu_us=1e6 * SERVERS * found.arm.servers_busy / found.capacity,
+        server_packets=found.arm.server_packets,
+        uplink_kb=found.arm.uplink_bytes / 1e3,
+        pull_us=found.arm.pull_us,
+    )
+
+
+def main() -> None:
+    found = []
+    wanted = list(points())
+    for number, point in enumerate(wanted, 1):
+        print(f"point {number} of {len(wanted)}", file=sys.stderr, flush=True)
+        found.append({**point._asdict(), **result_at(point)._asdict()})
+    json.dump(found, sys.stdout, indent=1)
+    print()
+
+
+if __name__ == "__main__":
+    main()
