@@ -60,22 +60,22 @@ def _first_top_k(results: Results, dim: int) -> int:
 
 
 def _costs(results: Results) -> Table:
-    where = _COST_GBIT, _COST_OVERSUBSCRIPTION, _COST_MS
-    rows: dict[tuple[str, ...], list[Cell]] = {
-        (f"{point.dim}", _PLACES[point.placement], "0" if point.placement == "none" else f"{point.top_k:,}"): [
-            result.server_packets, result.servers_cpu_us, result.uplink_kb, result.pull_us / 1e3,
-            result.capacity,
-        ]
-        for point, result in results.items()
-        if (point.cables_gbit, point.oversubscription, point.compute_ms) == where
-    }  # fmt: skip
+    rows: dict[tuple[str, ...], list[Cell]] = {}
+    for point, result in results.items():
+        where = point.cables_gbit, point.oversubscription, point.compute_ms
+        if where == (_COST_GBIT, _COST_OVERSUBSCRIPTION, _COST_MS):
+            hot_rows = "0" if point.placement == "none" else f"{point.top_k:,}"
+            rows[f"{point.dim}", _PLACES[point.placement], hot_rows] = [
+                result.server_packets, result.servers_cpu_us, result.uplink_kb, result.pull_us / 1e3,
+                result.capacity,
+            ]  # fmt: skip
     return make_table(
         f"what a step takes at the cluster's capacity, with {_COST_MS:g} ms of computing and cables of "
         f"{_COST_GBIT:g} Gbit/s, {_CLUSTER}",
         "one simulation each",
         ("values of a row", "hot set", "rows"),
         {
-            "packets to the servers": "{:,.0f}", "the servers' CPU, µs": "{:,.0f}", "kB on uplinks": "{:,.0f}",
+            "packets to servers": "{:,.0f}", "servers' CPU, µs": "{:,.0f}", "kB on uplinks": "{:,.0f}",
             "time of a pull, ms": "{:,.2f}", "steps/s": "{:,.0f}",
         },
         rows,

@@ -23,6 +23,7 @@ from hotline_paper.regime.readings import READINGS
 from hotline_paper.regime.verdicts import FIGURES, FigureRow, TextRow, changes
 from tools.evidence.result import Cell, Column, Measured, Row, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, Step, json_output, modules_of, typed
+from tools.evidence.stages.each_run import each_run
 from tools.evidence.stages.real_runs import (
     PROGRAM_FILES,
     change_in_percent,
@@ -30,7 +31,8 @@ from tools.evidence.stages.real_runs import (
     run_step,
     summary_of_step,
 )
-from tools.evidence.stages.runs import SEEDS, as_table, measured_changes
+from tools.evidence.stages.run_changes import as_table, measured_changes
+from tools.evidence.stages.runs import SEEDS
 
 _PACKING = typed("packing", "python -m hotline_paper.packing")
 _BY_SWITCH = typed("by-switch", "python -m hotline_paper.packing_by_switch")
@@ -415,13 +417,18 @@ def mininet_tables(folder: Path) -> dict[str, Table]:
     changes = [
         {**measured_changes(run), _PS_PROC: difference_of(run, OFFLOAD.name, _PS_PROC)} for run in runs
     ]
-    return {"paper-mininet": as_table(quantity, {"measured": changes}, more_titles={_PS_PROC: "`PS_proc`"})}
+    return {
+        "paper-mininet": as_table(quantity, {"measured": changes}, more_titles={_PS_PROC: "`PS_proc`"}),
+        "paper-mininet-each-run": each_run(
+            f"{quantity}, in each of three runs", {f"run {number}": run for number, run in enumerate(runs, 1)}
+        ),
+    }
 
 
 MININET = Stage(
     name="paper-mininet",
     minutes=6,
-    results=("paper-mininet",),
+    results=("paper-mininet", "paper-mininet-each-run"),
     steps=tuple(
         run_step(
             f"seed-{seed}",

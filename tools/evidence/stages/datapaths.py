@@ -9,58 +9,39 @@ from pathlib import Path
 
 from analysis.metrics import CAPACITY
 from analysis.statistics import Comparison
+from analysis.summary import Summary
 from tools.bench.agreement import WIDER
-from tools.evidence.result import Cell, Column, Row, Table, make_table
+from tools.evidence.result import Cell, Row, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage
-from tools.evidence.stages.real_runs import PROGRAM_FILES, change_in_percent
-from tools.evidence.stages.runs import (
-    SEEDS,
-    STATISTIC,
-    TITLES,
-    Changes,
-    as_table,
-    measured_changes,
-    run_steps,
-    summaries_by_value,
-)
+from tools.evidence.stages.each_run import each_run
+from tools.evidence.stages.real_runs import PROGRAM_FILES
+from tools.evidence.stages.run_changes import TITLES, Changes, as_table, measured_changes
+from tools.evidence.stages.runs import SEEDS, run_steps, summaries_by_value
 
 DATAPATHS = ("kernel", "sockets")
 
 
 def tables(folder: Path) -> dict[str, Table]:
-    runs = {
-        datapath: [*map(measured_changes, summaries)]
-        for datapath, summaries in summaries_by_value(folder, "DATAPATH", DATAPATHS).items()
-    }
+    summaries = summaries_by_value(folder, "DATAPATH", DATAPATHS)
+    runs = {datapath: [*map(measured_changes, of_datapath)] for datapath, of_datapath in summaries.items()}
     return {
         "offload-by-datapath": as_table(
             "change by offload in a default run, measured", {f"{each}": runs[each] for each in DATAPATHS}
         ),
-        "offload-each-run": _each_run(runs),
+        "offload-each-run": _each_run(summaries),
         "offload-agreement": _agreement(runs),
     }
 
 
-def _each_run(runs: Mapping[str, Sequence[Changes]]) -> Table:
-    columns = {
-        f"{datapath}, run {number}": changes
-        for datapath, of_datapath in runs.items()
-        for number, changes in enumerate(of_datapath, start=1)
+def _each_run(summaries: Mapping[str, Sequence[Summary]]) -> Table:
+    runs = {
+        f"{datapath}, run {number}": summary
+        for datapath, of_datapath in summaries.items()
+        for number, summary in enumerate(of_datapath, start=1)
     }
-    return Table(
-        quantity="change by offload in each of six default runs, measured",
-        statistic=STATISTIC.partition(";")[0].replace("mean of three runs", "one run"),
-        headings=("change by offload",),
-        columns=tuple(Column(name=name, form="{:+.1f} %") for name in columns),
-        rows=tuple(
-            Row(
-                names=(title,),
-                cells=tuple(_cell(changes.get(metric)) for changes in columns.values()),
-            )
-            for metric, title in TITLES.items()
-            if any(metric in changes for changes in columns.values())
-        )
-        + tuple(_capacities(columns.values())),
+    table = each_run("change by offload in each of six default runs, measured", runs)
+    return table.model_copy(
+        update={"rows": (*table.rows, *_capacities(map(measured_changes, runs.values())))}
     )
 
 
@@ -70,10 +51,6 @@ def _capacities(runs: Iterable[Changes]) -> Iterator[Row]:
     without, offloaded = ([getattr(each, name) for each in capacities] for name in ("reference", "value"))
     yield Row(names=("steps/s without offload",), cells=(*without,), form="{:,.0f}")
     yield Row(names=("steps/s with offload",), cells=(*offloaded,), form="{:,.0f}")
-
-
-def _cell(change: Comparison | None) -> Cell:
-    return None if change is None else change_in_percent(change)
 
 
 def _agreement(runs: Mapping[str, Sequence[Changes]]) -> Table:

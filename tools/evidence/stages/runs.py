@@ -4,43 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import mean
-from types import MappingProxyType
 from typing import TypeVar
 
-from analysis.claims import answer
 from analysis.dedicated_switch import predict
 from analysis.forest import forest
-from analysis.metrics import CAPACITY, PS_CPU, PS_PACKETS, RPCS, WORKER_CPU
-from analysis.statistics import Comparison, comparison_of_ratio
+from analysis.metrics import CAPACITY
+from analysis.statistics import comparison_of_ratio
 from analysis.summary import Summary
 from foundation.designs.hotset import PROXY
-from tools.evidence.result import Cell, Column, EvidenceError, Measured, Row, Table, make_table
+from tools.evidence.result import Cell, EvidenceError, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, Step
+from tools.evidence.stages.each_run import each_run
 from tools.evidence.stages.real_runs import PROGRAM_FILES, run_step, summary_of_step
+from tools.evidence.stages.run_changes import Changes, as_table, measured_changes
 
 DIMS = (1, 16, 64, 128)
 SEEDS = (41, 42, 43)
-STATISTIC = (
-    "mean of three runs, and the lowest and highest bound of their intervals of 95 % or more "
-    "(docs/intervals.md), which with a dedicated switch include the model's error in that run; of measured "
-    "capacity, the lowest and highest of all measurements"
-)
-TITLES = {
-    PS_PACKETS.name: "packets to the servers",
-    "ps_bytes_per_step": "bytes to the servers",
-    PS_CPU.name: "the servers' CPU",
-    RPCS.name: "the workers' RPCs",
-    WORKER_CPU.name: "the workers' CPU",
-    "pull_mean": "time of a pull",
-    "push_mean": "time of a push",
-    CAPACITY.name: "steps/s that the cluster carries",
-}
-_CHANGE = "{:+.1f} %"
-
 T = TypeVar("T")
-Changes = Mapping[str, Comparison]
-"""Metric -> the change in one run."""
 
 
 def run_steps(variable: str, values: Iterable[object]) -> Iterator[Step]:
@@ -84,6 +64,14 @@ def tables(folder: Path) -> dict[str, Table]:
             {f"{dim} values": [*map(simulated_changes, summaries[dim])] for dim in DIMS[1:]},
         ),
         "offload-counts": _counts(summaries),
+        "offload-each-run-by-dim": each_run(
+            "change by offload in each of twelve runs with rows of 1, 16, 64 and 128 values",
+            {
+                f"dim {dim}, run {number}": summary
+                for dim, of_dim in summaries.items()
+                for number, summary in enumerate(of_dim, start=1)
+            },
+        ),
     }
 
 
@@ -105,14 +93,6 @@ def _counts(summaries: Mapping[int, Sequence[Summary]]) -> Table:
         dict.fromkeys(("rows pushed", "rows lost", "keys that differ"), "{:,.0f}"),
         counted,
     )
-
-
-def measured_changes(summary: Summary) -> Changes:
-    changes = {name: claim.change for name, claim in answer(summary).claims.items()}
-    [capacity] = [row.measured.change for row in forest(summary, None) if row.title == CAPACITY.label] or [
-        None
-    ]
-    return changes if capacity is None else {**changes, CAPACITY.name: capacity}
 
 
 def proxy_changes(summary: Summary) -> Changes:
@@ -156,48 +136,12 @@ def compare_with_simulations(quantity: str, runs: Sequence[Summary]) -> Table:
     return as_table(quantity, {name: [*map(changes_of, runs)] for name, changes_of in columns.items()})
 
 
-def as_table(
-    quantity: str,
-    runs_by_column: Mapping[str, Sequence[Changes]],
-    heading: str = "change by offload",
-    more_titles: Mapping[str, str] = MappingProxyType({}),
-) -> Table:
-    known = {name for runs in runs_by_column.values() for changes in runs for name in changes}
-    rows = [
-        Row(
-            names=(title,),
-            cells=tuple(_cell([run.get(name) for run in runs]) for runs in runs_by_column.values()),
-        )
-        for name, title in {**TITLES, **more_titles}.items()
-        if name in known
-    ]
-    columns = tuple(Column(name=name, form=_CHANGE) for name in runs_by_column)
-    return Table(
-        quantity=quantity, statistic=STATISTIC, headings=(heading,), columns=columns, rows=tuple(rows)
-    )
-
-
-def _cell(changes: Sequence[Comparison | None]) -> Cell:
-    """Return the mean change in per cent, with the span of the intervals; None if some run has none."""
-    known = [change for change in changes if change is not None and change.ratio is not None]
-    ratios = [change.ratio for change in known if change.ratio is not None]
-    if len(known) < len(changes):
-        return None
-    bounds = [
-        bound for change in known for bound in (change.ratio_low, change.ratio_high) if bound is not None
-    ]
-    value = 100 * mean(ratios)
-    if not bounds:
-        return value
-    return Measured(value=value, low=100 * min(bounds), high=100 * max(bounds))
-
-
 RUNS = Stage(
     name="runs",
     minutes=35,
     results=(
         "offload", "proxy", "offload-by-dim", "offload-by-dim-model", "offload-by-dim-simulated",
-        "offload-counts",
+        "offload-counts", "offload-each-run-by-dim",
     ),
     steps=tuple(run_steps("DIM", DIMS)),
     tables=tables,

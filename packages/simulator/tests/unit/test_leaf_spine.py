@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -9,17 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.record import SimulatedArm
 from experiment.errors import ConfigError
 from experiment.run_config import config_of
 from foundation.designs.hotset import BASELINE, OFFLOAD, OFFLOAD_PROXY, PROXY
 from foundation.designs.interface import Arm
+from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.hashing import ps_of
+from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, VALUE_BYTES
 from foundation.protocol.leaf_spine import SPINE, HotSetPlace, LeafSpine
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.costs import HostCosts, Network
+from hotline_simulator.experiment import quiet_reporter, simulate_closed_loops
 from hotline_simulator.leaf_spine_switches import LeafSpineSwitches
 from packages.simulator.tests.unit.networks import PARAMETERS, SOUND, RandomTestbed
 from switch_harness.wording import mentions
+from tests.harness.traces import trace_of
 
 HALF = range(0, PARAMETERS, 2)
 PLACES = get_args(HotSetPlace)
@@ -104,6 +110,28 @@ def test_what_an_rpc_crosses_follows_from_its_leaves_and_its_home(place: HotSetP
             assert passes[SPINE] == 2 * int(world.up.frames[1])
         if place == "spine":
             assert passes[SPINE] == 2 * requests
+
+
+def test_a_closed_loop_counts_packets_at_servers_and_bytes_on_uplinks() -> None:
+    """Two workers, of which one is at the server's leaf, pull and push one key in each step."""
+    trace = replace(trace_of([[1]] * 24), workers=2, steps=12)
+    frames = 4 * (FRAME_OVERHEAD + HEADER_BYTES) + 2 * KEY_BYTES + 2 * VALUE_BYTES
+
+    def loop_of(design: str, place: HotSetPlace) -> SimulatedArm:
+        topology = {"topology": "leaf-spine", "hot_sets": place}
+        settings = {"workers": 2, "servers": 1, "top_k": 1, "design": design, **topology}
+        config = config_of(SimulationConfig, settings)
+        arm = BASELINE.name if design == "hotset" else "none"
+        config = config.model_copy(update={"arms": (arm,)})
+        return simulate_closed_loops(config, trace, quiet_reporter(), None)[arm].arm
+
+    for design in ("none", "hotset"):
+        for place in PLACES:
+            loop = loop_of(design, place)
+            assert loop.server_packets == 2 and 50 < loop.pull_us < 500
+            # What is between hosts of a leaf goes up and down for a hot set at the spine only.
+            goes_to_spine = design == "hotset" and place == "spine"
+            assert loop.uplink_bytes == frames * (2 if goes_to_spine else 1)
 
 
 @pytest.mark.parametrize(
