@@ -33,6 +33,10 @@ def tables(folder: Path) -> dict[str, Table]:
         )
         for each in json_output(folder, _POINTS.name)
     }
+    return tables_of(results)
+
+
+def tables_of(results: Results) -> dict[str, Table]:
     return {"leaf-spine-gain": _gains(results), "leaf-spine-cost": _costs(results)}
 
 

@@ -38,7 +38,6 @@ from hotline_simulator.accounting import account, read_registers
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.costs import sources_of
 from hotline_simulator.session import SimulatedSession, open_session
-from hotline_simulator.state import P4_SWITCH
 from hotline_simulator.warm import warm
 
 _PACKAGES = ("llvmlite", "numba", "numpy", "polars", "scipy")
@@ -70,7 +69,7 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
         record.registers = read_registers(session)
     record.simulation = Simulation(
         rpcs=session.rpcs(),
-        packet_passes=sum(int(arm.network.world.switches.passes[P4_SWITCH]) for arm in session.arms.values()),
+        packet_passes=sum(int(arm.network.world.switches.passes.sum()) for arm in session.arms.values()),
         events=sum(int(arm.network.world.header.handled_events) for arm in session.arms.values()),
         virtual_s=session.now_ns / 1e9,
         real_s=time.monotonic() - begin_s,

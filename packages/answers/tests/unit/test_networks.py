@@ -1,0 +1,72 @@
+"""The published results of networks of leaves and a spine."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from foundation.protocol.header import LANES
+from hotline_answers.networks import (
+    COMPUTE_MS,
+    LEAVES,
+    MORE_ROWS,
+    PLACEMENTS,
+    SERVERS,
+    WORKERS,
+    NetworkPoint,
+    NetworkResult,
+    config_at,
+    points,
+    result_at,
+)
+from packages.answers.evidence_of_networks import tables_of
+from tools.evidence.result import published_table
+
+POINT = NetworkPoint(1, 1.0, 8, 5.0, "none", 20_000)
+
+
+def test_the_published_gains_and_costs_equal_simulations() -> None:
+    without, spine = result_at(POINT), result_at(POINT._replace(placement="spine"))
+    gain = published_table("leaf-spine-gain").cell("1, 1 Gbit/s, 8, at the spine, 20,000", "5 ms")
+    assert gain == pytest.approx(spine.capacity / without.capacity, rel=0.005)
+    dearer = POINT._replace(cables_gbit=10.0, oversubscription=1)
+    cost = result_at(dearer)
+    table = published_table("leaf-spine-cost")
+    expected = {
+        "packets to servers": cost.server_packets, "servers' CPU, µs": cost.servers_cpu_us,
+        "kB on uplinks": cost.uplink_kb, "time of a pull, ms": cost.pull_us / 1e3, "steps/s": cost.capacity,
+    }  # fmt: skip
+    for column, value in expected.items():
+        assert table.cell("1, none, 0", column) == pytest.approx(value, rel=0.01), column
+
+
+def test_each_network_has_a_cell_for_each_computing_time() -> None:
+    found = published_table("leaf-spine-gain")
+    compared = [point for point in points() if point.placement != "none"]
+    assert len(found.rows) * len(COMPUTE_MS) == len(compared)
+    assert all(cell is not None for row in found.rows for cell in row.cells)
+    networks = Counter(point[:4] for point in points())
+    assert set(networks.values()) == {len(PLACEMENTS), len(PLACEMENTS) - 1}  # longer rows do not fit so often
+
+
+def test_a_point_is_of_the_network_that_it_names() -> None:
+    config = config_at(POINT._replace(placement="leaves", top_k=MORE_ROWS))
+    assert config.leaf_spine is not None
+    assert (config.workers, config.servers, config.leaf_spine.leaves) == (WORKERS, SERVERS, LEAVES)
+    assert len(config.leaf_spine.homes) == LEAVES
+    # 10 workers and 3 servers at a leaf, at 1 Gbit/s each.
+    assert config.network.uplink_mbit == 13_000 / 8
+    assert config.network.switch_lanes == LANES and config.worker.compute_ns == 5_000_000
+    alone = config_at(POINT)
+    assert (alone.design, alone.arms, alone.hot_sets) == ("none", ("none",), "spine")
+
+
+def test_gains_are_of_the_same_network_without_a_hot_set() -> None:
+    def result(point: NetworkPoint) -> NetworkResult:
+        of_network = 1 + point.dim * point.cables_gbit / point.oversubscription + point.compute_ms
+        return NetworkResult(of_network * (1 if point.placement == "none" else point.top_k), 0, 0, 0, 0)
+
+    gains = tables_of({point: result(point) for point in points()})["leaf-spine-gain"]
+    for row in gains.rows:
+        assert row.cells == (float(row.names[-1].replace(",", "")),) * len(COMPUTE_MS)
