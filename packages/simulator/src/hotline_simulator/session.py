@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
@@ -241,13 +241,17 @@ def _build_arm(
 ) -> RunningArm:
     chosen_design = design(config.design)
     lanes = config.network.switch_lanes if arm.settings.aggregates or arm.settings.proxies else LANES
-    switch = build_switches(chosen_design, config.leaf_spine, config.network.traffic_manager, lanes)
+    topology = config.leaf_spine
+    if topology is not None and not (arm.settings.aggregates or arm.settings.proxies):
+        # Without a hot set no packet has to pass a spine between two hosts of a leaf.
+        topology = replace(topology, place="leaves")
+    switch = build_switches(chosen_design, topology, config.network.traffic_manager, lanes)
     switch.install(rows_of_all_hosts(config, [arm]))
     system = SimulatedSystem(
         design=chosen_design, arm=arm, space=trace.space, largest_batch=trace.largest_batch,
         workers=config.workers, servers=config.servers, network=config.network, hosts=config.hosts,
         seed=config.seed, window=config.window, tables=table_optimisers(config, training), settings=config,
-        topology=config.leaf_spine,
+        topology=topology,
     )  # fmt: skip
     network = SimulatedNetwork(system, switch)
     for client in network.clients:

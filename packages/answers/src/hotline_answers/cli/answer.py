@@ -57,8 +57,12 @@ def cluster(settings: Cluster, hosts_file: Path | None, as_json: bool) -> None:
     from hotline_answers.result import answer
     from hotline_simulator.config import load_hosts
 
-    if settings.oversubscription != 1 and settings.racks is None:
-        raise click.UsageError(f"--oversubscription ({settings.oversubscription:g}) needs --racks")
+    if settings.oversubscription != 1 and settings.racks is None and settings.leaves is None:
+        raise click.UsageError(
+            f"--oversubscription ({settings.oversubscription:g}) needs --racks or --leaves"
+        )
+    if settings.placement != "spine" and settings.leaves is None:
+        raise click.UsageError(f"--placement ({settings.placement}) needs --leaves")
     with one_line_errors(), _status("simulating the cluster"):
         hosts = None if hosts_file is None else load_hosts(hosts_file)
         result = answer(None, **{**dict(settings), "hosts": hosts})

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from experiment.defaults import TOP_K
 from experiment.progress import Reporter
-from experiment.run_config import config_of
+from experiment.run_config import MAX_LEAVES, config_of
 from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.registry import DEFAULT
@@ -24,6 +24,7 @@ from foundation.logs.columns import TRANSFERS
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS
 from foundation.protocol.header import LANES, lanes_of_dim, padded_dim
+from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine
 from foundation.settings import Strict
 from hosts.workload import data_files
 from hosts.workload.generator import R1
@@ -70,7 +71,11 @@ class Cluster(RowLogSettings):
     """Racks of workers, whose switches only forward; servers are at the switch with the hot set; None means
     a port of the switch for each worker."""
     oversubscription: float = Field(default=1.0, gt=0, allow_inf_nan=False)
-    """With racks: total bandwidth of a rack's workers divided by that of its uplink."""
+    """With racks or leaves: total bandwidth of the hosts there divided by that of the uplink."""
+    leaves: int | None = Field(default=None, ge=2, le=MAX_LEAVES)
+    """Leaves with workers and servers, which a spine connects; all run the program. None means one switch."""
+    placement: HotSetPlace = "spine"
+    """With leaves: where hot sets are, at the spine or at the leaves of the servers."""
     optimiser: Optimiser | None = None
     """Optimiser of the servers, such as adagrad; they collect gradients from the switch; None means none:
     servers add what workers push."""
@@ -83,6 +88,17 @@ class Cluster(RowLogSettings):
     @property
     def design(self) -> str:
         return DEFAULT if self.optimiser is None else COLLECT
+
+    @property
+    def is_indivisible(self) -> bool:
+        """Whether no part of it is simulated: collections take time by the second, and leaves are few."""
+        return self.optimiser is not None or self.leaves is not None
+
+    @property
+    def network_of_leaves(self) -> LeafSpine | None:
+        if self.leaves is None:
+            return None
+        return LeafSpine(self.workers, self.servers, self.leaves, self.placement)
 
     @property
     def rack(self) -> int | None:
@@ -107,10 +123,15 @@ def whole_cluster(cluster: Cluster) -> Part:
 def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
     part = part or whole_cluster(cluster)
     _check_switch(cluster)
-    if cluster.optimiser is not None and not part.is_whole:
+    if cluster.is_indivisible and not part.is_whole:
+        reason = (
+            "with leaves"
+            if cluster.optimiser is None
+            else "with an optimiser, where collections would take too much of servers' time"
+        )
         raise SimulationError(
-            f"expected at most {part.workers:,} workers with an optimiser, got {cluster.workers:,}: "
-            "larger clusters are simulated in part, where collections would take too much of servers' time"
+            f"expected at most {part.workers:,} workers, got {cluster.workers:,}: larger clusters are "
+            f"simulated in part, which is not possible {reason}"
         )
     values: dict[str, object] = {
         "workers": part.workers,
@@ -140,6 +161,7 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
         },
         "worker": {"compute_ns": round(1e6 * (cluster.compute_ms or 0.0))},
         "network": _network(cluster, part),
+        **_topology(cluster),
         "hosts": {
             **with_dedicated_cores(cluster.hosts or HostCosts()).model_dump(),
             "server_share": part.share,
@@ -148,8 +170,21 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
     return config_of(SimulationConfig, values)
 
 
+def _topology(cluster: Cluster) -> dict[str, object]:
+    if cluster.leaves is None:
+        return {}
+    return {"topology": "leaf-spine", "leaves": cluster.leaves, "hot_sets": cluster.placement}
+
+
 def _check_switch(cluster: Cluster) -> None:
     switch = DEVICES[cluster.switch]
+    if cluster.leaves is not None and cluster.racks is not None:
+        raise SimulationError(f"--leaves {cluster.leaves} and --racks {cluster.racks}: expected one of both")
+    if cluster.leaves is not None and switch.lanes < LANES:
+        raise SimulationError(
+            f"expected the ideal switch or softswitch with leaves, got {cluster.switch}: the program that "
+            "was compiled for this chip passes nothing on to other switches"
+        )
     if cluster.dims and cluster.data is None:
         raise SimulationError(
             f"--dims {','.join(cluster.dims)}: expected --data with such tables, got none; the built-in data "
@@ -210,8 +245,8 @@ def _check_ports(cluster: Cluster, switch: Device) -> None:
         )
 
 
-def _uplink_mbit(cluster: Cluster, rack: int) -> float:
-    return rack * Network().rate_mbit / cluster.oversubscription
+def _uplink_mbit(cluster: Cluster, hosts: int) -> float:
+    return hosts * Network().rate_mbit / cluster.oversubscription
 
 
 def _network(cluster: Cluster, part: Part) -> dict[str, object]:
@@ -221,6 +256,8 @@ def _network(cluster: Cluster, part: Part) -> dict[str, object]:
     if part.rack is not None:
         network["rack"] = part.rack
         network["uplink_mbit"] = _uplink_mbit(cluster, part.rack)
+    if (leaves := cluster.network_of_leaves) is not None:
+        network["uplink_mbit"] = _uplink_mbit(cluster, leaves.hosts_per_leaf)
     return network
 
 

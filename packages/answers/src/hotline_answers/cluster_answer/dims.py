@@ -54,8 +54,8 @@ def dim_effects(
     cluster: Cluster, workload: ScoredWorkload, keys_per_step: float, comparison: OffloadComparison,
     simulate: Capacities,
 ) -> tuple[DimEffect, ...]:  # fmt: skip
-    if cluster.optimiser is not None and cluster.workers > PART_WORKERS:
-        return ()  # a part of the cluster would not do, because collections take time by the second
+    if cluster.is_indivisible and cluster.workers > PART_WORKERS:
+        return ()
     simulated = dict[_Point, tuple[float, float]]()
 
     def capacities(point: _Point) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from experiment.errors import ConfigError
 from experiment.run_config import max_top_k
 from foundation.optimisers import Adagrad
 from foundation.protocol.header import LANES
+from foundation.protocol.leaf_spine import HotSetPlace
 from foundation.protocol.rows import RowRange
 from foundation.settings import Strict
 from hosts.workload.trace import Trace, prefix_sums
@@ -138,7 +139,7 @@ def _optimiser_effect(
 
 def input_part(cluster: Cluster, log: ReadLog | None) -> tuple[Part, ReadLog | None]:
     """Return the part of a cluster that is simulated for each value of an input, and what it has of a log."""
-    part = part_of(cluster, PART_WORKERS) if cluster.optimiser is None else whole_cluster(cluster)
+    part = whole_cluster(cluster) if cluster.is_indivisible else part_of(cluster, PART_WORKERS)
     return part, None if log is None else _shorten(log, part.workers * _BATCHES_PER_WORKER)
 
 
@@ -178,6 +179,10 @@ def _variants(cluster: Cluster, log: ReadLog | None, keys_per_step: float) -> It
             other = cluster.model_copy(update={"dim": dim})
             yield _Variant("values of a row", f"{cluster.dim}", f"{dim}", other, partial(_with_dim, dim=dim))
     yield from _host_variants(cluster)
+    if cluster.leaves is not None:
+        other_place: HotSetPlace = "leaves" if cluster.placement == "spine" else "spine"
+        other = cluster.model_copy(update={"placement": other_place})
+        yield _Variant("hot set", f"at the {cluster.placement}", f"it at the {other_place}", other)
     if DEVICES[cluster.switch].lanes == LANES and cluster.optimiser is None:
         yield _Variant("lanes", f"{LANES}", f"{LANES // 2}", cluster, lanes=LANES // 2)
 

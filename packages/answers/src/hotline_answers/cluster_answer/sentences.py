@@ -7,6 +7,7 @@ from analysis.record import Staleness
 from analysis.sentences.answers import device_speed
 from analysis.sentences.differences import cluster_changes
 from foundation.protocol.header import LANES
+from foundation.protocol.leaf_spine import LeafSpine
 from foundation.protocol.memory import MemoryOfRows
 from foundation.text import pluralize, signed
 from hotline_answers.cluster_answer.arm_results import ArmResult, Limit, OffloadComparison
@@ -50,7 +51,8 @@ def rows_sentence(other_dims: Sequence[DimEffect], switch: DeviceName) -> str:
     if not DEVICES[switch].has_rows:
         return f"{assumed}, the only ones that the program for {switch} serves."
     if not other_dims:
-        return f"{assumed}; with an optimiser, other rows are simulated for up to {PART_WORKERS} workers."
+        reason = f"with an optimiser or leaves, other rows are simulated for up to {PART_WORKERS} workers"
+        return f"{assumed}; {reason}."
     others = "; ".join(
         f"of {each.dim}, {_gain(each.gain)} with {each.top_k:,} hot keys: {each.offload:,.0f} steps/s, and "
         f"{each.baseline:,.0f} without"
@@ -93,6 +95,8 @@ def sentences(
     yield device(config, DEVICES[cluster.switch])
     if config.network.rack is not None:
         yield _racks(cluster, config)
+    if (leaves := cluster.network_of_leaves) is not None:
+        yield _leaves(leaves, config)
     if uplinks:
         yield _uplinks(uplinks)
     yield _costs(cluster.hosts, cluster.max_dim)
@@ -249,6 +253,16 @@ def _racks(cluster: Cluster, config: SimulationConfig) -> str:
         f"Workers are in {pluralize(racks, 'rack')} of up to {rack:,}, whose switches only forward, and "
         f"whose uplinks have {uplink / 1000:,.4g} Gbit/s each; servers are at the switch with the hot set, "
         "so offload does not relieve the uplinks."
+    )
+
+
+def _leaves(network: LeafSpine, config: SimulationConfig) -> str:
+    assert config.network.uplink_mbit is not None
+    place = "the spine" if network.place == "spine" else "the leaves of the servers"
+    return (
+        f"Hosts are at {network.leaves} leaves, up to {network.hosts_per_leaf} at each, whose uplinks to a "
+        f"spine have {config.network.uplink_mbit / 1000:,.4g} Gbit/s; the hot set is at {place}, and without "
+        "it packets take the shortest way."
     )
 
 

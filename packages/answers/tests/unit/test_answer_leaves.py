@@ -1,0 +1,89 @@
+"""Answers for networks of leaves and a spine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from foundation.optimisers import Adagrad
+from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine
+from hotline_answers.cluster_answer.cluster import Cluster, config_for, part_of
+from hotline_answers.cluster_answer.sensitivity import _variants, input_part
+from hotline_answers.cluster_answer.sentences import _leaves
+from hotline_simulator.config import SimulationError
+from packages.answers.tests.harness.capacities import capacities_of
+from switch_harness.wording import mentions, says
+from tests.harness.cli import invoke
+
+pytestmark = pytest.mark.usefixtures("small_workload")
+
+CLUSTER: dict[str, Any] = {"workers": 8, "servers": 2, "keys_per_step": 300, "leaves": 2, "dim": 1}
+
+
+def test_hosts_of_a_leaf_share_its_uplink() -> None:
+    config = config_for(Cluster(**CLUSTER, oversubscription=4, placement="leaves"))
+    assert config.leaf_spine == LeafSpine(8, 2, 2, "leaves")
+    assert config.network.uplink_mbit == 5 * 10_000 / 4  # of four workers and a server
+    assert config_for(Cluster(**CLUSTER | {"leaves": None})).leaf_spine is None
+
+
+def test_narrow_uplinks_carry_more_steps_with_the_hot_set_at_the_spine() -> None:
+
+    def capacities(oversubscription: float, placement: HotSetPlace) -> tuple[float, float]:
+        return capacities_of(Cluster(**CLUSTER, oversubscription=oversubscription, placement=placement))
+
+    (wide, wide_spine), (narrow, spine), (same, leaves) = (
+        capacities(1, "spine"), capacities(400, "spine"), capacities(400, "leaves")
+    )  # fmt: skip
+    assert narrow == same < 0.8 * wide
+    assert wide_spine > 1.1 * wide
+    assert spine > 1.05 * leaves and leaves < 1.02 * narrow
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"racks": 2}, ("--leaves 2", "--racks 2")),
+        ({"switch": "tofino"}, ("ideal", "softswitch", "tofino")),
+        ({"workers": 400}, ("400", "expected at most", "leaves")),
+        ({"workers": 400, "optimiser": Adagrad()}, ("400", "expected at most", "optimiser")),
+    ],
+)
+def test_networks_of_leaves_that_cannot_be_simulated_are_refused(
+    settings: dict[str, Any], named: tuple[str, ...]
+) -> None:
+    cluster = Cluster(**CLUSTER | settings)
+    with pytest.raises(SimulationError, match=mentions(*named)):
+        config_for(cluster, part_of(cluster, 100))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--placement", "leaves"), ("--placement", "leaves", "--leaves")),
+        (("--oversubscription", 4), ("--oversubscription", "4", "--leaves")),
+        (("--leaves", 1), ("leaves", "1")),
+    ],
+)
+def test_options_of_leaves_need_leaves(options: tuple[object, ...], named: tuple[str, ...]) -> None:
+    result = invoke("answer", "--workers", 4, "--servers", 2, *options)
+    assert result.exit_code != 0 and says(result.output, *named)
+
+
+def test_effects_of_a_network_are_of_the_whole_and_have_the_other_placement() -> None:
+    cluster = Cluster(**CLUSTER | {"workers": 40}, placement="leaves")
+    part, _ = input_part(cluster, None)
+    assert part.is_whole
+    [other] = [each for each in _variants(cluster, None, 300) if each.input == "hot set"]
+    assert (other.value, other.cluster.placement) == ("at the leaves", "spine")
+
+
+def test_a_sentence_names_leaves_uplinks_and_the_place_of_the_hot_set() -> None:
+    cluster = Cluster(**CLUSTER, oversubscription=4, placement="leaves")
+    network = cluster.network_of_leaves
+    assert network is not None
+    sentence = _leaves(network, config_for(cluster))
+    assert says(
+        sentence, "2 leaves", "up to 5", "12.5 Gbit/s", "at the leaves of the servers", "shortest way"
+    )
