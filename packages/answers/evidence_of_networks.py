@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hotline_answers.networks import (
+    COMPARED,
     COMPUTE_MS,
     LEAVES,
+    NUMBERS_OF_LEAVES,
     PLACEMENTS,
     SERVERS,
     WORKERS,
@@ -37,7 +39,12 @@ def tables(folder: Path) -> dict[str, Table]:
 
 
 def tables_of(results: Results) -> dict[str, Table]:
-    return {"leaf-spine-gain": _gains(results), "leaf-spine-cost": _costs(results)}
+    of_default = {point: result for point, result in results.items() if point.leaves == LEAVES}
+    return {
+        "leaf-spine-gain": _gains(of_default),
+        "leaf-spine-cost": _costs(of_default),
+        "leaf-spine-by-leaves": _by_leaves(results),
+    }
 
 
 def _gains(results: Results) -> Table:
@@ -86,11 +93,31 @@ def _costs(results: Results) -> Table:
     )  # fmt: skip
 
 
+def _by_leaves(results: Results) -> Table:
+    rows: dict[tuple[str, ...], list[Cell]] = {}
+    for leaves in NUMBERS_OF_LEAVES:
+        without = results[COMPARED._replace(leaves=leaves)]
+        for placement, title in _PLACES.items():
+            result = results[COMPARED._replace(leaves=leaves, placement=placement)]
+            rows[f"{leaves}", title] = [
+                result.uplink_kb, result.capacity, result.capacity / without.capacity
+            ]  # fmt: skip
+    return make_table(
+        f"what {WORKERS} workers and {SERVERS} servers carry by the number of leaves, with "
+        f"{COMPARED.compute_ms:g} ms of computing, cables of {COMPARED.cables_gbit:g} Gbit/s and an "
+        f"oversubscription of {COMPARED.oversubscription}",
+        "one simulation each",
+        ("leaves", "hot set"),
+        {"kB on uplinks a step": "{:,.0f}", "steps/s": "{:,.0f}", "gain": "× {:.2f}"},
+        rows,
+    )
+
+
 assert PLACEMENTS[0][0] == "none"
 NETWORKS = Stage(
     name="leaf-spine-simulated",
     minutes=12,
-    results=("leaf-spine-gain", "leaf-spine-cost"),
+    results=("leaf-spine-gain", "leaf-spine-cost", "leaf-spine-by-leaves"),
     steps=(_POINTS,),
     tables=tables,
     modules=("hotline_answers.networks", *modules_of("hotset", "none")),

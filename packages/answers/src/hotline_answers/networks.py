@@ -22,6 +22,8 @@ from hotline_simulator.devices import DEVICES, with_dedicated_cores
 from hotline_simulator.experiment import ClosedLoopOfArm, quiet_reporter, simulate_closed_loops
 
 WORKERS, SERVERS, LEAVES = 80, 20, 8
+NUMBERS_OF_LEAVES = (2, 4, 8, 16)
+"""Numbers of leaves that are compared in one network, `COMPARED`."""
 OVERSUBSCRIPTIONS = (1, 2, 4, 8)
 COMPUTE_MS = (0.0, 1.0, 5.0, 15.0)
 CABLES_GBIT = (1.0, 10.0)
@@ -42,6 +44,10 @@ class NetworkPoint(NamedTuple):
     compute_ms: float
     placement: Placement
     top_k: int
+    leaves: int = LEAVES
+
+
+COMPARED = NetworkPoint(1, 1.0, 8, 5.0, "none", TOP_K)
 
 
 class NetworkResult(NamedTuple):
@@ -65,6 +71,9 @@ def points() -> Iterator[NetworkPoint]:
             rows = min(top_k, max_top_k(1, dim))
             if top_k == TOP_K or rows == top_k:
                 yield NetworkPoint(dim, cables_gbit, oversubscription, compute_ms, placement, rows)
+    for leaves in NUMBERS_OF_LEAVES:
+        if leaves != LEAVES:
+            yield from (COMPARED._replace(placement=place, leaves=leaves) for place, _ in PLACEMENTS[:3])
 
 
 def config_at(point: NetworkPoint) -> SimulationConfig:
@@ -74,7 +83,7 @@ def config_at(point: NetworkPoint) -> SimulationConfig:
         "workers": WORKERS,
         "servers": SERVERS,
         "topology": "leaf-spine",
-        "leaves": LEAVES,
+        "leaves": point.leaves,
         "dim": point.dim,
         "design": design,
         "rounds": 1,

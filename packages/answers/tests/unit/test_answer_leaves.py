@@ -28,7 +28,8 @@ def test_hosts_of_a_leaf_share_its_uplink() -> None:
     assert config_for(Cluster(**CLUSTER | {"leaves": None})).leaf_spine is None
 
 
-def test_narrow_uplinks_carry_more_steps_with_the_hot_set_at_the_spine() -> None:
+def test_narrow_uplinks_of_two_leaves_carry_fewer_steps_with_the_hot_set_at_the_spine() -> None:
+    """Half of the packets would stay at their leaf, and now go up and down."""
 
     def capacities(oversubscription: float, placement: HotSetPlace) -> tuple[float, float]:
         return capacities_of(Cluster(**CLUSTER, oversubscription=oversubscription, placement=placement))
@@ -38,7 +39,7 @@ def test_narrow_uplinks_carry_more_steps_with_the_hot_set_at_the_spine() -> None
     )  # fmt: skip
     assert narrow == same < 0.8 * wide
     assert wide_spine > 1.1 * wide
-    assert spine > 1.05 * leaves and leaves < 1.02 * narrow
+    assert spine < 0.8 * narrow < leaves
 
 
 @pytest.mark.parametrize(
