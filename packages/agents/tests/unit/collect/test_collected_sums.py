@@ -133,6 +133,8 @@ class Collections(RuleBasedStateMachine):
         if not hasattr(self, "bench"):
             return
         self._drain()
+        # What was replayed for a lost switch is published once every worker has replayed.
+        assert self.bench.command(Command.SETTLE, [self.epoch]) is Status.OK
         assert self.bench.command(Command.PUBLISH, []) is Status.OK
         sums = self.bench.row_sums()
         for key, total in self.pushed.items():
@@ -185,6 +187,21 @@ def test_rows_have_places_and_cells_that_map_to_each_other(
         assert {_place_of_cell(server, cell + k) for k in range(row_cells)} == {place}
     outside = int(server.share.header.places)
     assert _row_at(server, outside) == server.share.header.outside_cell
+
+
+def test_rows_replayed_for_a_lost_switch_are_published_when_all_workers_have_replayed() -> None:
+    state = Collections()
+    state.begin()
+    key = MINE[1]
+    state.enter({key})
+    state.push(key, 1)
+    state.lose_switch(settles=False)
+    state.enter({key})
+    state.nothing_is_lost_or_doubled_at_rest()
+    state.bench.run(60)
+    assert state.bench.switch.published_rows[key] == (0,)
+    state.teardown()
+    assert state.bench.switch.published_rows[key] == (1,)
 
 
 def test_an_answer_to_another_collection_is_ignored() -> None:
