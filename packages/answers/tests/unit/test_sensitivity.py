@@ -177,6 +177,27 @@ def test_cheaper_hosts_cost_a_tenth() -> None:
     assert hosts.slice_ns == costs.slice_ns
 
 
+def test_measured_times_of_servers_are_not_varied(tmp_path: Path) -> None:
+    def inputs_of(hosts: HostCosts) -> set[str]:
+        cluster = Cluster(workers=8, servers=2, hosts=hosts)
+        return {each.input for each in _variants(cluster, None, 300)}
+
+    assert inputs_of(HostCosts()) - inputs_of(HostCosts(measured=tmp_path)) == {
+        "cost of an RPC",
+        "durability",
+    }
+
+
+def test_an_optimiser_that_cannot_be_simulated_is_left_out() -> None:
+    def simulate(config: SimulationConfig, log: object) -> float:
+        if config.optimiser is not None:
+            raise SimulationError("no such rows")
+        return 1.0
+
+    found = input_effects(Cluster(workers=8, servers=2), None, 300, comparison(2.0, 100), {}, simulate)
+    assert "optimiser" not in {each.input for each in found} >= {"skew", "servers"}
+
+
 def test_mini_batches_of_another_size_or_skew_keep_the_keys_of_the_log() -> None:
     trace = trace_of([[1, 2, 3, 4], [3, 5], [6, 7, 8]])
 
