@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 import hosts.sockets
+from foundation.compiled import pinned
 from foundation.protocol import codec, control
 from foundation.protocol.addressing import worker_udp_port
 from foundation.protocol.codec import Message
@@ -24,7 +27,7 @@ from hosts.keys import KeySpace
 from hosts.sockets import Address
 from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.ps import service_time
-from hotline_agents.ps.compiled_loop import answer_burst, make_sources, serve
+from hotline_agents.ps.compiled_loop import TIMED_OUT, answer_burst, make_sources, serve
 from hotline_agents.ps.server_sockets import ServerSockets
 from hotline_agents.ps.service_time import make_service
 from hotline_agents.udp import make_udp
@@ -160,6 +163,19 @@ def test_another_version_of_the_wire_is_reported_once(run: Any, caplog: pytest.L
         "start both from the same version of Hotline"
     ]
     assert (served.core.malformed, served.core.server.counters[1].rpcs) == (30, 30)
+
+
+@pytest.mark.parametrize("run", [serve, plain(serve)], ids=["compiled", "plain"])
+@pytest.mark.parametrize("due_ns", [0, 3_000_000])
+def test_the_loop_returns_at_its_deadline_and_not_when_the_server_is_due(run: Any, due_ns: int) -> None:
+    core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1}, lambda: 0)
+    poll, start = select.epoll(), time.monotonic_ns()
+    with closing(poll):
+        parts = make_service(), make_udp(), make_sources(poll.fileno())
+        references = [*map(pinned, parts)]
+        core.server.state.header.due = start + due_ns  # what is due stays due: the server has nothing to do
+        assert run(core.server.reference, *references, start + 20_000_000) == TIMED_OUT
+    assert time.monotonic_ns() >= start + 20_000_000
 
 
 def test_a_wake_up_without_a_datagram_answers_nothing() -> None:

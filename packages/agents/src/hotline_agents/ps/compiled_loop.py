@@ -108,7 +108,10 @@ def make_sources(epoll: int, peers: Sequence[Address] = ()) -> Sources:
 
 @loop(server_states)
 def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, deadline_ns: int) -> int:
-    """Answer datagrams until Python is needed, a second has passed, or `deadline_ns` has come."""
+    """Answer datagrams until Python is needed, nothing has come for a second, or `deadline_ns` has come.
+
+    The server's own exchanges, at `header.due`, need no Python.
+    """
     server, service = as_ref(server), as_ref(service)
     udp, sources = as_ref(udp), as_ref(sources)
     state, events = sources.state, sources.events
@@ -129,7 +132,7 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, dea
         timeout_ms = wait_ms(service, udp, min(deadline_ns, server.header.due))
         ready = int64(epoll_wait(state.epoll, events.ctypes.data, EVENTS, timeout_ms))
         if ready <= 0 and service.header.n_held == 0:  # held answers are sent at the start of the loop
-            if server.header.due < deadline_ns:
+            if server.header.due < deadline_ns and read_clock(udp.state, MONOTONIC) < deadline_ns:
                 continue  # `wake` is due, without Python
             return TIMED_OUT
         for e in range(ready):
