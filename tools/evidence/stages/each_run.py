@@ -1,4 +1,4 @@
-"""What each of several real runs has measured and claimed, beside the means over them."""
+"""The changes that each of several real runs has measured and claimed, beside the means over them."""
 
 from __future__ import annotations
 

@@ -280,12 +280,12 @@ def shapes_of(network: Network, interfaces: int) -> list[Shape]:
 
 
 def uplink_mbit(network: Network, hosts: int) -> float:
-    """Return the bandwidth of an uplink that so many hosts share."""
+    """Return the bandwidth in Mbit/s of an uplink of `hosts` hosts."""
     return hosts * network.rate_mbit if network.uplink_mbit is None else network.uplink_mbit
 
 
 def uplinks_of(network: Network, uplinks: int, hosts: int) -> Records[LinkState]:
-    """Return uplinks, which have no faults, of racks or leaves of so many hosts each."""
+    """Return the uplinks, which have no faults, of racks or leaves with `hosts` hosts each."""
     rate = uplink_mbit(network, hosts)
     without_faults = {"rate_mbit": rate, "loss": 0.0, "duplication": 0.0, "reordering": 0.0}
     return links_of(network.model_copy(update=without_faults), uplinks)
