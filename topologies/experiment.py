@@ -80,7 +80,7 @@ async def run_experiment(
             network = testbed.network
             for switch in (network.switch, *network.leaves):
                 liveness.processes.register(switch.name, switch.activity)
-            liveness.members.begin(network.address)
+            liveness.members.begin(config.switch_names or {network.address: ""})
             with reporter.phase("tables"):
                 await provision(network.address, config, liveness.processes)
                 await provision_leaves(config, liveness.processes)

@@ -45,11 +45,11 @@ class MemberLog:
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
 
-    def begin(self, switch: str) -> None:
-        """Write the address of the switch, which is the first line."""
+    def begin(self, switches: Mapping[str, str]) -> None:
+        """Write the addresses of the switches with their names, "" for a single one, as the first line."""
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._append({"switch": switch})
+        self._append({"switches": switches})
 
     def add(self, name: str, pid: int, interface: str | None) -> None:
         """Add a process, instead of an earlier one of this name; ignore one that is on another machine."""
@@ -65,7 +65,7 @@ class MemberLog:
 def read_members(file: Path, switch: str | None = None) -> list[Member]:
     """Return the newest process of each name, in order of their names' first lines.
 
-    There are none without a file that can be read, or if it is of another switch than that with the address
+    There are none without a file that can be read, or if it is of other switches than that with the address
     `switch`.
     """
     try:
@@ -76,13 +76,22 @@ def read_members(file: Path, switch: str | None = None) -> list[Member]:
     for line in lines:
         with suppress(ValueError):  # the last line is being written
             values = json.loads(line)
-            if "switch" not in values:
+            if "switches" not in values:
                 members[values["name"]] = Member(**values)
                 continue
             members.clear()  # a switch that is started again begins another session
-            if switch not in (None, values["switch"]):
+            if switch not in (None, *values["switches"]):
                 return []
     return list(members.values())
+
+
+def read_switch_name(file: Path, switch: str) -> str:
+    """Return the name of the switch at an address; "" if the file has none, or cannot be read."""
+    try:
+        lines = [json.loads(line) for line in file.read_text().splitlines() if '"switches"' in line]
+    except (OSError, ValueError):
+        return ""
+    return next((str(line["switches"][switch]) for line in lines if switch in line["switches"]), "")
 
 
 @dataclass(frozen=True, slots=True)

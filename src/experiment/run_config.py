@@ -244,6 +244,14 @@ class Config(RunSettings):
         switches = 1 if self.leaf_spine is None else len(self.leaf_spine.switches)
         return range(self.p4runtime_port, self.p4runtime_port + switches)
 
+    @property
+    def switch_names(self) -> dict[str, str]:
+        """The name of each switch of a network by its P4Runtime address; {} for one switch."""
+        network = self.leaf_spine
+        if network is None:
+            return {}
+        return {self.p4runtime_address(switch): network.name_of(switch) for switch in network.switches}
+
     def p4runtime_address(self, switch: int) -> str:
         return f"127.0.0.1:{self.p4runtime_ports[switch]}"
 

@@ -38,7 +38,7 @@ def run_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Fake a run that goes on, with a worker and a server that live, and a worker that has ended."""
     (folder / "logs").mkdir(exist_ok=True)
     log = MemberLog(folder / "logs" / FILE)
-    log.begin(DEFAULT_ADDRESS)
+    log.begin({DEFAULT_ADDRESS: ""})
     for name, pid in (("worker-1", os.getpid()), ("worker-2", 0), ("ps-0", os.getpid())):
         log.add(name, pid, "no-such-interface")
     monkeypatch.setattr("topologies.lock_record.find_running_folder", lambda: folder)

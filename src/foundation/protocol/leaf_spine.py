@@ -48,6 +48,10 @@ class LeafSpine:
         yield from ((self.leaf_of(host), host_port(host)) for host in self.hosts)
         yield from ((leaf, self.uplink) for leaf in self.switches[1:])
 
+    def name_of(self, switch: int) -> str:
+        """Return what people call a switch: `spine`, or `leaf 1` and so on."""
+        return "spine" if switch == SPINE else f"leaf {switch}"
+
     def leaf_of(self, host: int) -> int:
         first = 1 if host <= self.workers else self.workers + 1
         return 1 + (host - first) % self.leaves

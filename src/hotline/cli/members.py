@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from experiment.members import FILE, MemberRates, MemberState, look_at, rates, read_members
+from experiment.members import FILE, MemberRates, MemberState, look_at, rates, read_members, read_switch_name
 from hotline.cli.common import number_cells
 
 COLUMNS = ("worker or server", "frames/s", "CPU", "waits for CPU", "")
@@ -31,6 +31,12 @@ class MemberWatch:
         self._switch = switch
         self._looks: list[MemberState] = []
         self._looked_at_s: float | None = None
+
+    @property
+    def switch(self) -> str:
+        """The address of the switch, with its name if the run has several."""
+        name = "" if self._file is None else read_switch_name(self._file, self._switch)
+        return f"{self._switch} ({name})" if name else self._switch
 
     def read(self) -> list[MemberRates]:
         if self._file is None:

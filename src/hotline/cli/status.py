@@ -61,15 +61,17 @@ def status(switch: SwitchAddress, with_details: bool, as_json: bool) -> None:
     """
     with one_line_errors():
         status, program = _read(switch)
-    members = MemberWatch(None, switch.address).read()
+    watched = MemberWatch(None, switch.address)
+    members = watched.read()
     if as_json:
         shown = _as_json(status) if status is not None else asdict(program) if program is not None else {}
-        print_json(shown | {"members": [asdict(member) for member in members]})
+        named = {"switch": watched.switch, "members": [asdict(member) for member in members]}
+        print_json(shown | named)
         return
     if program is not None:
-        _show_program(switch.address, program)
+        _show_program(watched.switch, program)
     if status is not None:
-        _print_summary(switch.address, status)
+        _print_summary(watched.switch, status)
     if members:
         slow = ", ".join(slow_members(members)) or "none"
         click.echo(f"{pluralize(len(members), 'worker or server', 'workers and servers')}, slow: {slow}")
@@ -93,10 +95,10 @@ def _read(switch: SwitchAddress) -> tuple[SwitchStatus | None, ProgramStatus | N
         return None, read_program(switch)
 
 
-def _show_program(address: str, program: ProgramStatus) -> None:
+def _show_program(switch: str, program: ProgramStatus) -> None:
     """Print tables, counters and registers; numbers that could not be read are dashes."""
     version = f" {program.version}" if program.version else ""
-    click.echo(f"switch {address}: program {program.name or 'without a name'}{version}")
+    click.echo(f"switch {switch}: program {program.name or 'without a name'}{version}")
     for title, columns, rows in (
         ("table", ["entries", "size"], [(each.name, each.entries, each.size) for each in program.tables]),
         (
@@ -142,7 +144,7 @@ def _as_json(status: SwitchStatus) -> dict[str, object]:
     }
 
 
-def _print_summary(address: str, status: SwitchStatus) -> None:
+def _print_summary(switch: str, status: SwitchStatus) -> None:
     jobs = [
         [
             _arm_name(job) or "",
@@ -157,7 +159,7 @@ def _print_summary(address: str, status: SwitchStatus) -> None:
     ]
     columns = ["arm", "job", "offload", "proxy", "workers", "quota", "hot", "reserved", "draining", "parked"]
     entries = pluralize(len(status.params), "entry", "entries")
-    click.echo(f"switch {address}: {pluralize(len(jobs), 'job')}, {entries}")
+    click.echo(f"switch {switch}: {pluralize(len(jobs), 'job')}, {entries}")
     print_plain_table(columns, jobs)
     for line in _counter_lines(status):
         click.echo(line)

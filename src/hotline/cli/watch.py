@@ -104,7 +104,7 @@ def watch(run: Path | None, settings: WatchSettings, as_json: bool) -> None:
         view_count = 0
         try:
             # Inside the try, so that the terminal is restored before an error is printed.
-            with _open_screen(settings.address, folder, as_json) as show:
+            with _open_screen(members.switch, folder, as_json) as show:
                 async for view in views(controller, latencies, members, settings.interval):
                     show(view)
                     view_count += 1
@@ -148,14 +148,14 @@ async def _is_reachable(switch: SwitchAddress) -> bool:
 
 
 @contextmanager
-def _open_screen(address: str, run: Path | None, as_json: bool) -> Iterator[Callable[[View], None]]:
+def _open_screen(switch: str, run: Path | None, as_json: bool) -> Iterator[Callable[[View], None]]:
     console = Console(highlight=False)
     if as_json:
         yield lambda view: click.echo(json.dumps(_as_json(run, view)))
     elif not console.is_terminal:
         yield lambda view: click.echo("; ".join(_line_parts(view)))
     else:
-        title = Text(f"switch {address}, {'no run' if run is None else run.name}; Ctrl-C ends")
+        title = Text(f"switch {switch}, {'no run' if run is None else run.name}; Ctrl-C ends")
         # Automatic refreshing would only cost CPU time.
         with Live(console=console, auto_refresh=False) as live:
             yield lambda view: live.update(Group(title, *_make_tables(view)), refresh=True)

@@ -12,7 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from experiment.members import Member, MemberLog, MemberState, look_at, rates, read_members
+from experiment.members import (
+    Member,
+    MemberLog,
+    MemberState,
+    look_at,
+    rates,
+    read_members,
+    read_switch_name,
+)
+from experiment.run_config import Config
 from softswitch.progress import Activity, ProcessState, start_ticks
 from switch_harness.waiting import wait_for
 from tests.harness.children import child
@@ -31,7 +40,7 @@ def sleeper() -> Iterator[subprocess.Popen[str]]:
 def log(tmp_path: Path) -> tuple[MemberLog, Path]:
     file = tmp_path / "members.jsonl"
     log = MemberLog(file)
-    log.begin(SWITCH)
+    log.begin({SWITCH: ""})
     return log, file
 
 
@@ -59,8 +68,23 @@ def test_processes_on_other_machines_are_no_members(log: tuple[MemberLog, Path])
 def test_members_of_another_switch_or_of_an_earlier_session_are_not_read(log: tuple[MemberLog, Path]) -> None:
     log[0].add("worker-1", 1, "lo")
     assert read_members(log[1], "127.0.0.1:9560") == [] and len(read_members(log[1], SWITCH)) == 1
-    log[0].begin(SWITCH)
+    log[0].begin({SWITCH: ""})
     assert read_members(log[1], SWITCH) == []
+
+
+def test_each_switch_of_a_network_has_a_name_and_the_members_of_all(tmp_path: Path) -> None:
+    config = Config(topology="leaf-spine", leaves=2)
+    addresses = [config.p4runtime_address(switch) for switch in range(3)]
+    file = tmp_path / "members.jsonl"
+    log = MemberLog(file)
+    log.begin(config.switch_names)
+    log.add("worker-1", 1, "lo")
+    assert [read_switch_name(file, each) for each in addresses] == ["spine", "leaf 1", "leaf 2"]
+    assert [len(read_members(file, each)) for each in addresses] == [1, 1, 1]
+    other = "127.0.0.1:1"
+    assert (read_switch_name(file, other), read_members(file, other)) == ("", [])
+    assert read_switch_name(tmp_path / "none.jsonl", addresses[0]) == ""
+    assert Config().switch_names == {}
 
 
 def test_an_incomplete_last_line_of_the_file_is_ignored(log: tuple[MemberLog, Path]) -> None:

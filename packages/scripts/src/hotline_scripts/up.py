@@ -136,7 +136,7 @@ class UpBackend:
 
     async def prepare(self) -> None:
         self._processes.register(self._network.switch.name, self._network.switch.activity)
-        self._liveness.members.begin(self._network.address)
+        self._liveness.members.begin({self._network.address: ""})
         await provision(self._network.address, self._config, self._processes, [self._arm])
 
     async def begin(self, tables: EmbeddingTables) -> Terms:
