@@ -13,7 +13,7 @@ from hotline_answers.networks import (
     PLACEMENTS,
     SERVERS,
     WORKERS,
-    NetworkPoint,
+    PlacementPoint,
     NetworkResult,
     Placement,
 )
@@ -25,12 +25,12 @@ _CLUSTER = f"of {WORKERS} workers and {SERVERS} servers at {LEAVES} leaves and a
 _PLACES: Mapping[Placement, str] = {"none": "none", "spine": "at the spine", "leaves": "at the leaves"}
 _COST_MS, _COST_GBIT, _COST_OVERSUBSCRIPTION = 5.0, 10.0, 1
 
-Results = Mapping[NetworkPoint, NetworkResult]
+Results = Mapping[PlacementPoint, NetworkResult]
 
 
 def tables(folder: Path) -> dict[str, Table]:
     results = {
-        NetworkPoint(**{name: each[name] for name in NetworkPoint._fields}): NetworkResult(
+        PlacementPoint(**{name: each[name] for name in PlacementPoint._fields}): NetworkResult(
             **{name: each[name] for name in NetworkResult._fields}
         )
         for each in json_output(folder, _POINTS.name)

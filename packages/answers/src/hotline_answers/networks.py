@@ -37,7 +37,7 @@ PLACEMENTS: tuple[tuple[Placement, int], ...] = (
 )  # fmt: skip
 
 
-class NetworkPoint(NamedTuple):
+class PlacementPoint(NamedTuple):
     dim: int
     cables_gbit: float
     oversubscription: int
@@ -47,7 +47,7 @@ class NetworkPoint(NamedTuple):
     leaves: int = LEAVES
 
 
-COMPARED = NetworkPoint(1, 1.0, 8, 5.0, "none", TOP_K)
+COMPARED = PlacementPoint(1, 1.0, 8, 5.0, "none", TOP_K)
 
 
 class NetworkResult(NamedTuple):
@@ -62,7 +62,7 @@ class NetworkResult(NamedTuple):
     pull_us: float
 
 
-def points() -> Iterator[NetworkPoint]:
+def points() -> Iterator[PlacementPoint]:
     """Yield all points; those of one network are in the order of `PLACEMENTS`."""
     for dim, cables_gbit, oversubscription, compute_ms in product(
         DIMS, CABLES_GBIT, OVERSUBSCRIPTIONS, COMPUTE_MS
@@ -70,13 +70,13 @@ def points() -> Iterator[NetworkPoint]:
         for placement, top_k in PLACEMENTS:
             rows = min(top_k, max_top_k(1, dim))
             if top_k == TOP_K or rows == top_k:
-                yield NetworkPoint(dim, cables_gbit, oversubscription, compute_ms, placement, rows)
+                yield PlacementPoint(dim, cables_gbit, oversubscription, compute_ms, placement, rows)
     for leaves in NUMBERS_OF_LEAVES:
         if leaves != LEAVES:
             yield from (COMPARED._replace(placement=place, leaves=leaves) for place, _ in PLACEMENTS[:3])
 
 
-def config_at(point: NetworkPoint) -> SimulationConfig:
+def config_at(point: PlacementPoint) -> SimulationConfig:
     design = NO_HOT_SET if point.placement == "none" else HOTSET
     arm = design if point.placement == "none" else baseline_and_lead(HOTSET)[1].name
     values: dict[str, object] = {
@@ -101,7 +101,7 @@ def config_at(point: NetworkPoint) -> SimulationConfig:
     return config.model_copy(update={"network": network, "arms": (arm,)})
 
 
-def result_at(point: NetworkPoint) -> NetworkResult:
+def result_at(point: PlacementPoint) -> NetworkResult:
     config, reporter = config_at(point), quiet_reporter()
     # Without a hot set workers train on the same mini-batches.
     profiled = config_at(point._replace(placement="spine"))

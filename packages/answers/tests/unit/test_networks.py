@@ -17,7 +17,7 @@ from hotline_answers.networks import (
     PLACEMENTS,
     SERVERS,
     WORKERS,
-    NetworkPoint,
+    PlacementPoint,
     NetworkResult,
     config_at,
     points,
@@ -51,7 +51,7 @@ def test_each_network_has_a_cell_for_each_computing_time() -> None:
     assert set(networks.values()) == {len(PLACEMENTS), len(PLACEMENTS) - 1}  # longer rows do not fit so often
 
 
-def test_a_point_is_of_the_network_that_it_names() -> None:
+def test_the_configuration_of_a_point_has_the_values_of_the_point() -> None:
     config = config_at(POINT._replace(placement="leaves", top_k=MORE_ROWS))
     assert config.leaf_spine is not None
     assert (config.workers, config.servers, config.leaf_spine.leaves) == (WORKERS, SERVERS, LEAVES)
@@ -64,7 +64,7 @@ def test_a_point_is_of_the_network_that_it_names() -> None:
 
 
 def test_gains_are_of_the_same_network_without_a_hot_set() -> None:
-    def result(point: NetworkPoint) -> NetworkResult:
+    def result(point: PlacementPoint) -> NetworkResult:
         of_network = 1 + point.dim * point.cables_gbit / point.oversubscription + point.compute_ms
         return NetworkResult(of_network * (1 if point.placement == "none" else point.top_k), 0, 0, 0, 0)
 

@@ -119,7 +119,7 @@ def test_the_report_has_no_machine_and_no_arm_that_was_not_run(done: tuple[Path,
     assert not re.search(r"on \d+ CPU|\d+ CPUs?:|machine&#39;s CPUs|arm repeat\b|<th[^>]*>repeat", reported)
 
 
-def test_the_capacity_of_an_arm_that_collects_is_that_of_a_loop_in_which_it_collects(tmp_path: Path) -> None:
+def test_the_capacity_of_an_arm_with_collections_is_of_a_loop_with_collections(tmp_path: Path) -> None:
     """A closed loop of a hundred steps is over before a value is 15 ms old, so nothing would be collected."""
 
     def capacities(staleness_ms: int) -> dict[str, float]:

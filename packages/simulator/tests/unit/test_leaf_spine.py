@@ -92,7 +92,7 @@ def test_a_hot_key_is_at_the_home_of_its_server_alone(place: HotSetPlace) -> Non
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_what_an_rpc_crosses_follows_from_its_leaves_and_its_home(place: HotSetPlace) -> None:
+def test_leaves_and_home_determine_the_switches_on_the_way(place: HotSetPlace) -> None:
     """Without hot keys each RPC passes each switch of its way, once each way."""
     for workers, servers in ((2, 1), (2, 2)):
         topology = LeafSpine(workers, servers, 2, place)
@@ -140,7 +140,7 @@ def test_a_closed_loop_counts_packets_at_servers_and_bytes_on_uplinks() -> None:
         ({"workers": 300, "servers": 209}, ("510 ports", "509")),
     ],
 )
-def test_what_a_network_of_leaves_does_not_have_is_refused(
+def test_settings_without_a_meaning_for_leaves_are_refused(
     settings: dict[str, Any], named: tuple[str, ...]
 ) -> None:
     with pytest.raises(ConfigError, match=mentions(*named)):

@@ -38,7 +38,7 @@ def lines_of(array: np.ndarray[Any, Any]) -> set[int]:
 
 
 @pytest.mark.parametrize("name", SPACES)
-def test_the_rows_of_a_collection_are_prefetched_before_it_begins_and_when_it_is_answered(name: str) -> None:
+def test_a_collection_prefetches_rows_before_a_read_and_on_an_answer(name: str) -> None:
     bench, keys, dim = Bench(space=SPACES[name]), MINE[:6], SPACES[name].dims[0]
     bench.switch.hot.update(keys)
     bench.command(Command.SEED, keys)
