@@ -13,9 +13,9 @@ from hotline_answers.networks import (
     PLACEMENTS,
     SERVERS,
     WORKERS,
-    PlacementPoint,
     NetworkResult,
     Placement,
+    PlacementPoint,
 )
 from tools.evidence.result import Cell, Table, make_table
 from tools.evidence.stage import Stage, json_output, modules_of, typed

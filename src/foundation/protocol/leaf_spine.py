@@ -49,7 +49,7 @@ class LeafSpine:
         yield from ((leaf, self.uplink) for leaf in self.switches[1:])
 
     def name_of(self, switch: int) -> str:
-        """Return what people call a switch: `spine`, or `leaf 1` and so on."""
+        """Return the name of a switch: `spine`, or `leaf 1` and so on."""
         return "spine" if switch == SPINE else f"leaf {switch}"
 
     def leaf_of(self, host: int) -> int:

@@ -33,10 +33,14 @@ class MemberWatch:
         self._looked_at_s: float | None = None
 
     @property
+    def switch_name(self) -> str:
+        """The name of the switch if the run has several; else ""."""
+        return "" if self._file is None else read_switch_name(self._file, self._switch)
+
+    @property
     def switch(self) -> str:
-        """The address of the switch, with its name if the run has several."""
-        name = "" if self._file is None else read_switch_name(self._file, self._switch)
-        return f"{self._switch} ({name})" if name else self._switch
+        """The address of the switch, with its name if it has one."""
+        return f"{self._switch} ({name})" if (name := self.switch_name) else self._switch
 
     def read(self) -> list[MemberRates]:
         if self._file is None:

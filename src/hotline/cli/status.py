@@ -65,8 +65,8 @@ def status(switch: SwitchAddress, with_details: bool, as_json: bool) -> None:
     members = watched.read()
     if as_json:
         shown = _as_json(status) if status is not None else asdict(program) if program is not None else {}
-        named = {"switch": watched.switch, "members": [asdict(member) for member in members]}
-        print_json(shown | named)
+        named = {"switch": switch.address, "switch_name": watched.switch_name}
+        print_json(named | shown | {"members": [asdict(member) for member in members]})
         return
     if program is not None:
         _show_program(watched.switch, program)

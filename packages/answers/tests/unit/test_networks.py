@@ -8,17 +8,15 @@ import pytest
 
 from foundation.protocol.header import LANES
 from hotline_answers.networks import (
-    COMPARED as POINT,
-)
-from hotline_answers.networks import (
+    COMPARED,
     COMPUTE_MS,
     LEAVES,
     MORE_ROWS,
     PLACEMENTS,
     SERVERS,
     WORKERS,
-    PlacementPoint,
     NetworkResult,
+    PlacementPoint,
     config_at,
     points,
     result_at,
@@ -28,10 +26,10 @@ from tools.evidence.result import published_table
 
 
 def test_the_published_gains_and_costs_equal_simulations() -> None:
-    without, spine = result_at(POINT), result_at(POINT._replace(placement="spine"))
+    without, spine = result_at(COMPARED), result_at(COMPARED._replace(placement="spine"))
     gain = published_table("leaf-spine-gain").cell("1, 1 Gbit/s, 8, at the spine, 20,000", "5 ms")
     assert gain == pytest.approx(spine.capacity / without.capacity, rel=0.005)
-    dearer = POINT._replace(cables_gbit=10.0, oversubscription=1)
+    dearer = COMPARED._replace(cables_gbit=10.0, oversubscription=1)
     cost = result_at(dearer)
     table = published_table("leaf-spine-cost")
     expected = {
@@ -52,14 +50,14 @@ def test_each_network_has_a_cell_for_each_computing_time() -> None:
 
 
 def test_the_configuration_of_a_point_has_the_values_of_the_point() -> None:
-    config = config_at(POINT._replace(placement="leaves", top_k=MORE_ROWS))
+    config = config_at(COMPARED._replace(placement="leaves", top_k=MORE_ROWS))
     assert config.leaf_spine is not None
     assert (config.workers, config.servers, config.leaf_spine.leaves) == (WORKERS, SERVERS, LEAVES)
     assert len(config.leaf_spine.homes) == LEAVES
     # 10 workers and 3 servers at a leaf, at 1 Gbit/s each.
     assert config.network.uplink_mbit == 13_000 / 8
     assert config.network.switch_lanes == LANES and config.worker.compute_ns == 5_000_000
-    alone = config_at(POINT)
+    alone = config_at(COMPARED)
     assert (alone.design, alone.arms, alone.hot_sets) == ("none", ("none",), "spine")
 
 
