@@ -346,7 +346,8 @@ REGIMES = Stage(
 )
 
 _INSTALL = (
-    "python3 -m venv .venv && .venv/bin/pip install -q -e ./packages/softswitch -e . -e ./packages/answers"
+    "python3 -m venv .venv && .venv/bin/pip install -q -e ./packages/softswitch -e . -e ./packages/agents "
+    "-e ./packages/simulator -e ./packages/answers"
 )
 _EXAMPLE = "./hotline answer --workers 8 --servers 2 --data examples/clicks.csv --dim 16"
 _TYPED = "./hotline answer --workers 80 --servers 20 --keys-per-step 3000 --rate 10000"

@@ -6,9 +6,11 @@ import re
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from experiment.run_config import read_toml
 from foundation.designs import registry
 from tests.unit.repository.test_rooms import AT_THE_TOP, ROOT
 
@@ -36,6 +38,24 @@ def test_links_lead_to_existing_files_and_headings(page: Path) -> None:
         assert there.exists(), f"{page.name}: {link}"
         if there.suffix == ".md":  # test_evidence.py has the cells that links to results name
             assert not anchor or anchor in anchors(there), f"{page.name}: {link}"
+
+
+def projects_installed(command: str) -> dict[str, set[str]]:
+    """Return the projects that a `pip install` names by their folders, with those of ours that each needs."""
+    folders = re.findall(r"-e (\.(?:/packages/[\w-]+)?)(?=[\s\"]|$)", command)
+    tables: list[Any] = [read_toml(ROOT / each / "pyproject.toml", each)["project"] for each in folders]
+    needs = {each["name"]: {re.split(r"[^\w-]", one)[0] for one in each["dependencies"]} for each in tables}
+    return {name: {one for one in found if one.startswith("hotline-")} for name, found in needs.items()}
+
+
+def test_commands_for_a_new_environment_name_all_projects_that_are_not_in_an_index() -> None:
+    places = [*set(PAGES) - set(OLD), *ROOT.glob("packages/*/evidence.py")]
+    texts = [re.sub(r'"\n\s+"|\\\n\s*', "", place.read_text()) for place in places]
+    commands = [command for text in texts for command in re.findall(r"-m venv .*pip install .*", text)]
+    assert len(commands) == 2
+    for command in commands:
+        found = projects_installed(command)
+        assert "hotline-answers" in found and set().union(*found.values()) <= found.keys(), command
 
 
 @pytest.mark.parametrize("page", sorted(set(PAGES) - set(OLD)), ids=lambda page: str(page.relative_to(ROOT)))
