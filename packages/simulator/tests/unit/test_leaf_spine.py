@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.record import SimulatedArm
+from controller.tables import HotParam
 from experiment.errors import ConfigError
 from experiment.run_config import config_of
 from foundation.designs.hotset import BASELINE, OFFLOAD, OFFLOAD_PROXY, PROXY
@@ -86,6 +87,8 @@ def test_a_hot_key_is_at_the_home_of_its_server_alone(place: HotSetPlace) -> Non
     assert isinstance(testbed.switch, LeafSpineSwitches)
     for number, switch in enumerate(testbed.switch._switches):
         keys = {key for key in HALF if topology.home_of(ps_of(key, topology.servers)) == number}
+        loaded = switch._loaded_rows.get(OFFLOAD.job, [])
+        assert {row.key for row in loaded if isinstance(row, HotParam)} == keys
         stored = switch.stored_values(OFFLOAD.job, testbed.space)
         assert set(np.flatnonzero(stored).tolist()) <= keys
         assert (len(np.flatnonzero(stored)) > 10) == bool(keys)
