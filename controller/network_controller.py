@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from itertools import chain
 from typing import NoReturn
 
-import numpy as np
 from typing_extensions import Self
 
 from controller.controller import Controller, Register, no_progress
@@ -17,7 +16,6 @@ from controller.status import Counters
 from controller.tables import HotParam, JobRow
 from foundation.concurrency import gather_or_cancel
 from foundation.protocol.control import Command
-from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.leaf_spine import LeafSpine
 from foundation.protocol.rows import RowRanges
 
@@ -49,18 +47,10 @@ class NetworkController(Controller):
     async def __aexit__(self, *error: object) -> None:
         await self._stack.aclose()
 
-    def _split(self, keys: Sequence[int]) -> list[list[int]]:
-        """Return the keys of each home's servers, in their order."""
-        servers = ps_ids_of(np.array(keys, np.uint64), self._network.servers).tolist()
-        parts: dict[int, list[int]] = {home: [] for home in self._network.homes}
-        for key, ps in zip(keys, servers, strict=True):
-            parts[self._network.home_of(ps)].append(key)
-        return list(parts.values())
-
     async def load_all(
         self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool = False, progress: Progress = no_progress
     ) -> None:
-        split = {job: self._split(keys) for job, keys in hot_sets.items()}
+        split = {job: [*self._network.keys_by_home(keys).values()] for job, keys in hot_sets.items()}
         done, totals = [0] * len(self._homes), [0] * len(self._homes)
 
         def progress_of(index: int) -> Progress:
@@ -96,12 +86,12 @@ class NetworkController(Controller):
     ) -> list[Register]:
         all_params = await self.entries() if params is None else params
         own_params = [param for param in all_params if param.job == job]
-        wanted = self._split([param.key for param in own_params] if keys is None else keys)
+        wanted = self._network.keys_by_home([param.key for param in own_params] if keys is None else keys)
         return list(
             chain(
                 *[
                     await home.registers(job, home_keys, own_params)
-                    for home, home_keys in zip(self._homes, wanted, strict=True)
+                    for home, home_keys in zip(self._homes, wanted.values(), strict=True)
                 ]
             )
         )

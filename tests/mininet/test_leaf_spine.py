@@ -68,7 +68,7 @@ def test_a_killed_spine_loses_no_update(tmp_path: Path) -> None:
     assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
 
 
-def test_a_killed_leaf_ends_the_run_with_an_error_that_names_the_leaf(tmp_path: Path) -> None:
+def test_a_killed_leaf_ends_the_run_with_an_error_with_the_name_of_the_leaf(tmp_path: Path) -> None:
     with run_topo(tmp_path, "TOPOLOGY=leaf-spine", "ROUNDS=20", small=FEWER_KEYS) as run:
         run.wait_for_parts("operations-worker-1-0.parquet")
         [leaf] = [pid for pid in run.agents("softswitch") if "s2-eth" in command_line(pid)]

@@ -6,11 +6,14 @@ leaf that it would have at a single switch. Workers and servers each take turns 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from foundation.protocol.addressing import CPU_PORT, host_port
+from foundation.protocol.hashing import ps_ids_of
 
 SPINE = 0
 HotSetPlace = Literal["spine", "leaves"]
@@ -64,6 +67,13 @@ class LeafSpine:
     def homes(self) -> list[int]:
         """The switches with hot sets, ascending."""
         return sorted({self.home_of(ps) for ps in range(self.servers)})
+
+    def keys_by_home(self, keys: Sequence[int]) -> dict[int, list[int]]:
+        """Return the keys of each home's servers, in their order; homes ascend."""
+        parts: dict[int, list[int]] = {home: [] for home in self.homes}
+        for key, ps in zip(keys, ps_ids_of(np.array(keys, np.uint64), self.servers).tolist(), strict=True):
+            parts[self.home_of(ps)].append(key)
+        return parts
 
     @property
     def home_indexes(self) -> list[int]:

@@ -48,7 +48,7 @@ def projects_installed(command: str) -> dict[str, set[str]]:
     return {name: {one for one in found if one.startswith("hotline-")} for name, found in needs.items()}
 
 
-def test_commands_for_a_new_environment_name_all_projects_that_are_not_in_an_index() -> None:
+def test_commands_for_a_new_environment_name_all_projects_outside_of_an_index() -> None:
     places = [*set(PAGES) - set(OLD), *ROOT.glob("packages/*/evidence.py")]
     texts = [re.sub(r'"\n\s+"|\\\n\s*', "", place.read_text()) for place in places]
     commands = [command for text in texts for command in re.findall(r"-m venv .*pip install .*", text)]

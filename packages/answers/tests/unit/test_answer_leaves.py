@@ -51,7 +51,7 @@ def test_narrow_uplinks_of_two_leaves_carry_fewer_steps_with_the_hot_set_at_the_
         ({"workers": 400, "optimiser": Adagrad()}, ("400", "expected at most", "optimiser")),
     ],
 )
-def test_networks_of_leaves_that_cannot_be_simulated_are_refused(
+def test_networks_of_leaves_beyond_the_simulator_are_refused(
     settings: dict[str, Any], named: tuple[str, ...]
 ) -> None:
     cluster = Cluster(**CLUSTER | settings)

@@ -125,7 +125,7 @@ def test_rows_of_a_given_dim_are_compared_with_the_next_shorter_and_longer(
         assert changed.position.tolist() == trace.position.tolist()
 
 
-def test_inputs_that_a_switch_or_a_part_of_a_cluster_cannot_have_are_left_out() -> None:
+def test_inputs_foreign_to_a_switch_or_to_a_part_of_a_cluster_are_left_out() -> None:
     def inputs_of(**settings: Any) -> set[str]:
         cluster = Cluster(**{"workers": 8, "servers": 2, **settings})
         found = input_effects(cluster, None, 300, comparison(2.0, 100), {}, lambda config, log: 1.0)
@@ -188,7 +188,7 @@ def test_measured_times_of_servers_are_not_varied(tmp_path: Path) -> None:
     }
 
 
-def test_an_optimiser_that_cannot_be_simulated_is_left_out() -> None:
+def test_an_optimiser_without_a_simulation_is_left_out() -> None:
     def simulate(config: SimulationConfig, log: object) -> float:
         if config.optimiser is not None:
             raise SimulationError("no such rows")

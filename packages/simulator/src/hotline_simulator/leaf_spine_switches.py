@@ -11,7 +11,6 @@ from controller.network_rows import rows_of_switch
 from controller.tables import InitialRow
 from foundation.designs.interface import Design
 from foundation.protocol.codec import Values
-from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import LANES
 from foundation.protocol.leaf_spine import LeafSpine
 from foundation.protocol.rows import ONE_VALUE, RowRanges
@@ -50,10 +49,8 @@ class LeafSpineSwitches:
             switch.install(rows_of_switch(rows, self.network, number))
 
     def load(self, job: int, keys: Sequence[int], ranges: RowRanges = ONE_VALUE) -> None:
-        home_of_server = np.array([self.network.home_of(ps) for ps in range(self.network.servers)])
-        homes = home_of_server[ps_ids_of(np.array(keys, np.uint64), self.network.servers)]
-        for home in self.network.homes:
-            self._switches[home].load(job, np.array(keys)[homes == home].tolist(), ranges)
+        for home, home_keys in self.network.keys_by_home(keys).items():
+            self._switches[home].load(job, home_keys, ranges)
 
     def stored_values(self, job: int, space: KeySpace) -> Values:
         # Each value is at one switch, and 0 at the others.
