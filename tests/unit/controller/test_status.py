@@ -94,7 +94,17 @@ def test_a_switch_that_has_seen_nothing(on_switch: Callable[..., None]) -> None:
 def test_the_status_as_json_has_jobs_workers_lanes_and_totals(on_switch: Callable[..., None]) -> None:
     on_switch("status", a_status())
     found = json.loads(output_of("status", "--json"))
-    assert set(found) == {"jobs", "workers", "rpcs", "drops", "lanes", "totals", "members"}
+    assert set(found) == {
+        "jobs",
+        "workers",
+        "rpcs",
+        "drops",
+        "lanes",
+        "totals",
+        "members",
+        "switch",
+        "switch_name",
+    }
     assert found["totals"] == {
         "hits": 49600, "misses": 6400, "overflows": 1, "entries": 152, "hit_rate": 49600 / 56000,
     }  # fmt: skip
