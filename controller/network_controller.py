@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from controller.controller import Controller, Register, no_progress
 from controller.errors import DeviceError
-from controller.hotset.migrate import Progress
+from controller.hotset.migrate import ANY_SLOT, MigrationPlan, Progress
 from controller.status import Counters
 from controller.tables import HotParam, JobRow
 from foundation.concurrency import gather_or_cancel
@@ -51,6 +51,32 @@ class NetworkController(Controller):
         self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool = False, progress: Progress = no_progress
     ) -> None:
         split = {job: [*self._network.keys_by_home(keys).values()] for job, keys in hot_sets.items()}
+        await gather_or_cancel(
+            home.load_all(
+                {job: parts[index] for job, parts in split.items()}, renew=renew, progress=progress_of_home
+            )
+            for index, (home, progress_of_home) in enumerate(self._with_progress(progress))
+        )
+
+    async def load(
+        self,
+        job: int,
+        keys: Sequence[int],
+        *,
+        slots: Mapping[int, int] = ANY_SLOT,
+        progress: Progress = no_progress,
+    ) -> MigrationPlan:
+        parts = self._network.keys_by_home(keys).values()
+        plans = await gather_or_cancel(
+            home.load(job, part, slots=slots, progress=progress_of_home)
+            for part, (home, progress_of_home) in zip(parts, self._with_progress(progress), strict=True)
+        )
+        return MigrationPlan(
+            tuple(chain(*(plan.leaving for plan in plans))), tuple(chain(*(plan.arriving for plan in plans)))
+        )
+
+    def _with_progress(self, progress: Progress) -> list[tuple[Controller, Progress]]:
+        """Return the homes, each with its part of a common progress."""
         done, totals = [0] * len(self._homes), [0] * len(self._homes)
 
         def progress_of(index: int) -> Progress:
@@ -60,12 +86,7 @@ class NetworkController(Controller):
 
             return show_total
 
-        await gather_or_cancel(
-            home.load_all(
-                {job: parts[index] for job, parts in split.items()}, renew=renew, progress=progress_of(index)
-            )
-            for index, home in enumerate(self._homes)
-        )
+        return [(home, progress_of(index)) for index, home in enumerate(self._homes)]
 
     async def command_servers(self, job: int, command: Command, epoch: int | None = None) -> None:
         await gather_or_cancel(home.command_servers(job, command, epoch) for home in self._homes)

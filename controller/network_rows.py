@@ -42,9 +42,12 @@ def _rows_of_switch(rows: Sequence[InitialRow], network: LeafSpine, switch: int)
 
 
 def _server_row(row: ServerRow, network: LeafSpine, switch: int) -> ServerRow | HomeRow:
-    home, port = network.home_of(row.ps), network.toward_host(switch, host_at(row.port))
+    home, server = network.home_of(row.ps), host_at(row.port)
+    port = network.toward_host(switch, server)
     if switch == home:
         return replace(row, port=port)
-    home_port = network.toward_switch(switch, home)
+    if not network.is_connected(switch, home):
+        return HomeRow(row.job, row.ps, NO_PORT, NO_PORT)
     # Packets from the home come back to a switch that is between the home and the server.
-    return HomeRow(row.job, row.ps, home_port, NO_PORT if port == home_port else port)
+    is_between = switch == network.leaf_of(server)
+    return HomeRow(row.job, row.ps, network.toward_switch(switch, home), port if is_between else NO_PORT)

@@ -16,10 +16,14 @@ says whose they are; after the last word the mark says that the row is logged, a
 is marked as answered. Who continues the log of a killed process writes a row back that was being logged, so
 that the row is logged as a whole or not at all. A worker that takes the killed one's rank marks a row that is
 logged as answered (`hosts.succession`).
+
+In a network of switches each home, a switch with hot sets, is lost by itself. So the log has a switch number
+for each home, and if there are several, the home of each value.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -28,6 +32,7 @@ from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
 from foundation.protocol.codec import MAX_U32, Values
+from foundation.protocol.hashing import ps_ids_of
 from hosts.keys import KeySpace, places_of_rows
 from hosts.ledger import LedgerError, check_file, create_file
 from hosts.replay_words import (
@@ -49,16 +54,19 @@ from nativekit.memory import store_item_release
 from nativekit.records import Ints
 from nativekit.reference import as_ref
 
-_MAGIC = 0x33676F6C79616C70  # arbitrary; "playlog3" in the file, which is little-endian
-_FIELDS = ("magic", "size", "capacity", "widest", "switch", "noted", "taken")
+_MAGIC = 0x34676F6C79616C70  # arbitrary; "playlog4" in the file, which is little-endian
+_FIELDS = ("magic", "size", "capacity", "widest", "homes", "noted", "taken")
 _HEAD = np.dtype([(name, "<i8") for name in _FIELDS])
 """`size` is the number of values of all rows, and a part has at most `capacity` rows of `widest` values each.
 
 The current part has `noted` rows; `taken` is 1 if they are removed from the unreplayed updates.
 """
-_SWITCH, _NOTED, _TAKEN = map(_FIELDS.index, ("switch", "noted", "taken"))
-NO_SWITCH = -1
-"""Number of the current switch if there is none: all acknowledged updates are to be replayed."""
+_NOTED, _TAKEN = map(_FIELDS.index, ("noted", "taken"))
+SwitchNumbers = tuple[int, ...]
+"""How often the switch of each home has restarted."""
+NO_SWITCHES: SwitchNumbers = ()
+"""The numbers if no switch is left: all acknowledged updates are to be replayed."""
+_LOST = -1  # number of a switch that is not left
 
 
 class UnackedUpdates(NamedTuple):
@@ -72,6 +80,8 @@ class _LogArrays(NamedTuple):
     """The arrays of the file, in this order."""
 
     head: Ints  # the fields of `_HEAD`
+    switches: Ints  # int64[homes]: number of the switch that acknowledged updates
+    homes: Ints  # int64[size]: home of each value; empty if there is one home
     words: Ints  # int64[size + UNDO_WORDS]: the sums of each value (`hosts.replay`)
     first: Ints  # place of the first value of each row of the current part, [capacity]
     dims: Ints  # of these rows, [capacity]
@@ -80,7 +90,7 @@ class _LogArrays(NamedTuple):
 
 
 class ReplayLog:
-    """A replay log. Its `acknowledged` updates are those that switch number `switch_number` acknowledged."""
+    """A replay log. Its `acknowledged` updates are those that the switches `switch_numbers` acknowledged."""
 
     def __init__(self, arrays: _LogArrays, space: KeySpace) -> None:
         self._arrays = arrays
@@ -88,33 +98,42 @@ class ReplayLog:
         self.words = arrays.words
 
     @classmethod
-    def in_memory(cls, words: Ints, space: KeySpace, capacity: int) -> ReplayLog:
-        """Return a log with the words of the caller's array [values of the space + UNDO_WORDS]."""
-        widest = max(space.dims)
-        sections = _section_bytes(0, capacity, widest)
+    def in_memory(cls, words: Ints, space: KeySpace, capacity: int, homes: Sequence[int] = ()) -> ReplayLog:
+        """Return a log with the words of the caller's array [values of the space + UNDO_WORDS].
+
+        `homes` has the home of each PS, empty for a single switch.
+        """
+        widest, n_homes = max(space.dims), _count_homes(homes)
+        sections = _section_bytes(0, capacity, widest, n_homes)
         arrays = _split_content(np.zeros(sum(sections), np.uint8), sections)
-        arrays.head[:] = _MAGIC, space.n_values, capacity, widest, 0, 0, 0
-        return cls(arrays._replace(words=words), space)
+        arrays.head[:] = _MAGIC, space.n_values, capacity, widest, n_homes, 0, 0
+        return cls(arrays._replace(words=words, homes=_homes_of_values(space, homes)), space)
 
     @classmethod
-    def in_file(cls, space: KeySpace, capacity: int, switch: int, path: Path) -> ReplayLog:
-        """Open or create the log; updates of another switch become unreplayed. Raises `LedgerError`."""
-        size, widest = space.n_values, max(space.dims)
-        n_bytes = sum(_section_bytes(size, capacity, widest))
+    def in_file(
+        cls, space: KeySpace, capacity: int, switches: SwitchNumbers, path: Path, homes: Sequence[int] = ()
+    ) -> ReplayLog:
+        """Open or create the log; updates of other switches become unreplayed. Raises `LedgerError`.
+
+        `homes` has the home of each PS, empty for a single switch.
+        """
+        size, widest, n_homes = space.n_values, max(space.dims), _count_homes(homes)
+        n_bytes = sum(_section_bytes(size, capacity, widest, n_homes))
         if not path.exists():
-            head = np.array([(_MAGIC, size, capacity, widest, switch, 0, 0)], _HEAD)
-            create_file(path, n_bytes, head.tobytes())
+            head = np.array([(_MAGIC, size, capacity, widest, n_homes, 0, 0)], _HEAD)
+            first_arrays = (head, np.array(switches, np.int64), _homes_of_values(space, homes))
+            create_file(path, n_bytes, b"".join(each.tobytes() for each in first_arrays))
         elif path.stat().st_size != n_bytes:
             raise LedgerError(
                 f"{path}: expected {n_bytes} bytes for {size} values, got {path.stat().st_size}"
             )
-        return cls.reopen(path, space, switch)
+        return cls.reopen(path, space, switches)
 
     @classmethod
-    def reopen(cls, path: Path, space: KeySpace, switch: int) -> ReplayLog:
+    def reopen(cls, path: Path, space: KeySpace, switches: SwitchNumbers) -> ReplayLog:
         check_file(path, _HEAD, _MAGIC, _sections_of, "replay log")
         log = cls(_arrays_of(np.asarray(np.memmap(path, dtype=np.uint8, mode="r+"))), space)
-        log.restore(switch)
+        log.restore(switches)
         return log
 
     @classmethod
@@ -140,26 +159,27 @@ class ReplayLog:
         return len(self._arrays.first)
 
     @property
-    def switch_number(self) -> int:
-        return int(self._arrays.head[_SWITCH])
+    def switch_numbers(self) -> SwitchNumbers:
+        return tuple(self._arrays.switches.tolist())
 
     @property
     def has_unreplayed(self) -> bool:
         return bool(self.unreplayed.any())
 
     def reset_head(self) -> None:
-        self._arrays.head[[_SWITCH, _NOTED, _TAKEN]] = 0
+        self._arrays.head[[_NOTED, _TAKEN]] = 0
+        self._arrays.switches[:] = 0
 
-    def restore(self, switch: int) -> None:
-        """Continue after a previous process; updates that another switch held become unreplayed."""
-        _restore(self._arrays, switch)
+    def restore(self, switches: SwitchNumbers) -> None:
+        """Continue after a previous process; updates that other switches held become unreplayed."""
+        _restore(self._arrays, _current_switches(self._arrays, switches))
 
-    def set_switch(self, switch: int) -> None:
-        _commit(self._arrays.head, _SWITCH, switch)
+    def set_switch(self, number: int, home: int = 0) -> None:
+        _commit(self._arrays.switches, home, number)
 
-    def unacked(self, switch: int) -> UnackedUpdates:
-        """Return the updates to replay if `switch` is the current switch; no push may be running."""
-        return _unacked(self._arrays, switch)
+    def unacked(self, switches: SwitchNumbers) -> UnackedUpdates:
+        """Return the updates to replay if `switches` are the current ones; no push may be running."""
+        return _unacked(self._arrays, switches)
 
     def note(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
         """Write the next part to be replayed, n rows and their deltas, to the log.
@@ -249,7 +269,7 @@ def _return_unanswered(log: _LogArrays, n: int) -> None:
 
 
 @entry_point
-def _restore(log: _LogArrays, switch: int) -> None:
+def _restore(log: _LogArrays, switches: Ints) -> None:
     log = as_ref(log)
     undo_marked_row(log.words)
     remove_mark(log.words)
@@ -261,9 +281,16 @@ def _restore(log: _LogArrays, switch: int) -> None:
                 set_unreplayed(log.words, int64(log.first[i]) + v, int64(log.deltas[start + v]))
             start += int64(log.dims[i])
     store_item_release(log.head, _NOTED, 0)
-    if log.head[_SWITCH] != switch:
-        make_unreplayed(log.words, 0, len(log.words) - UNDO_WORDS)
-        store_item_release(log.head, _SWITCH, switch)
+    if len(switches) == 1:
+        if log.switches[0] != switches[0]:
+            make_unreplayed(log.words, 0, len(log.words) - UNDO_WORDS)
+    else:
+        for place in range(len(log.homes)):
+            home = int64(log.homes[place])
+            if log.switches[home] != switches[home]:
+                make_unreplayed(log.words, place, place + 1)
+    for home in range(len(switches)):
+        store_item_release(log.switches, home, int64(switches[home]))
 
 
 def file_name(worker: str, job: int) -> str:
@@ -271,23 +298,23 @@ def file_name(worker: str, job: int) -> str:
 
 
 class Renewable(Protocol):
-    def renew(self, epoch: int) -> None: ...
+    def renew(self, epoch: int, home: int = 0) -> None: ...
 
 
-def renew(client: Renewable, log: ReplayLog | None, epoch: int, switch: int) -> None:
-    """Continue with switch number `switch`; change nothing if `log` has this number or a later one."""
-    if log is not None and log.switch_number >= switch:
+def renew(client: Renewable, log: ReplayLog | None, epoch: int, switch: int, home: int = 0) -> None:
+    """Continue with switch number `switch` of a home; change nothing if `log` has it or a later one."""
+    if log is not None and log.switch_numbers[home] >= switch:
         return
-    client.renew(epoch)
+    client.renew(epoch, home)
     if log is not None:
-        log.set_switch(switch)
+        log.set_switch(switch, home)
 
 
-def read_unacked(path: Path, switch: int) -> UnackedUpdates:
+def read_unacked(path: Path, switches: SwitchNumbers) -> UnackedUpdates:
     check_file(path, _HEAD, _MAGIC, _sections_of, "replay log")
     arrays = _arrays_of(np.fromfile(path, dtype=np.uint8))
     _undo_marked_row(arrays.words)
-    return _unacked(arrays, switch)
+    return _unacked(arrays, switches)
 
 
 @entry_point
@@ -295,7 +322,7 @@ def _undo_marked_row(words: Ints) -> None:
     undo_marked_row(words)
 
 
-def _unacked(arrays: _LogArrays, switch: int) -> UnackedUpdates:
+def _unacked(arrays: _LogArrays, switches: SwitchNumbers) -> UnackedUpdates:
     words = arrays.words[:-UNDO_WORDS]
     lost, unknown = np.array(unreplayed_sums(words)), np.zeros(len(words), np.uint32)
     n = int(arrays.head[_NOTED])
@@ -307,20 +334,38 @@ def _unacked(arrays: _LogArrays, switch: int) -> UnackedUpdates:
     else:
         # Some of the part may have been removed from the unreplayed updates.
         lost[places] = deltas
-    if arrays.head[_SWITCH] != switch:
-        lost += acknowledged_sums(words)
+    is_home_lost = arrays.switches != _current_switches(arrays, switches)
+    is_lost = is_home_lost[arrays.homes] if len(is_home_lost) > 1 else is_home_lost
+    lost += np.where(is_lost, acknowledged_sums(words), np.uint32(0))
     return UnackedUpdates(lost, unknown)
 
 
-def _section_bytes(size: int, capacity: int, widest: int) -> list[int]:
+def _current_switches(arrays: _LogArrays, switches: SwitchNumbers) -> Ints:
+    return np.array(switches or [_LOST] * len(arrays.switches), np.int64)
+
+
+def _count_homes(server_homes: Sequence[int]) -> int:
+    return max(server_homes, default=0) + 1
+
+
+def _homes_of_values(space: KeySpace, server_homes: Sequence[int]) -> Ints:
+    if _count_homes(server_homes) == 1:
+        return np.zeros(0, np.int64)
+    homes_of_rows = np.array(server_homes, np.int64)[ps_ids_of(space.all(), len(server_homes))]
+    return homes_of_rows.repeat(space.dims_at(np.arange(space.size)))
+
+
+def _section_bytes(size: int, capacity: int, widest: int, homes: int) -> list[int]:
     # In the order of `_LogArrays`: numbers are int64, deltas uint32, and `answered` has bytes.
+    homes_of_values = 8 * size if homes > 1 else 0
     return [
-        _HEAD.itemsize, 8 * (size + UNDO_WORDS), 8 * capacity, 8 * capacity, 4 * capacity * widest, capacity
+        _HEAD.itemsize, 8 * homes, homes_of_values, 8 * (size + UNDO_WORDS), 8 * capacity, 8 * capacity,
+        4 * capacity * widest, capacity,
     ]  # fmt: skip
 
 
 def _sections_of(head: np.void) -> list[int]:
-    return _section_bytes(int(head["size"]), int(head["capacity"]), int(head["widest"]))
+    return _section_bytes(*(int(head[name]) for name in ("size", "capacity", "widest", "homes")))
 
 
 def _arrays_of(content: NDArray[np.uint8]) -> _LogArrays:
@@ -328,9 +373,11 @@ def _arrays_of(content: NDArray[np.uint8]) -> _LogArrays:
 
 
 def _split_content(content: NDArray[np.uint8], sections: list[int]) -> _LogArrays:
-    head, words, first, dims, deltas, answered = np.split(content, np.cumsum(sections)[:-1])
+    head, switches, homes, words, first, dims, deltas, answered = np.split(content, np.cumsum(sections)[:-1])
     return _LogArrays(
         head.view(np.int64),
+        switches.view(np.int64),
+        homes.view(np.int64),
         words.view(np.int64),
         first.view(np.int64),
         dims.view(np.int64),

@@ -33,7 +33,7 @@ from hosts import in_flight
 from hosts.in_flight import InFlight
 from hosts.keys import KeySpace
 from hosts.ledger import UnfinishedPush
-from hosts.replay import NO_SWITCH, ReplayLog, read_unacked
+from hosts.replay import NO_SWITCHES, ReplayLog, read_unacked
 from hosts.replay import file_name as replay_file
 from hosts.sockets import Address, Receiver, send
 from hosts.worker_config import WorkerConfig, WorkerJobConfig
@@ -77,7 +77,7 @@ def unsettled_log(log_file: Path, epoch: int | str = "*") -> Path:
 def read_unsettled(log_file: Path) -> list[Values]:
     """Return the rows without an answer of each copy of a replay log, uint32[values] by place."""
     copies = sorted(log_file.parent.glob(unsettled_log(log_file).name))
-    return [read_unacked(copy, NO_SWITCH).unknown for copy in copies]
+    return [read_unacked(copy, NO_SWITCHES).unknown for copy in copies]
 
 
 def succeed(
@@ -93,7 +93,7 @@ def succeed(
     if file.exists():
         log = ReplayLog.of_killed_worker(log_file, space) if log_file.exists() else None
         ending = PredecessorPush(_find_push(config, job), in_flight.reopen(file), space, log)
-        is_same_switch = log is None or log.switch_number == config.switch
+        is_same_switch = log is None or log.switch_numbers == config.switches
         if is_same_switch and ending.sent.is_complete and _send_until_answered(ending, exchange):
             remainder = ending.end()
         else:

@@ -37,5 +37,5 @@ class WorkerConfig(AgentConfig):
     """The switch with each PS's hot set, by number; empty if one switch has all."""
     has_successors: bool = False
     """Whether other workers may take this one's rank and end its push; not with a replay log."""
-    switch: int = 0
-    """Incarnation number of the switch: how often it has restarted."""
+    switches: tuple[int, ...] = (0,)
+    """How often the switch of each home has restarted."""

@@ -27,7 +27,7 @@ from hosts.workload.trace import Trace
 from topologies.agents import CommandTarget, supervise
 from topologies.calibrate import measure_agent_costs
 from topologies.disk import watch_disk
-from topologies.fleet import RunContext, provision, provision_leaves
+from topologies.fleet import RunContext, provision, provision_others
 from topologies.recovery import RecoverableRun
 from topologies.running_cluster import RunningCluster, agent_cluster
 from topologies.script_cluster import find_script_cluster
@@ -78,12 +78,12 @@ async def run_experiment(
                 record.agents = await in_thread(measure_agent_costs, config)
         async with kind.open(config, run, record, reporter) as testbed:
             network = testbed.network
-            for switch in (network.switch, *network.leaves):
+            for switch in (network.switch, *network.other_switches):
                 liveness.processes.register(switch.name, switch.activity)
             liveness.members.begin(config.switch_names or {network.address: ""})
             with reporter.phase("tables"):
                 await provision(network.address, config, liveness.processes)
-                await provision_leaves(config, liveness.processes)
+                await provision_others(config, liveness.processes)
                 record.datapath = (await network.switch.counters() or {}).get("datapath")
             context = RunContext(config, run, record, reporter, testbed.placement, network, liveness)
             opened = agent_cluster(context, *workload) if workload else find_script_cluster()(context)
@@ -92,9 +92,11 @@ async def run_experiment(
                 # Processes are restarted until the accounting is done, also after a worker's death.
                 servers = (server.wait_until_failed() for server in session.servers)
                 deaths = [
-                    supervise_switch(RecoverableRun(session)),
+                    *(
+                        supervise_switch(RecoverableRun(session, number))
+                        for number in range(len(session.switches))
+                    ),
                     watch_disk(run, liveness),
-                    *(leaf.wait_until_failed() for leaf in network.leaves),
                     *(watch() for watch in testbed.watches),
                     *servers,
                 ]

@@ -14,7 +14,7 @@ from controller.controller import Controller
 from controller.controller_ops import control_of
 from controller.network_controller import NetworkController
 from controller.tables import JobRow, WorkerRow
-from experiment.design_parts import initial_rows, rows_of_leaf
+from experiment.design_parts import initial_rows
 from experiment.liveness import Liveness
 from experiment.phases.workload import table_optimisers
 from experiment.processes import RunProcesses
@@ -27,10 +27,12 @@ from foundation.logs.collector import COLLECTOR
 from foundation.optimisers import TableOptimiser
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, VERSION
+from foundation.protocol.leaf_spine import SPINE
 from foundation.protocol.rows import ONE_VALUE
 from hosts.compiled_agents import CompiledAgents, require_compiled_agents
 from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
+from hosts.replay import SwitchNumbers
 from hosts.scapy import SCAPY_SERVER, SCAPY_WORKER, is_scapy_server, is_scapy_worker
 from hosts.unreplayed import KEYS_FILE
 from hosts.workload.trace import Trace
@@ -60,30 +62,33 @@ def own_controller(address: str, config: Config, processes: RunProcesses) -> Con
     If several switches have hot sets, `address` is that of the first switch.
     """
     network = config.leaf_spine
-    if network is None or network.place == "spine":
-        return _controller_of(address, config, processes)
-    homes = [_controller_of(config.p4runtime_address(home), config, processes) for home in network.homes]
+    if network is None or network.homes == [SPINE]:
+        return controller_of(address, config, processes)
+    homes = [controller_of(config.p4runtime_address(home), config, processes) for home in network.homes]
     return NetworkController(network, homes)
 
 
-def _controller_of(address: str, config: Config, processes: RunProcesses) -> Controller:
+def controller_of(address: str, config: Config, processes: RunProcesses) -> Controller:
+    """Return a controller of one switch, which may be one of several with hot sets."""
     return Controller(address, exclusive=True, design=config.design, limits=processes.limit)
 
 
 async def provision(
     address: str, config: Config, processes: RunProcesses, arms: Sequence[Arm] | None = None
 ) -> None:
-    async with _controller_of(address, config, processes) as controller:
+    async with controller_of(address, config, processes) as controller:
         await controller.commit_pipeline()
         await controller.install(*initial_rows(config, arms))
 
 
-async def provision_leaves(config: Config, processes: RunProcesses) -> None:
-    """Give each leaf of a network its program and its rows."""
-    for leaf in range(1, len(config.p4runtime_ports)):
-        async with _controller_of(config.p4runtime_address(leaf), config, processes) as controller:
+async def provision_others(
+    config: Config, processes: RunProcesses, arms: Sequence[Arm] | None = None
+) -> None:
+    """Give each switch of a network but the first its program and its rows."""
+    for switch in range(1, len(config.p4runtime_ports)):
+        async with controller_of(config.p4runtime_address(switch), config, processes) as controller:
             await controller.commit_pipeline()
-            await controller.install(*rows_of_leaf(config, leaf))
+            await controller.install(*initial_rows(config, arms, switch=switch))
 
 
 def _homes_of(config: Config) -> list[int]:
@@ -91,7 +96,7 @@ def _homes_of(config: Config) -> list[int]:
     network = config.leaf_spine
     if network is None or len(network.homes) == 1:
         return []
-    return [network.homes.index(network.home_of(ps)) for ps in range(config.servers)]
+    return network.home_indexes
 
 
 async def set_ranges(
@@ -220,11 +225,11 @@ def worker_config(
     training: Hyperparameters | None,
     epoch: int = EPOCH,
     previous_epochs: Sequence[int] = (),
-    switch: int = 0,
+    switches: SwitchNumbers | None = None,
 ) -> Message:
     """Return a worker's configuration; `previous_epochs` are those of killed ones whose rank it takes."""
     config, run, placement = context.config, context.run, context.placement
-    services = service_endpoints(config)
+    services, homes = service_endpoints(config), _homes_of(config)
     return {
         **config.agent_settings(),
         "wire": VERSION,
@@ -252,7 +257,7 @@ def worker_config(
             for ps, service in enumerate(services)
         ],
         "workers": worker_addresses(config),
-        "homes": _homes_of(config),
+        "homes": homes,
         "has_successors": config.after_death != "end",
-        "switch": switch,
+        "switches": switches or [0] * (max(homes, default=0) + 1),
     }

@@ -14,7 +14,6 @@ from typing import Any
 from experiment.run_config import Config
 from foundation.protocol import addressing
 from foundation.protocol.addressing import Endpoint
-from foundation.protocol.leaf_spine import SPINE
 from topologies import routes
 from topologies.agent_launcher import AgentLauncher, ForkedProcess
 from topologies.agent_process import Message
@@ -116,8 +115,8 @@ class RunningNetwork(SingleMachine):
     switch: TargetSwitch
     workers: list[TestbedHost]
     servers: list[TestbedHost]
-    leaves: Sequence[TargetSwitch] = ()
-    """The leaves, if `switch` is a spine."""
+    other_switches: Sequence[TargetSwitch] = ()
+    """Further spines, and the leaves, if `switch` is a spine."""
 
     @property
     def address(self) -> str:
@@ -173,6 +172,7 @@ def _add_nodes(
         mininet.addLink(host, switches[leaf], port2=addressing.host_port(number))
         hosts.append(host)
     if leaf_spine is not None:
-        for leaf in leaf_spine.switches[1:]:
-            mininet.addLink(switches[leaf], switches[SPINE], port1=leaf_spine.uplink, port2=leaf)
+        for leaf, spine in leaf_spine.links():
+            port1, port2 = leaf_spine.uplink(spine), leaf_spine.downlink(leaf)
+            mininet.addLink(switches[leaf], switches[spine], port1=port1, port2=port2)
     return RunningNetwork(mininet, targets[0], hosts[: config.workers], hosts[config.workers :], targets[1:])

@@ -9,21 +9,32 @@ from controller.tables import InitialRow
 from experiment.design_parts import initial_rows
 from experiment.errors import SwitchFailed
 from experiment.run_config import EPOCH
+from foundation.protocol.leaf_spine import SPINE
 from topologies.session import RealSession
 
 log = logging.getLogger(__name__)
 
 
 class RecoverableRun:
-    def __init__(self, session: RealSession) -> None:
-        self._session = session
-        self._switch = session.network.switch
+    """A run as the recovery of one of its switches sees it, by default of the only one."""
+
+    def __init__(self, session: RealSession, number: int = SPINE) -> None:
+        self._session, self._number = session, number
+        self._switch = session.switches[number]
+        self.switch_name = self._switch.name
         self.liveness = session.liveness
-        self.jobs = [arm.job for arm in session.config.every_arm]
+        network = session.config.leaf_spine
+        self._network = network
+        is_home = network is None or number in network.homes
+        self.jobs = [arm.job for arm in session.config.every_arm if is_home]
 
     @property
     def hot_sets(self) -> Mapping[int, Sequence[int]]:
-        return dict(self._session.hot_sets)
+        hot_sets = self._session.hot_sets
+        if self._network is None or not self.jobs:
+            return dict(hot_sets) if self.jobs else {}
+        keys_by_home = self._network.keys_by_home
+        return {job: keys_by_home(keys)[self._number] for job, keys in hot_sets.items()}
 
     async def wait_for_switch_end(self) -> None:
         """Wait for the end of the switch's process; raise SwitchFailed if workers keep no replay logs."""
@@ -43,17 +54,17 @@ class RecoverableRun:
 
     @asynccontextmanager
     async def controller(self) -> AsyncIterator[Controller]:
-        async with self._session.controller() as controller:
+        async with self._session.controller(self._number) as controller:
             yield controller
 
     def rows(self, epoch: int) -> Sequence[InitialRow]:
-        return self._session.worker_epochs.rows(
-            initial_rows(self._session.config, epoch=epoch), epoch - EPOCH
-        )
+        rows = initial_rows(self._session.config, epoch=epoch, switch=self._number)
+        return self._session.worker_epochs.rows(rows, epoch - EPOCH)
 
     async def renew_workers(self, epoch: int) -> None:
-        switch_restarts = epoch - EPOCH  # as in `start_switch`
+        restarts = epoch - EPOCH  # as in `start_switch`
+        home = 0 if self._network is None else self._network.homes.index(self._number)
         for number, worker in enumerate(self._session.workers, start=1):
-            worker_epoch = self._session.worker_epochs.current(number, switch_restarts)
+            worker_epoch = self._session.worker_epochs.current(number, restarts)
             epochs = {str(job): worker_epoch for job in self.jobs}
-            await worker.send({"cmd": "renew", "epochs": epochs, "switch": switch_restarts})
+            await worker.send({"cmd": "renew", "epochs": epochs, "switch": restarts, "home": home})

@@ -30,12 +30,14 @@ from foundation.designs.interface import Arm, ControllerOps
 from foundation.designs.registry import design
 from foundation.logs.columns import OPERATIONS
 from foundation.logs.merge import OPERATIONS_TIME, is_measured
+from foundation.protocol.leaf_spine import SPINE
+from hosts.replay import SwitchNumbers
 from topologies.agent_process import Message
 from topologies.agents import CALL_TIMEOUT_S, Agent, CommandTarget, call_all
 from topologies.cpu_placement import Placement
-from topologies.fleet import own_controller
+from topologies.fleet import controller_of, own_controller
 from topologies.process_statistics import peak_memory_mb, read_cpu_ns_by_thread, run_queue_ns
-from topologies.testbed import TestbedNetwork, name_switch_rate
+from topologies.testbed import ControlledSwitch, TestbedNetwork, name_switch_rate
 from topologies.worker_epochs import WorkerEpochs
 
 T = TypeVar("T")
@@ -63,8 +65,8 @@ class RealSession(Session):
     _round: int = -1  # of the last block
     _controller_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _read_parts: set[Path] = field(default_factory=set)
-    _settled_epoch: int = EPOCH
-    """Last epoch of the switch for which servers have applied all replayed updates."""
+    _settled: dict[int, int] = field(default_factory=dict)
+    """Number of a home -> its last restart for which servers have applied all replayed updates."""
 
     def clock_ns(self) -> int:
         return time.monotonic_ns()
@@ -189,9 +191,27 @@ class RealSession(Session):
         return sum(map(is_expected, self.workers))
 
     @property
+    def switch_numbers(self) -> SwitchNumbers:
+        """Number of restarts of each home, a switch with hot sets; 0 if the run does not survive one."""
+        has_log = self.config.recovery.replay_log
+        return tuple(self.switches[home].restarts if has_log else 0 for home in self.homes)
+
+    @property
+    def homes(self) -> list[int]:
+        """Numbers of the switches with hot sets."""
+        network = self.config.leaf_spine
+        return [SPINE] if network is None else network.homes
+
+    @property
     def switch_number(self) -> int:
-        """Number of restarts of the switch, 0 if the run does not survive one."""
-        return self.network.switch.restarts if self.config.recovery.replay_log else 0
+        """Number of restarts of the only home."""
+        [number] = self.switch_numbers
+        return number
+
+    @property
+    def switches(self) -> list[ControlledSwitch]:
+        """All switches: the only one, or spines and leaves."""
+        return [self.network.switch, *self.network.other_switches]
 
     async def load(self, keys: Sequence[int]) -> None:
         """Load the hot set for the profile job in training, then for offloaded arms; tell workers of it."""
@@ -246,11 +266,15 @@ class RealSession(Session):
         await self.network.fetch_files("updates-*")
 
     @asynccontextmanager
-    async def controller(self) -> AsyncIterator[Controller]:
-        async with (
-            self._controller_lock,
-            own_controller(self.network.address, self.config, self.liveness.processes) as controller,
-        ):
+    async def controller(self, switch: int | None = None) -> AsyncIterator[Controller]:
+        """Return a controller of all hot sets, or of one switch of a network."""
+        processes = self.liveness.processes
+        opened = (
+            own_controller(self.network.address, self.config, processes)
+            if switch is None or not self.network.other_switches
+            else controller_of(self.config.p4runtime_address(switch), self.config, processes)
+        )
+        async with self._controller_lock, opened as controller:
             yield controller
 
     async def retry_after_deaths(self, work: Callable[[], Coroutine[object, None, T]]) -> T:
@@ -273,11 +297,8 @@ class RealSession(Session):
                 await asyncio.gather(work_task, death_task, return_exceptions=True)
 
     def restarts(self) -> dict[str, int]:
-        switch = self.network.switch
-        all_restarts = {
-            switch.name: switch.restarts,
-            **{server.name: server.restarts for server in self.servers},
-        }
+        processes: list[ControlledSwitch | Agent] = [*self.switches, *self.servers]
+        all_restarts = {each.name: each.restarts for each in processes}
         return {name: restarts for name, restarts in all_restarts.items() if restarts}
 
     async def staleness(self) -> dict[str, Staleness]:
@@ -296,7 +317,7 @@ class RealSession(Session):
 
     async def program_use(self) -> ProgramUse | None:
         # The counters of several switches do not tell which CPU their ports' frames were processed on.
-        if self.record.datapath != "kernel" or self.network.leaves:
+        if self.record.datapath != "kernel" or self.network.other_switches:
             return None
         counters = await self.network.switch.counters()
         if counters is None:
@@ -307,15 +328,16 @@ class RealSession(Session):
         return await self.network.read_contention(self.cpus)
 
     async def flush_workers(self, workers: Sequence[CommandTarget]) -> list[Message]:
-        epoch = EPOCH + self.switch_number
+        numbers, settle = self.switch_numbers, self._controller_ops.settle
         answers = await call_all(workers, {"cmd": "flush"})
         # Servers may apply replayed updates only when all workers have replayed theirs.
-        if epoch > self._settled_epoch and len(workers) == len(self.workers):
-            if (settle := self._controller_ops.settle) is not None:
-                async with self.controller() as controller:
-                    for arm in self.config.every_arm:
-                        await settle(controller, arm.job, epoch)
-            self._settled_epoch = epoch
+        if settle is not None and len(workers) == len(self.workers):
+            for home, restarts in zip(self.homes, numbers, strict=True):
+                if restarts > self._settled.get(home, 0):
+                    async with self.controller(home) as controller:
+                        for arm in self.config.every_arm:
+                            await settle(controller, arm.job, EPOCH + restarts)
+                self._settled[home] = restarts
         return answers
 
     async def new_operations(self) -> pl.DataFrame:
@@ -341,7 +363,7 @@ class RealSession(Session):
     def pids(self) -> dict[str, int]:
         agents = (each for each in (*self.workers, *self.servers) if isinstance(each, Agent))
         pids = {each.name: each.pid for each in agents if each.alive}
-        for switch in (self.network.switch, *self.network.leaves):
+        for switch in self.switches:
             if switch.pid is not None:
                 pids[switch.name] = switch.pid
         return pids

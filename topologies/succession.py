@@ -13,6 +13,7 @@ from controller.tables import WorkerRow
 from experiment.design_parts import initial_rows
 from experiment.errors import AgentFailed
 from experiment.worker_plan import AfterDeath
+from hosts.replay import SwitchNumbers
 from topologies.agent_process import Message
 from topologies.agents import Agent
 from topologies.session import RealSession
@@ -21,8 +22,8 @@ log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"worker-(\d+)")
 
-MakeSettings = Callable[[int, int, Sequence[int], int], Message]
-"""(number of a worker, its epoch, those of the processes before it, number of the switch): its settings."""
+MakeSettings = Callable[[int, int, Sequence[int], SwitchNumbers], Message]
+"""(number of a worker, its epoch, those of the processes before it, numbers of switches): its settings."""
 
 
 @dataclass
@@ -47,7 +48,7 @@ class WorkerSuccession:
         session, number = self._session, _number_of(agent)
         previous = session.worker_epochs.begin_epochs(number)
         epoch = session.worker_epochs.add_process(number, session.switch_number)
-        return self.make_settings(number, epoch, previous, session.switch_number)
+        return self.make_settings(number, epoch, previous, session.switch_numbers)
 
     async def admit(self, agent: Agent) -> None:
         """Have the switch take the new epoch, and the process push what the one before it had not sent."""

@@ -149,12 +149,12 @@ class TestbedNetwork(Protocol):
 
     @property
     def switch(self) -> ControlledSwitch:
-        """Return the switch of all hosts, or the spine."""
+        """Return the switch of all hosts, or the first spine."""
         ...
 
     @property
-    def leaves(self) -> Sequence[ControlledSwitch]:
-        """Return the leaves, if `switch` is a spine."""
+    def other_switches(self) -> Sequence[ControlledSwitch]:
+        """Return further spines, and the leaves, if `switch` is a spine."""
         ...
 
     @property
@@ -203,7 +203,7 @@ class SingleMachine:
 
     workers: Sequence[AgentHost]
     servers: Sequence[AgentHost]
-    leaves: Sequence[ControlledSwitch] = ()
+    other_switches: Sequence[ControlledSwitch] = ()
 
     async def publish_files(self, *paths: Path) -> None:
         """Do nothing: agents see the runner's files."""

@@ -132,7 +132,7 @@ class UnreplayedUpdates:
     """Updates that only the replay logs of dead workers have; none if workers keep no replay logs."""
 
     def __init__(self, session: RealSession) -> None:
-        self._switch_restarts = session.network.switch.restarts
+        self._switch_numbers = session.switch_numbers
         self._parts = session.parts
         dead_workers = [worker.name for worker in session.workers if not worker.alive]
         has_logs = session.config.recovery.replay_log
@@ -148,7 +148,7 @@ class UnreplayedUpdates:
             unknown_replays += read_unsettled(self._parts / replay.file_name(name, job))
         for name in self._dead_workers:
             certain_updates, possible_updates = replay.read_unacked(
-                self._parts / replay.file_name(name, job), self._switch_restarts
+                self._parts / replay.file_name(name, job), self._switch_numbers
             )
             total += certain_updates
             unknown_replays.append(possible_updates)

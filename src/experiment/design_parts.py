@@ -23,17 +23,13 @@ def hosts_of(config: Config) -> SwitchHosts:
     return SwitchHosts(config.workers, config.servers, config.workers_per_port)
 
 
-def initial_rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[InitialRow]:
-    """Return the rows that the switch with the hot set has before agents start: the spine of a network."""
+def initial_rows(
+    config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH, switch: int = SPINE
+) -> list[InitialRow]:
+    """Return the rows that a switch has before agents start: the only one, or one of a network."""
     arms = config.every_arm if arms is None else arms
     rows = rows_of_all_hosts(config, arms, epoch)
-    return rows if config.leaf_spine is None else rows_of_switch(rows, config.leaf_spine, SPINE)
-
-
-def rows_of_leaf(config: Config, leaf: int) -> list[InitialRow]:
-    """Return the initial rows of a leaf, from 1 on."""
-    assert config.leaf_spine is not None
-    return rows_of_switch(rows_of_all_hosts(config, config.every_arm, EPOCH), config.leaf_spine, leaf)
+    return rows if config.leaf_spine is None else rows_of_switch(rows, config.leaf_spine, switch)
 
 
 def rows_of_all_hosts(config: Config, arms: Sequence[Arm], epoch: int = EPOCH) -> list[InitialRow]:

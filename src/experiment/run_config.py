@@ -85,6 +85,7 @@ def max_top_k(jobs: int, dim: int = 1) -> int:
 
 MAX_TOP_K = max_top_k(1)
 MAX_LEAVES = 16
+MAX_SPINES = 8
 FAULT_RATES_ADVICE = "runs complete with up to 0.05 of each"
 _SCHEDULER = re.compile(r"(tcp|tls)://([\w.-]+|\[[0-9a-fA-F:]+\]):\d{1,5}", re.ASCII)
 _INPUT_REPR = Repr()
@@ -182,6 +183,7 @@ class Config(RunSettings):
     datapath: Literal["auto", "kernel", "sockets"] = "auto"
     topology: Literal["switch", "leaf-spine"] = "switch"
     leaves: int = Field(default=2, ge=2, le=MAX_LEAVES)
+    spines: int = Field(default=1, ge=1, le=MAX_SPINES)
     hot_sets: HotSetPlace = "spine"
     pcap: bool = False
     cli: bool = False
@@ -236,7 +238,7 @@ class Config(RunSettings):
         """The network of several switches; None if all hosts are at one."""
         if self.topology != "leaf-spine":
             return None
-        return LeafSpine(self.workers, self.servers, self.leaves, self.hot_sets)
+        return LeafSpine(self.workers, self.servers, self.leaves, self.hot_sets, self.spines)
 
     @property
     def p4runtime_ports(self) -> range:
@@ -456,20 +458,24 @@ class Config(RunSettings):
             self._check_leaf_spine()
         return self
 
+    @property
+    def has_hot_sets_at_several_switches(self) -> bool:
+        return self.topology == "leaf-spine" and (self.hot_sets == "leaves" or self.spines > 1)
+
     def _check_leaf_spine(self) -> None:
         """Raise for what a network of several switches does not have."""
+        has_homes = self.has_hot_sets_at_several_switches
         refusals = {
             f"design {self.design}: expected {' or '.join(self.designs_of_networks)}":
                 self.design not in self.designs_of_networks,
             "target bmv2: expected softswitch": self.target != "softswitch",
             "machines: expected a run on this machine": self.machines is not None,
-            "script: expected the workers of Hotline": self.script is not None,
-            f'hot_sets "leaves" and codec {self.codec}: expected compiled workers':
-                self.hot_sets == "leaves" and self.codec != "fast",
-            'hot_sets "leaves" and recovery: expected hot_sets "spine"':
-                self.hot_sets == "leaves" and self.recovery != Recovery(),
-            'hot_sets "leaves" and after_death: expected hot_sets "spine"':
-                self.hot_sets == "leaves" and self.after_death != "end",
+            "script and hot sets at several switches: expected the workers of Hotline":
+                has_homes and self.script is not None,
+            f"codec {self.codec} and hot sets at several switches: expected compiled workers":
+                has_homes and self.codec != "fast",
+            'after_death and hot sets at several switches: expected hot_sets "spine" and spines 1':
+                has_homes and self.after_death != "end",
             f"leaves ({self.leaves}): expected a worker at each, of which there are {self.workers}":
                 self.leaves > self.workers,
         }  # fmt: skip

@@ -13,7 +13,6 @@ from controller.errors import ControllerError, NotPrimary
 from controller.tables import InitialRow
 from experiment.liveness import Liveness
 from foundation.concurrency import gather_or_cancel
-from foundation.protocol.addressing import SWITCH_NAME
 
 log = logging.getLogger(__name__)
 
@@ -23,13 +22,18 @@ _MAX_UNEXPLAINED_FAILURES = 10
 
 
 class RecoverableCluster(Protocol):
+    """A cluster as the recovery of one of its switches sees it."""
+
     liveness: Liveness
+    switch_name: str
 
     @property
-    def jobs(self) -> Sequence[int]: ...
+    def jobs(self) -> Sequence[int]:
+        """Return the jobs with state in the switch."""
 
     @property
-    def hot_sets(self) -> Mapping[int, Sequence[int]]: ...
+    def hot_sets(self) -> Mapping[int, Sequence[int]]:
+        """Return the hot set of each job in this switch."""
 
     async def wait_for_switch_end(self) -> None:
         """Wait for an unexpected end of the switch; raise `SwitchFailed` if it must not be recovered."""
@@ -45,7 +49,8 @@ class RecoverableCluster(Protocol):
     def rows(self, epoch: int) -> Sequence[InitialRow]:
         """Return the rows of a switch whose callers have `epoch`, without hot sets."""
 
-    async def renew_workers(self, epoch: int) -> None: ...
+    async def renew_workers(self, epoch: int) -> None:
+        """Have the workers continue with `epoch` at this switch."""
 
 
 async def supervise_switch(cluster: RecoverableCluster) -> None:
@@ -53,11 +58,11 @@ async def supervise_switch(cluster: RecoverableCluster) -> None:
         await cluster.wait_for_switch_end()
         while not await _start_and_restore(cluster):
             pass
-        cluster.liveness.mark_up(SWITCH_NAME)
+        cluster.liveness.mark_up(cluster.switch_name)
 
 
 async def _start_and_restore(cluster: RecoverableCluster) -> bool:
-    cluster.liveness.mark_down(SWITCH_NAME)
+    cluster.liveness.mark_down(cluster.switch_name)
     epoch = await cluster.start_switch()
     restore_task = asyncio.ensure_future(_restore_with_retries(cluster, epoch))
     switch_end_task = asyncio.ensure_future(cluster.wait_for_switch_end())
@@ -85,13 +90,13 @@ async def _restore_with_retries(cluster: RecoverableCluster, epoch: int) -> None
             # An end of the switch itself is detected a little later, and cancels this task.
             is_explained = (
                 isinstance(error, NotPrimary)
-                or cluster.liveness.others_down(SWITCH_NAME)
+                or cluster.liveness.others_down(cluster.switch_name)
                 or await cluster.liveness.has_new_death(deaths_before)
             )
             unexplained_failures += not is_explained
             if unexplained_failures == _MAX_UNEXPLAINED_FAILURES:
                 raise
-            log.info("retrying to restore the switch: %s", error)
+            log.info("retrying to restore %s: %s", cluster.switch_name, error)
         await asyncio.sleep(_RETRY_S)
 
 
@@ -103,6 +108,7 @@ async def restore(cluster: RecoverableCluster, epoch: int) -> None:
         await controller.commit_pipeline()
         await controller.install(*cluster.rows(epoch))
         await gather_or_cancel(controller.renew(job) for job in cluster.jobs)
-        await cluster.renew_workers(epoch)
-        await controller.load_all(cluster.hot_sets)
-    log.info("the switch is restored, with %d hot sets", len(cluster.hot_sets))
+        if cluster.jobs:  # otherwise the switch passes packets on only
+            await cluster.renew_workers(epoch)
+            await controller.load_all(cluster.hot_sets)
+    log.info("%s is restored, with %d hot sets", cluster.switch_name, len(cluster.hot_sets))

@@ -81,7 +81,9 @@ class CrashedRunFolder:
             recovery={"replay_log": True},
         )  # fmt: skip
         (self.folder / "logs" / f"worker-{worker}.json").write_text(json.dumps(settings))
-        log = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 0, self.files / file_name(f"worker-{worker}", JOB))
+        log = ReplayLog.in_file(
+            KeySpace(SIZE), CAPACITY, (0,), self.files / file_name(f"worker-{worker}", JOB)
+        )
         ledger = Ledger(
             JOB, 1, KeySpace(SIZE), CAPACITY, self.files / f"ledger-worker-{worker}-job-{JOB}-epoch-1.bin"
         )

@@ -46,7 +46,7 @@ class CrashingWorker:
         self.files, self.switch = Files.in_folder(folder), 0
         self.space = space = KeySpace(size, None, ranges)
         self.ledger = Ledger(JOB, 10, space, capacity, self.files.ledger)
-        self.log = ReplayLog.in_file(space, capacity, self.switch, self.files.log)
+        self.log = ReplayLog.in_file(space, capacity, (self.switch,), self.files.log)
         self.client = HotsetClient(
             Caller(JOB, 1, 10), 1, space, lambda: self.now, ops=ops, max_keys=capacity, log=self.log
         )
@@ -133,7 +133,7 @@ class CrashingWorker:
         assert self.count_rows(sums.unknown) <= uncertain_keys
         for number, held in ((self.switch, self.at_switch), (self.switch + 1, np.uint32(0))):
             _overwrite(files.log, contents[1])
-            unacked = read_unacked(files.log, number)
+            unacked = read_unacked(files.log, (number,))
             assert self.count_rows(unacked.unknown) <= uncertain_keys
             total = at_ps + held + unacked.lost
             assert not count_mismatches(
@@ -141,7 +141,7 @@ class CrashingWorker:
             )
             # The worker comes back, once or twice.
             for _ in range(2):
-                again = ReplayLog.reopen(files.log, space, number).unacked(number)
+                again = ReplayLog.reopen(files.log, space, (number,)).unacked((number,))
                 assert (again.lost == unacked.lost).all() and not again.unknown.any()
 
     def judge_successor(self, contents: Contents, folder: Path) -> None:
@@ -155,9 +155,9 @@ class CrashingWorker:
         at_ps, at_switch = self.at_ps, self.at_switch.copy()
         push, log = UnfinishedPush.in_file(files.ledger), ReplayLog.of_killed_worker(files.log, self.space)
         ending = PredecessorPush(push, in_flight.reopen(files.requests), self.space, log)
-        if log.switch_number != self.switch or not ending.sent.is_complete:
+        if log.switch_numbers != (self.switch,) or not ending.sent.is_complete:
             ending.give_up()
-            self._check(at_ps + at_switch, files, unknown=[log.unacked(self.switch).unknown])
+            self._check(at_ps + at_switch, files, unknown=[log.unacked((self.switch,)).unknown])
             return
         for request in list(ending.requests.values()):
             ending.receive(self._repeat(request, at_switch))
@@ -165,7 +165,7 @@ class CrashingWorker:
         n_left = 0 if remainder is None else len(remainder.positions)
         assert self.count_rows(ledger.read(files.ledger).unknown) <= n_left  # deltas may be 0
         for number, held in ((self.switch, at_switch), (self.switch + 1, np.uint32(0))):
-            unacked = log.unacked(number)
+            unacked = log.unacked((number,))
             assert not unacked.unknown.any()
             assert (at_ps + held + unacked.lost == ledger.read(files.ledger).sent).all()
 
@@ -182,7 +182,7 @@ class CrashingWorker:
 
     def _check(self, held: Values, files: Files, unknown: list[Values]) -> None:
         sums = ledger.read(files.ledger)
-        total = held + read_unacked(files.log, self.switch).lost
+        total = held + read_unacked(files.log, (self.switch,)).lost
         assert not count_mismatches(
             [sums.sent], [sums.unknown, *map(np.negative, unknown)], total, self.space
         )

@@ -22,11 +22,11 @@ def some_and_many(schedules: int, soaked: int, rows: int) -> pytest.MarkDecorato
 
 
 def fails_soon(
-    testbed: SimulatedTestbed, fault: str, first_seed: int = 0
+    testbed: SimulatedTestbed, fault: str, first_seed: int = 0, arm: str | None = None
 ) -> tuple[FaultSchedule, ScheduleOutcome]:
-    """Return the first schedule of a fault that loses or doubles an update."""
+    """Return the first schedule of a fault that loses or doubles an update, by default in the same arm."""
     for seed in range(first_seed, first_seed + SOON):
-        schedule = draw_faults(fault, testbed.arm.name, seed)
+        schedule = draw_faults(fault, arm or testbed.arm.name, seed)
         outcome = play_schedule(testbed, schedule)
         if not outcome.holds:
             return schedule, outcome

@@ -1,4 +1,4 @@
-"""A network of two leaves and a spine, each with the P4 program, in place of the testbed's switch."""
+"""A network of two leaves and spines, each with the P4 program, in place of the testbed's switch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from foundation.protocol import frames
 from foundation.protocol.frames import UdpEndpoint, packet_out_header
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import unpack
-from foundation.protocol.leaf_spine import SPINE, HotSetPlace, LeafSpine, host_at
+from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine, host_at
 from softswitch.pipeline import ActionCall, Change, EntryWrite, Output, Pipeline
 from tests.harness.switches import Attached, PipelineSwitch
 from tests.harness.testbed import SERVERS, WORKERS, Frame, Testbed
@@ -21,12 +21,10 @@ _FIRST_LINK = 1_000
 
 
 class Tree(PipelineSwitch):
-    def __init__(self, new_switch: Callable[[], Pipeline], place: HotSetPlace) -> None:
-        self.network = LeafSpine(WORKERS, SERVERS, place=place)
-        self.parts = [PipelineSwitch(new_switch()) for _ in self.network.switches]
-        uplink, leaves = self.network.uplink, self.network.switches[1:]
-        ends = {(leaf, uplink): (SPINE, leaf) for leaf in leaves}
-        self._links = ends | {end: start for start, end in ends.items()}
+    def __init__(self, new_switch: Callable[[], Pipeline], place: HotSetPlace, spines: int = 1) -> None:
+        self.network = network = LeafSpine(WORKERS, SERVERS, place=place, spines=spines)
+        self.parts = [PipelineSwitch(new_switch()) for _ in network.switches]
+        self._links = network.ends()
         """A switch and its port -> the switch and port at the other end."""
         self._link_numbers = sorted(self._links)
         self._callers: set[tuple[int, int]] = set()

@@ -42,10 +42,12 @@ def test_all_hosts_of_the_leaf_spine_example_reach_each_other() -> None:
     assert pings == "0 of 6 pings were lost"
 
 
-@pytest.mark.parametrize("place", ["spine", "leaves"])
-def test_a_run_with_hot_sets_in_a_network_loses_nothing(tmp_path: Path, place: str) -> None:
-    arms = ["baseline", "offload", "offload-proxy"]
-    run = finished_run(tmp_path, "TOPOLOGY=leaf-spine", f"HOT_SETS={place}", arms=arms, small=FEWER_KEYS)
+@pytest.mark.parametrize(("place", "spines"), [("spine", 2), ("leaves", 1)])
+def test_a_run_with_hot_sets_at_two_switches_of_a_network_loses_nothing(
+    tmp_path: Path, place: str, spines: int
+) -> None:
+    arms, small = ["baseline", "offload", "offload-proxy"], {**FEWER_KEYS, "spines": spines}
+    run = finished_run(tmp_path, "TOPOLOGY=leaf-spine", f"HOT_SETS={place}", arms=arms, small=small)
     accounting = record_of(run.folder)["accounting"]
     assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
     assert accounting["sent"] == accounting["applied"] > 10_000
@@ -54,17 +56,20 @@ def test_a_run_with_hot_sets_in_a_network_loses_nothing(tmp_path: Path, place: s
     assert to_servers["offload-proxy"] < 0.8 * to_servers["baseline"]
 
 
-def test_a_killed_spine_loses_no_update(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["spine", "leaves"])
+def test_a_killed_spine_and_a_killed_leaf_lose_no_update(tmp_path: Path, place: str) -> None:
+    """One of them has hot sets, and the other passes packets on."""
     with run_topo(
-        tmp_path, "TOPOLOGY=leaf-spine", "ROUNDS=10", tables=RECOVERY, arms=["baseline", "offload"],
-        small=FEWER_KEYS,
+        tmp_path, "TOPOLOGY=leaf-spine", f"HOT_SETS={place}", "ROUNDS=12", tables=RECOVERY,
+        arms=["baseline", "offload"], small=FEWER_KEYS,
     ) as run:  # fmt: skip
-        run.wait_for_parts("operations-worker-1-3.parquet")
-        [spine] = [pid for pid in run.agents("softswitch") if "s1-eth" in command_line(pid)]
-        os.kill(spine, signal.SIGKILL)
+        for block, name in ((3, "s1"), (9, "s2")):
+            run.wait_for_parts(f"operations-worker-1-{block}.parquet")
+            [switch] = [pid for pid in run.agents("softswitch") if f"{name}-eth" in command_line(pid)]
+            os.kill(switch, signal.SIGKILL)
         assert run.wait() == 0, run.errors
     accounting = record_of(run.folder)["accounting"]
-    assert accounting["restarts"] == {"s1": 1}
+    assert accounting["restarts"] == {"s1": 1, "s2": 1}
     assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
 
 

@@ -1,7 +1,8 @@
-"""A network of leaves with hosts and one spine: its switches, their ports, and which has which hot set.
+"""A network of leaves with hosts, and spines: its switches, their ports, and which has which hot set.
 
-The spine is switch 0, and leaves follow. Hosts are numbered from 1, workers first; a host has the port at its
-leaf that it would have at a single switch. Workers and servers each take turns at the leaves.
+Spines are the switches from 0 on, and leaves follow. Hosts are numbered from 1, workers first; a host has
+the port at its leaf that it would have at a single switch. Workers and servers each take turns at the leaves.
+Each leaf has a link to each spine, and packets between two leaves all take the same spine, both ways.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from foundation.protocol.addressing import CPU_PORT, host_port
 from foundation.protocol.hashing import ps_ids_of
 
 SPINE = 0
+"""The only spine, or the first one."""
 HotSetPlace = Literal["spine", "leaves"]
-"""Where a server's hot set is: at the spine, or at the server's leaf."""
+"""Where a server's hot set is: at the spine, of which servers take turns at several, or at its leaf."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,15 @@ class LeafSpine:
     servers: int
     leaves: int = 2
     place: HotSetPlace = "spine"
+    spines: int = 1
 
     @property
     def switches(self) -> range:
-        return range(1 + self.leaves)
+        return range(self.spines + self.leaves)
+
+    @property
+    def leaf_switches(self) -> range:
+        return self.switches[self.spines :]
 
     @property
     def hosts(self) -> range:
@@ -40,28 +47,45 @@ class LeafSpine:
         """The largest number of hosts of a leaf."""
         return -(-self.workers // self.leaves) + -(-self.servers // self.leaves)
 
-    @property
-    def uplink(self) -> int:
-        """A leaf's port to the spine. The spine's port to a leaf is the number of the leaf."""
-        return host_port(len(self.hosts) + 1)
+    def uplink(self, spine: int) -> int:
+        """Return the port of each leaf to a spine."""
+        return host_port(len(self.hosts) + 1 + spine)
+
+    def downlink(self, leaf: int) -> int:
+        """Return the port of each spine to a leaf."""
+        return 1 + leaf - self.spines
+
+    def links(self) -> Iterator[tuple[int, int]]:
+        """Yield the leaf and the spine of each link between switches."""
+        yield from ((leaf, spine) for leaf in self.leaf_switches for spine in range(self.spines))
+
+    def ends(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """Return, for a switch and its port of each link between switches, the switch and port behind it."""
+        up = {(leaf, self.uplink(spine)): (spine, self.downlink(leaf)) for leaf, spine in self.links()}
+        return up | {end: start for start, end in up.items()}
 
     def ports(self) -> Iterator[tuple[int, int]]:
         """Yield each switch with each of its ports."""
-        yield from ((SPINE, leaf) for leaf in self.switches[1:])
+        yield from ((spine, self.downlink(leaf)) for leaf, spine in self.links())
         yield from ((self.leaf_of(host), host_port(host)) for host in self.hosts)
-        yield from ((leaf, self.uplink) for leaf in self.switches[1:])
+        yield from ((leaf, self.uplink(spine)) for leaf, spine in self.links())
+
+    def is_spine(self, switch: int) -> bool:
+        return switch < self.spines
 
     def name_of(self, switch: int) -> str:
-        """Return the name of a switch: `spine`, or `leaf 1` and so on."""
-        return "spine" if switch == SPINE else f"leaf {switch}"
+        """Return the name of a switch: `spine`, `leaf 1` and so on, or if there are several, `spine 1`."""
+        if not self.is_spine(switch):
+            return f"leaf {self.downlink(switch)}"
+        return "spine" if self.spines == 1 else f"spine {1 + switch}"
 
     def leaf_of(self, host: int) -> int:
         first = 1 if host <= self.workers else self.workers + 1
-        return 1 + (host - first) % self.leaves
+        return self.spines + (host - first) % self.leaves
 
     def home_of(self, ps: int) -> int:
         """Return the switch with the hot set of a server, counted from 0."""
-        return SPINE if self.place == "spine" else self.leaf_of(self.workers + ps + 1)
+        return ps % self.spines if self.place == "spine" else self.leaf_of(self.workers + ps + 1)
 
     @property
     def homes(self) -> list[int]:
@@ -84,13 +108,17 @@ class LeafSpine:
     def toward_host(self, switch: int, host: int) -> int:
         """Return a switch's port toward a host."""
         leaf = self.leaf_of(host)
-        if switch == leaf:
-            return host_port(host)
-        return leaf if switch == SPINE else self.uplink
+        return host_port(host) if switch == leaf else self.toward_switch(switch, leaf)
+
+    def is_connected(self, switch: int, other: int) -> bool:
+        """Return whether packets of a switch reach another one: those of a spine reach no other spine."""
+        return not (self.is_spine(switch) and self.is_spine(other))
 
     def toward_switch(self, switch: int, other: int) -> int:
-        """Return a switch's port toward another switch."""
-        return other if switch == SPINE else self.uplink
+        """Return a switch's port toward another switch, which `is_connected`."""
+        if self.is_spine(switch):
+            return self.downlink(other)
+        return self.uplink(other if self.is_spine(other) else (switch + other) % self.spines)
 
 
 def host_at(port: int) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 from controller.controller import Controller
 from controller.errors import DeviceError, UnknownKey
+from controller.hotset.migrate import MigrationPlan
 from controller.inband import Servers
 from controller.network_controller import NetworkController
 from controller.status import Counters, LaneCounters
@@ -46,6 +47,11 @@ class Home:
         self.loaded = dict(hot_sets)
         moves = sum(map(len, hot_sets.values()))
         progress(moves, moves)
+
+    async def load(self, _job: int, keys: Sequence[int], *, slots: Any, progress: Any) -> MigrationPlan:
+        assert self.is_open and not slots
+        progress(len(keys), len(keys))
+        return MigrationPlan((), cast(Any, tuple(keys)))
 
     async def command_servers(self, job: int, command: Command, _epoch: int | None = None) -> None:
         self.commands.append((job, command))
@@ -88,6 +94,20 @@ def test_each_home_loads_the_keys_of_its_servers(homes: list[Home]) -> None:
     assert shown[-1] == (100, 100)
     assert all(home.commands == [(JOB, Command.PUBLISH)] for home in homes)
     assert not any(home.is_open for home in homes)
+
+
+def test_a_load_of_one_job_moves_each_key_at_the_home_of_its_server(homes: list[Home]) -> None:
+    shown: list[tuple[int, int]] = []
+
+    async def load() -> MigrationPlan:
+        async with controller_of(homes) as controller:
+            progress = lambda done, total: shown.append((done, total))  # noqa: E731
+            return await controller.load(JOB, list(range(100)), progress=progress)
+
+    plan = asyncio.run(load())
+    arrived: Sequence[object] = plan.arriving
+    assert list(arrived) == [key for home in homes for key in home.keys] and plan.leaving == ()
+    assert shown[-1] == (100, 100)
 
 
 def test_registers_are_read_at_the_homes_of_their_keys(homes: list[Home]) -> None:

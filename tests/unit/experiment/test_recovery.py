@@ -22,7 +22,7 @@ class Played:
     """A fake cluster that logs what is done; each of `faults` is injected at the end of one restore."""
 
     def __init__(self, *faults: Fault, ends_everything: bool = False) -> None:
-        self.liveness = Liveness()
+        self.liveness, self.switch_name = Liveness(), "s1"
         self.jobs: Sequence[int] = [1, 2]
         self.hot_sets = {1: [7]}
         self.done: list[Any] = []

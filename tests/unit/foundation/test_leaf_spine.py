@@ -12,7 +12,7 @@ from controller.tables import NO_PORT, CallerPortRow, HomeRow, JobRow, Route, Se
 from experiment.design_parts import initial_rows
 from experiment.run_config import Config
 from foundation.protocol.addressing import CPU_PORT, host_port
-from foundation.protocol.leaf_spine import SPINE, HotSetPlace, LeafSpine, host_at
+from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine, host_at
 
 networks = st.builds(
     LeafSpine,
@@ -20,14 +20,18 @@ networks = st.builds(
     servers=st.integers(1, 60),
     leaves=st.integers(2, 6),
     place=st.sampled_from(get_args(HotSetPlace)),
+    spines=st.integers(1, 3),
 )
 
 
 def other_end(network: LeafSpine, switch: int, port: int) -> int | None:
     """Return the switch at the other end of a port; None for a host's port."""
-    if switch == SPINE:
-        return port
-    return SPINE if port == network.uplink else None
+    for leaf, spine in network.links():
+        if (switch, port) == (spine, network.downlink(leaf)):
+            return leaf
+        if (switch, port) == (leaf, network.uplink(spine)):
+            return spine
+    return None
 
 
 def walk(network: LeafSpine, start: int, host: int) -> list[int]:
@@ -57,16 +61,19 @@ def test_each_port_of_a_switch_has_one_end(network: LeafSpine) -> None:
     assert sorted(hosts) == [host_port(host) for host in network.hosts]
     # Workers and servers each take turns at the leaves.
     for kind in (network.hosts[: network.workers], network.hosts[network.workers :]):
-        sizes = [sum(network.leaf_of(host) == leaf for host in kind) for leaf in network.switches[1:]]
+        sizes = [sum(network.leaf_of(host) == leaf for host in kind) for leaf in network.leaf_switches]
         assert max(sizes) - min(sizes) <= 1
 
 
-@given(st.integers(2, 6), st.integers(1, 5), st.integers(2, 3), st.sampled_from(get_args(HotSetPlace)))
+@given(
+    st.integers(2, 6), st.integers(1, 5), st.integers(2, 3), st.sampled_from(get_args(HotSetPlace)),
+    st.integers(1, 3),
+)  # fmt: skip
 def test_packets_pass_the_home_of_their_server(
-    workers: int, servers: int, leaves: int, place: HotSetPlace
+    workers: int, servers: int, leaves: int, place: HotSetPlace, spines: int
 ) -> None:
     """By the rows alone: from a worker to the home, and from there to the server."""
-    network = LeafSpine(workers, servers, leaves, place)
+    network = LeafSpine(workers, servers, leaves, place, spines)
     rows = initial_rows(Config(workers=workers, servers=servers))
     tables = [rows_of_switch(rows, network, switch) for switch in network.switches]
     for ps in range(servers):
@@ -75,22 +82,53 @@ def test_packets_pass_the_home_of_their_server(
             [row] = [
                 row for row in own if isinstance(row, ServerRow | HomeRow) and row.ps == ps and row.job == 1
             ]
+            if switch != home and network.is_spine(switch) and network.is_spine(home):
+                assert row == HomeRow(1, ps, NO_PORT, NO_PORT)  # no link leads from one spine to another
+                continue
             assert isinstance(row, ServerRow) == (switch == home)
             if isinstance(row, ServerRow):
                 assert row.port == network.toward_host(home, server)
                 continue
             # One more step toward the home, or toward the server behind it.
             following = other_end(network, switch, row.home_port)
-            assert following == home or (switch != SPINE and following == SPINE)
+            assert following is not None
+            assert following == home or (not network.is_spine(switch) and network.is_spine(following))
             is_behind = switch in walk(network, home, server)
+            if is_behind:
+                assert switch == network.leaf_of(server)
             assert row.server_port == (network.toward_host(switch, server) if is_behind else NO_PORT)
 
 
-@given(st.integers(2, 6), st.integers(1, 5), st.sampled_from(get_args(HotSetPlace)))
+@given(networks, st.data())
+def test_packets_between_two_leaves_take_one_spine_both_ways(network: LeafSpine, data: st.DataObject) -> None:
+    """So a request comes to a leaf by the port that leads toward its caller, which the program checks."""
+    hosts = data.draw(st.lists(st.sampled_from(network.hosts), min_size=2, max_size=2))
+    leaves = [network.leaf_of(host) for host in hosts]
+    there, back = walk(network, leaves[0], hosts[1]), walk(network, leaves[1], hosts[0])
+    assert there == back[::-1] and len(there) == (1 if leaves[0] == leaves[1] else 3)
+    for passed, host in zip(there[1:], there[:-1], strict=True):
+        assert other_end(network, passed, network.toward_host(passed, hosts[0])) == host
+
+
+@given(networks)
+def test_servers_take_turns_at_spines_or_are_at_their_leaf(network: LeafSpine) -> None:
+    homes = [network.home_of(ps) for ps in range(network.servers)]
+    if network.place == "spine":
+        assert set(homes) == set(range(min(network.spines, network.servers))) == set(network.homes)
+        counts = [homes.count(home) for home in network.homes]
+        assert max(counts) - min(counts) <= 1
+    else:
+        assert homes == [network.leaf_of(network.workers + ps + 1) for ps in range(network.servers)]
+    names = [network.name_of(switch) for switch in network.switches]
+    assert len(set(names)) == len(names) and names[network.spines] == "leaf 1"
+    assert names[0] == ("spine" if network.spines == 1 else "spine 1")
+
+
+@given(st.integers(2, 6), st.integers(1, 5), st.sampled_from(get_args(HotSetPlace)), st.integers(1, 3))
 def test_callers_have_cells_at_homes_and_ports_at_all_switches(
-    workers: int, servers: int, place: HotSetPlace
+    workers: int, servers: int, place: HotSetPlace, spines: int
 ) -> None:
-    network = LeafSpine(workers, servers, 2, place)
+    network = LeafSpine(workers, servers, 2, place, spines)
     rows = initial_rows(Config(workers=workers, servers=servers))
     callers = {(row.job, row.worker): host_at(row.port) for row in rows if isinstance(row, WorkerRow)}
     for switch in network.switches:

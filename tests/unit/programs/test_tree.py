@@ -62,10 +62,10 @@ def played(switch: Tree, seed: int, stimuli: int) -> TreeTestbed:
 
 @pytest.mark.parametrize("place", PLACES)
 @settings(max_examples=examples(30), deadline=None)
-@given(seed=st.integers(0, 2**32))
-def test_hot_sets_in_a_network_add_every_push_once(place: HotSetPlace, seed: int) -> None:
+@given(seed=st.integers(0, 2**32), spines=st.integers(1, 2))
+def test_hot_sets_in_a_network_add_every_push_once(place: HotSetPlace, seed: int, spines: int) -> None:
     """Links between switches lose, double and reorder frames as those of hosts do."""
-    played(Tree(new_switch, place), seed, 1500).check()
+    played(Tree(new_switch, place, spines), seed, 1500).check()
 
 
 def test_one_window_over_two_homes_is_noticed() -> None:
@@ -113,7 +113,9 @@ def with_hot_keys(tree: Tree) -> Tree:
     return tree
 
 
-TREES = {place: with_hot_keys(Tree(new_switch, place)) for place in PLACES}
+TREES = {
+    (place, spines): with_hot_keys(Tree(new_switch, place, spines)) for place in PLACES for spines in (1, 2)
+}
 
 
 CALLER_CELLS = (1, 2, 100, 101)
@@ -156,13 +158,10 @@ def forged(draw: st.DrawFn) -> tuple[int, bytes]:
     return port, build(UdpFrame(ends[0], ends[1], datagram))
 
 
-@pytest.mark.parametrize("place", PLACES)
-@settings(max_examples=examples(500), deadline=None)
+@pytest.mark.parametrize("tree", TREES.values(), ids=[f"{place}-{spines}" for place, spines in TREES])
+@settings(max_examples=examples(250), deadline=None)
 @given(packet=forged())
-def test_forged_packets_are_dropped_at_the_first_switch(
-    place: HotSetPlace, packet: tuple[int, bytes]
-) -> None:
-    tree = TREES[place]
+def test_forged_packets_are_dropped_at_the_first_switch(tree: Tree, packet: tuple[int, bytes]) -> None:
     before = state_of(tree)
     assert tree.process(*packet, 0, 0) == []
     assert state_of(tree) == before

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from hotline_simulator.faults.kinds import FAULTS
-from hotline_simulator.faults.schedule import ARMS
+from hotline_simulator.faults.schedule import ARMS, NETWORK_ARMS
 from tools.bench.recovery import SETTINGS, WITHOUT, Change
 from tools.evidence.result import Cell, Measured, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, json_output, modules_of, typed
 
 _FAULTS = typed("faults", "./hotline faults --json", "--into", "{folder}/faults.json")
+_NETWORK_FAULTS = typed(
+    "faults",
+    " ".join(("./hotline faults --json --schedules 1050", *(f"--arm {arm}" for arm in NETWORK_ARMS))),
+    "--into",
+    "{folder}/faults.json",
+)
 _RECOVERY = typed("recovery", "python -m tools.bench.recovery --passes 6 --json", "--folder", "{folder}/runs")
 _WRONG = ("lost", "doubled", "torn", "misread")
 _COUNTS = ("schedules", "rpcs", "sent")
@@ -23,30 +30,38 @@ Tally = Mapping[str, Any]  # JSON: strings, numbers and a mapping
 
 
 def fault_tables(folder: Path) -> dict[str, Table]:
-    tallies: Sequence[Tally] = json_output(folder, _FAULTS.name)
+    title = "schedules of faults in virtual time, and what they did"
+    return {"faults": _fault_table(json_output(folder, _FAULTS.name), ARMS, title)}
+
+
+def network_fault_tables(folder: Path) -> dict[str, Table]:
+    title = "schedules of faults in simulated networks of two leaves and a spine, and what they did"
+    tallies = json_output(folder, _NETWORK_FAULTS.name)
+    return {"faults-networks": _fault_table(tallies, NETWORK_ARMS, title)}
+
+
+def _fault_table(tallies: Sequence[Tally], arms: Collection[str], title: str) -> Table:
     rows: dict[tuple[str, ...], list[Cell]] = {
-        (FAULTS[fault],): list(_cells(list(group)))
+        (FAULTS[fault],): list(_cells(list(group), arms))
         for fault, group in groupby(tallies, lambda each: each["fault"])
     }
-    rows["all",] = [*_sums(tallies), *[None] * len(_QUANTILES) * len(ARMS)]
+    rows["all",] = [*_sums(tallies), *[None] * len(_QUANTILES) * len(arms)]
     counts = ("schedules", "RPCs", "lanes acknowledged", "lost, doubled, torn or misread")
-    recoveries = [f"recovery {quantile}, ms, `{arm}`" for quantile in _QUANTILES for arm in ARMS]
-    return {
-        "faults": make_table(
-            "schedules of faults in virtual time, and what they did",
-            "counts, and quantiles over the schedules",
-            ("fault",),
-            {**dict.fromkeys(counts, "{:,.0f}"), **dict.fromkeys(recoveries, "{:,.2f}")},
-            rows,
-        )
-    }
+    recoveries = [f"recovery {quantile}, ms, `{arm}`" for quantile in _QUANTILES for arm in arms]
+    return make_table(
+        title,
+        "counts, and quantiles over the schedules",
+        ("fault",),
+        {**dict.fromkeys(counts, "{:,.0f}"), **dict.fromkeys(recoveries, "{:,.2f}")},
+        rows,
+    )
 
 
-def _cells(tallies: Sequence[Tally]) -> Iterator[Cell]:
+def _cells(tallies: Sequence[Tally], arms: Collection[str]) -> Iterator[Cell]:
     yield from _sums(tallies)
     by_arm = {each["arm"]: each["recovery_ms"] for each in tallies}
     for quantile in _QUANTILES:
-        yield from (by_arm[arm][quantile] if arm in by_arm else None for arm in ARMS)
+        yield from (by_arm[arm][quantile] if arm in by_arm else None for arm in arms)
 
 
 def _sums(tallies: Sequence[Tally]) -> Iterator[float]:
@@ -64,6 +79,15 @@ FAULT_SCHEDULES = Stage(
     modules=("hotline_simulator.faults.matrix", *modules_of("hotset", "none", "collect")),
     files=("p4src/**/*.json",),
     seeds=(0,),
+)
+
+FAULT_SCHEDULES_OF_NETWORKS = replace(
+    FAULT_SCHEDULES,
+    name="faults-networks",
+    results=("faults-networks",),
+    steps=(_NETWORK_FAULTS,),
+    tables=network_fault_tables,
+    modules=("hotline_simulator.faults.matrix", *modules_of("hotset", "collect")),
 )
 
 

@@ -95,7 +95,7 @@ class CrashedRun:
             name = f"worker-{config.number}"
             for job in self.jobs:
                 for file in self._replay_logs(config, job):
-                    lost_updates = replay.read_unacked(file, replay.NO_SWITCH).lost
+                    lost_updates = replay.read_unacked(file, replay.NO_SWITCHES).lost
                     counts.append(UnreplayedCount(name, job, int(np.count_nonzero(lost_updates))))
         return [count for count in counts if count.keys]
 
@@ -132,7 +132,7 @@ class CrashedRun:
             stored_sums[places] += contents.sums
         ledgers = [ledger.read(folder / file.name) for file in self._worker_files("ledger", job)]
         logs = [
-            replay.read_unacked(folder / file.name, replay.NO_SWITCH)
+            replay.read_unacked(folder / file.name, replay.NO_SWITCHES)
             for file in self._worker_files("replay", job)
         ]
         unknown_replays = [log.unknown for log in logs]
@@ -237,7 +237,7 @@ class _OfflineServer:
 def _replay(
     servers: list[_OfflineServer], config: WorkerConfig, job: int, space: KeySpace, file: Path
 ) -> None:
-    log = ReplayLog.reopen(file, space, replay.NO_SWITCH)
+    log = ReplayLog.reopen(file, space, replay.NO_SWITCHES)
     used_epochs = set().union(*(server.used_epochs(job, config.number) for server in servers))
     epoch = max(used_epochs, default=0) + 1
     caller = Caller(job, config.number, epoch)

@@ -33,7 +33,7 @@ def test_the_files_appear_with_all_their_content(tmp_path: Path, elsewhere: Path
 
     def make() -> None:
         Ledger(JOB, 1, KeySpace(9), 4, folder / "ledger")
-        ReplayLog.in_file(KeySpace(9), 4, 2, folder / "log")
+        ReplayLog.in_file(KeySpace(9), 4, (2,), folder / "log")
 
     n_complete = 0
     for files in folder_states(make, folder):
@@ -41,8 +41,8 @@ def test_the_files_appear_with_all_their_content(tmp_path: Path, elsewhere: Path
         n_complete += "log" in files
         if "ledger" in files:
             assert ledger.read(elsewhere / "ledger").lanes_sent == 0
-        log = ReplayLog.in_file(KeySpace(9), 4, 2, elsewhere / "log")
-        assert log.switch_number == 2 and not log.words.any()
+        log = ReplayLog.in_file(KeySpace(9), 4, (2,), elsewhere / "log")
+        assert log.switch_numbers == (2,) and not log.words.any()
         Ledger(JOB, 1, KeySpace(9), 4, elsewhere / "ledger")
         assert ledger.read(elsewhere / "ledger").epoch == 1
         assert sorted(path.name for path in elsewhere.iterdir()) == ["ledger", "log"]

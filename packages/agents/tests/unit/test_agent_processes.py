@@ -254,7 +254,9 @@ def test_a_worker_handles_the_loss_of_the_switch_before_its_blocks_end(log_dir: 
         config = worker_config(log_dir, n_ps=1, services=services)
         run: dict[str, object] = {"cmd": "run", "job": 1, "first_step": 0, "steps": 3}
         with closing(Agent("hotline_agents.worker", config, log_dir)) as worker:
-            worker.send_together(*[run] * blocks, {"cmd": "renew", "epochs": {"1": 7}, "switch": 1})
+            worker.send_together(
+                *[run] * blocks, {"cmd": "renew", "epochs": {"1": 7}, "switch": 1, "home": 0}
+            )
             assert codec.parse(server.recv(2048)).header.epoch == 7
 
 

@@ -52,7 +52,7 @@ def test_unreplayed_updates_are_listed_and_applied_once(tmp_path: Path) -> None:
 def test_updates_still_missing_after_a_recovery_are_an_error(tmp_path: Path) -> None:
     """The replay log has lost an update."""
     run = CrashedRunFolder(tmp_path)
-    log = ReplayLog.reopen(tmp_path / UNREPLAYED_FOLDER / file_name("worker-2", JOB), KeySpace(SIZE), 0)
+    log = ReplayLog.reopen(tmp_path / UNREPLAYED_FOLDER / file_name("worker-2", JOB), KeySpace(SIZE), (0,))
     lost = int(np.flatnonzero(log.words)[0])
     log.words[lost] = 0
     ran = recover(tmp_path, "--apply")

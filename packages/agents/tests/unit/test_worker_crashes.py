@@ -169,12 +169,12 @@ def restore_after_a_kill_in_note(worker: CrashingWorker) -> Step:
     n = COMPILED.next_unreplayed(worker.client.reference)
     worker.log.note(*unreplayed_rows(worker, n))
     COMPILED.take_unreplayed(worker.client.reference, n // 2)
-    return Step(partial(worker.log.restore, worker.switch), (replay._restore,), 0)
+    return Step(partial(worker.log.restore, (worker.switch,)), (replay._restore,), 0)
 
 
 def restore_with_another_switch(worker: CrashingWorker) -> Step:
     worker.lose_switch()
-    return Step(partial(worker.log.restore, worker.switch), (replay._restore,), 0)
+    return Step(partial(worker.log.restore, (worker.switch,)), (replay._restore,), 0)
 
 
 def end_a_push_as_successor(worker: CrashingWorker) -> Step:

@@ -12,11 +12,13 @@ import pytest
 from foundation.protocol import control
 from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command, Control, Status
+from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import Header, Op, unpack
+from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges
 from hosts import replay
 from hosts.keys import KeySpace
 from hosts.ledger import LedgerError
-from hosts.replay import ReplayLog, read_unacked
+from hosts.replay import NO_SWITCHES, ReplayLog, read_unacked
 from hosts.replay_words import UNDO_WORDS
 from hotline_agents.hotset.ps.parameter_server import ParameterServer
 from hotline_agents.hotset.worker.client import HotsetClient
@@ -231,24 +233,53 @@ def test_a_server_reclaims_the_values_that_the_switch_held(has_replay_logs: bool
 
 
 def test_the_log_outlives_the_process(tmp_path: Path) -> None:
-    first = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 0, tmp_path / "log")
+    first = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, (0,), tmp_path / "log")
     assert first.acknowledged.shape == first.unreplayed.shape == (SIZE,) and not first.has_unreplayed
     first.acknowledged[3], first.unreplayed[4] = 30, 40
-    again = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 0, tmp_path / "log")
+    again = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, (0,), tmp_path / "log")
     assert (again.acknowledged[3], again.unreplayed[4], again.has_unreplayed) == (30, 40, True)
 
 
 def test_updates_that_an_earlier_switch_held_are_unreplayed(tmp_path: Path) -> None:
-    first = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 0, tmp_path / "log")
+    first = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, (0,), tmp_path / "log")
     first.acknowledged[3], first.unreplayed[3] = 30, 2**32 - 10
     first.set_switch(1)
-    assert ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 1, tmp_path / "log").acknowledged[3] == 30
-    again = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 2, tmp_path / "log")
+    assert ReplayLog.in_file(KeySpace(SIZE), CAPACITY, (1,), tmp_path / "log").acknowledged[3] == 30
+    again = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, (2,), tmp_path / "log")
     assert (again.acknowledged[3], again.unreplayed[3]) == (0, 20)
-    once = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 2, tmp_path / "log")
+    once = ReplayLog.in_file(KeySpace(SIZE), CAPACITY, (2,), tmp_path / "log")
     assert once.unreplayed[3] == 20
     worker = HotsetClient(Caller(JOB, 1, 10), 1, SPACE, lambda: 0, log=once)
     assert worker.has_unreplayed and once.has_unreplayed
+
+
+@pytest.mark.parametrize("ranges", [ONE_VALUE, (RowRange(0, 1), RowRange(10, 4))])
+@pytest.mark.parametrize("lost_homes", [(), (0,), (1,), (0, 1)])
+def test_a_lost_home_makes_the_updates_of_its_servers_alone_unreplayed(
+    tmp_path: Path, ranges: RowRanges, lost_homes: tuple[int, ...]
+) -> None:
+    """Three servers have two homes. A restarted worker and a reader of the file find the same updates."""
+    space, homes = KeySpace(SIZE, None, ranges), (1, 0, 1)
+    home_of_value = [
+        homes[ps_of(key, len(homes))]
+        for key, dim in enumerate(space.dims_at(np.arange(SIZE)).tolist())
+        for _ in range(dim)
+    ]
+    log = ReplayLog.in_file(space, CAPACITY, (4, 7), tmp_path / "log", homes)
+    log.acknowledged[:] = deltas = np.arange(1, space.n_values + 1, dtype=np.uint32)
+    expected = np.where(np.isin(home_of_value, lost_homes), deltas, 0)
+    switches = tuple(number + (home in lost_homes) for home, number in enumerate((4, 7)))
+    in_memory = ReplayLog.in_memory(log.words.copy(), space, CAPACITY, homes)
+    in_memory.restore((0, 0))
+    in_memory.acknowledged[:] = deltas
+    in_memory.restore(tuple(home in lost_homes for home in range(2)))
+    for unreplayed in (log.unacked(switches).lost, read_unacked(tmp_path / "log", switches).lost,
+                       in_memory.unreplayed):  # fmt: skip
+        assert (unreplayed == expected).all()
+    again = ReplayLog.in_file(space, CAPACITY, switches, tmp_path / "log", homes)
+    assert (again.unreplayed == expected).all() and (again.acknowledged == deltas - expected).all()
+    assert again.switch_numbers == switches
+    assert (read_unacked(tmp_path / "log", NO_SWITCHES).lost == deltas).all()
 
 
 @pytest.mark.parametrize("answered", range(4))
@@ -259,7 +290,7 @@ def test_the_log_of_a_worker_that_dies_in_a_replay_tells_its_unreplayed_updates(
     for request in bench.push(1, 2, 3, value=7):
         bench.take(bench.by_switch(request))
     replay.renew(bench.worker, bench.log, 11, switch=1)
-    owed = bench.log.unacked(1)
+    owed = bench.log.unacked((1,))
     assert owed.lost[:5].tolist() == [0, 7, 7, 7, 0] and not owed.unknown.any()
     bench.worker.replay()
     (request,) = bench.sent()
@@ -268,12 +299,12 @@ def test_the_log_of_a_worker_that_dies_in_a_replay_tells_its_unreplayed_updates(
     answer = bytearray(bench.by_ps(request))
     answer[32:36] = (lanes & ~taken).to_bytes(4, "big")  # refused
     bench.take(bytes(answer))
-    owed = bench.log.unacked(1)
+    owed = bench.log.unacked((1,))
     assert not owed.lost.any()
     assert sorted(owed.unknown[1:4].tolist()) == [0] * answered + [7] * (3 - answered)
     # With another switch, the updates that this one holds are unreplayed, too.
     bench.log.acknowledged[9] = 5
-    assert bench.log.unacked(2).lost.nonzero()[0].tolist() == [9]
+    assert bench.log.unacked((2,)).lost.nonzero()[0].tolist() == [9]
 
 
 def test_a_part_noted_in_the_log_is_unreplayed_until_its_removal(bench: Bench) -> None:
@@ -281,9 +312,9 @@ def test_a_part_noted_in_the_log_is_unreplayed_until_its_removal(bench: Bench) -
     bench.log.unreplayed[:4] = 1, 2, 3, 4
     bench.log.note(np.array([0, 1, 2]), np.array([1, 2, 3], np.uint32))
     bench.log.unreplayed[:2] = 0
-    owed = bench.log.unacked(0)
+    owed = bench.log.unacked((0,))
     assert owed.lost[:5].tolist() == [1, 2, 3, 4, 0] and not owed.unknown.any()
-    bench.log.restore(0)
+    bench.log.restore((0,))
     assert bench.log.unreplayed[:5].tolist() == [1, 2, 3, 4, 0]
 
 
@@ -298,21 +329,21 @@ def test_repeated_and_late_renewals_replay_nothing(bench: Bench) -> None:
     assert bench.worker.has_unreplayed and bench.log.unreplayed[1] == 7
     bench.finish()
     replay.renew(bench.worker, bench.log, 11, switch=1)
-    assert not bench.worker.has_unreplayed and bench.log.switch_number == 2
+    assert not bench.worker.has_unreplayed and bench.log.switch_numbers == (2,)
     assert [unpack(request).epoch for request in bench.push(1, value=7)] == [12]
 
 
-LOG_BYTES = 8 * 7 + 8 * (SIZE + UNDO_WORDS) + (8 + 8 + 4 + 1) * CAPACITY
+LOG_BYTES = 8 * 7 + 8 + 8 * (SIZE + UNDO_WORDS) + (8 + 8 + 4 + 1) * CAPACITY
 
 
 def test_an_invalid_replay_log_is_refused(tmp_path: Path) -> None:
-    ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 0, tmp_path / "log")
+    ReplayLog.in_file(KeySpace(SIZE), CAPACITY, (0,), tmp_path / "log")
     with pytest.raises(LedgerError, match=mentions("log", 41, LOG_BYTES + 8, LOG_BYTES)):
-        ReplayLog.in_file(KeySpace(SIZE + 1), CAPACITY, 0, tmp_path / "log")
+        ReplayLog.in_file(KeySpace(SIZE + 1), CAPACITY, (0,), tmp_path / "log")
     (tmp_path / "zeros").write_bytes(bytes(LOG_BYTES))
     with pytest.raises(LedgerError, match=mentions("zeros", "replay")):
-        read_unacked(tmp_path / "zeros", 0)
+        read_unacked(tmp_path / "zeros", (0,))
     with pytest.raises(LedgerError, match=mentions("nowhere", "read")):
-        read_unacked(tmp_path / "nowhere", 0)
+        read_unacked(tmp_path / "nowhere", (0,))
     with pytest.raises(LedgerError, match=mentions("zeros", "replay")):
-        ReplayLog.in_file(KeySpace(SIZE), CAPACITY, 0, tmp_path / "zeros")
+        ReplayLog.in_file(KeySpace(SIZE), CAPACITY, (0,), tmp_path / "zeros")

@@ -93,7 +93,7 @@ class MachinesNetwork:
     machines: dict[str, RemoteMachine]
     workers: list[RemoteHost]
     servers: list[RemoteHost]
-    leaves: Sequence[RemoteSwitch] = ()
+    other_switches: Sequence[RemoteSwitch] = ()
     clocks: dict[str, ClockReading] = field(default_factory=dict)
     """Machine -> its last reading."""
     worst_clock_error_ns: dict[str, int] = field(default_factory=dict)

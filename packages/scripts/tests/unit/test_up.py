@@ -38,7 +38,7 @@ async def test_the_files_of_earlier_sessions_are_kept(
     network: Any = FakeNetwork()
     backend = UpBackend(config, place(config.placement, config.servers, config.workers), network)
 
-    for name in ("_start_servers", "_restart_switch"):
+    for name in ("_start_servers", "_restart"):
         monkeypatch.setattr(backend, name, AsyncMock())
     for pushes in (5, 7, 0, 9):
         backend._has_reports = False

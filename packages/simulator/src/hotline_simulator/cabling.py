@@ -1,8 +1,8 @@
 """The interfaces of a simulated network, and its links: cables of hosts and uplinks of racks or leaves.
 
 Interfaces are numbered in this order: of n hosts; of what is at the other ends of their cables; of the
-uplinks of r racks or leaves; of their ports at the P4 switch, or at the spine; of the controller, at the CPU
-port of that switch.
+uplinks of racks, or of leaves to each spine; of their ports at the P4 switch, or at the spines; of the
+controllers, at the CPU port of each switch with the program.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from foundation.protocol import addressing
 from foundation.protocol.addressing import host_port
-from foundation.protocol.leaf_spine import SPINE, LeafSpine
+from foundation.protocol.leaf_spine import LeafSpine
 from hotline_simulator.costs import HostCosts, Network, cables_of, pass_times_of, uplinks_of
 from hotline_simulator.state import P4_SWITCH
 from nativekit.records import Ints, Records, records
@@ -24,8 +24,8 @@ from softswitch.v1model import PORT_NUMBERS
 class Cabling(NamedTuple):
     links: Records[LinkState]
     interfaces: Records[NetworkInterface]
-    ports: Ints  # int64[1 + racks, PORT_NUMBERS]
-    racks: int  # or leaves
+    ports: Ints  # int64[switches, PORT_NUMBERS]
+    uplinks: int
 
 
 def cabling_of(
@@ -38,19 +38,22 @@ def cabling_of(
 ) -> Cabling:
     cables = cables_of(network, hosts, workers, servers)
     racks = -(-workers // network.rack) if network.rack else 0
-    hosts_per_uplink = network.rack or 1
+    n, n_uplinks, hosts_per_uplink = len(cables), racks, float(network.rack or 1)
     if topology is not None:
-        racks, hosts_per_uplink = topology.leaves, topology.hosts_per_leaf
-    uplinks = uplinks_of(network, racks, hosts_per_uplink)
-    n = len(cables)
-    links = records(2 * (n + racks) + 1, LinkState)
+        n_uplinks = topology.leaves * topology.spines
+        hosts_per_uplink = topology.hosts_per_leaf / topology.spines
+    first_of_controllers = 2 * (n + n_uplinks)
+    links = records(first_of_controllers + (1 if topology is None else len(topology.switches)), LinkState)
     links[:n] = links[n : 2 * n] = cables
-    links[2 * n : 2 * n + racks] = links[2 * n + racks : -1] = uplinks
+    links[2 * n : 2 * n + n_uplinks] = links[2 * n + n_uplinks : first_of_controllers] = uplinks_of(
+        network, n_uplinks, hosts_per_uplink
+    )
     interfaces = records(len(links), NetworkInterface)
     for name in ("switch", "host", "peer"):
         interfaces[name] = ABSENT
     _connect(interfaces, np.arange(n), np.arange(n, 2 * n))
-    _connect(interfaces, np.arange(2 * n, 2 * n + racks), np.arange(2 * n + racks, len(links) - 1))
+    first_at_spine = 2 * n + n_uplinks
+    _connect(interfaces, np.arange(2 * n, first_at_spine), np.arange(first_at_spine, first_of_controllers))
     interfaces.host[:n] = np.arange(n)
     if topology is not None:
         return _attach_to_leaves(links, interfaces, topology)
@@ -70,24 +73,26 @@ def cabling_of(
     times = pass_times_of(hosts, arm)
     interfaces.pass_ns[at_switch] = times.of_worker
     interfaces.pass_ns[n + workers : 2 * n] = times.of_server
-    return Cabling(links, interfaces, ports, racks)
+    return Cabling(links, interfaces, ports, n_uplinks)
 
 
 def _attach_to_leaves(
     links: Records[LinkState], interfaces: Records[NetworkInterface], topology: LeafSpine
 ) -> Cabling:
-    n, leaves = len(topology.hosts), np.arange(1, 1 + topology.leaves)
+    n, uplinks = len(topology.hosts), [*topology.links()]
     interfaces.switch[n : 2 * n] = [topology.leaf_of(host) for host in topology.hosts]
     interfaces.port[n : 2 * n] = [host_port(host) for host in topology.hosts]
-    first_of_spine = 2 * n + topology.leaves
-    interfaces.switch[2 * n : first_of_spine] = leaves
-    interfaces.port[2 * n : first_of_spine] = topology.uplink
-    interfaces.switch[first_of_spine:] = SPINE
-    interfaces.port[first_of_spine:-1], interfaces.port[-1] = leaves, addressing.CPU_PORT
-    ports = np.full((1 + topology.leaves, PORT_NUMBERS), ABSENT, np.int64)
+    first_of_spine, first_of_controllers = 2 * n + len(uplinks), 2 * (n + len(uplinks))
+    interfaces.switch[2 * n : first_of_spine] = [leaf for leaf, _ in uplinks]
+    interfaces.port[2 * n : first_of_spine] = [topology.uplink(spine) for _, spine in uplinks]
+    interfaces.switch[first_of_spine:first_of_controllers] = [spine for _, spine in uplinks]
+    interfaces.port[first_of_spine:first_of_controllers] = [topology.downlink(leaf) for leaf, _ in uplinks]
+    interfaces.switch[first_of_controllers:] = topology.switches
+    interfaces.port[first_of_controllers:] = addressing.CPU_PORT
+    ports = np.full((len(topology.switches), PORT_NUMBERS), ABSENT, np.int64)
     of_switches = np.arange(n, len(interfaces))
     ports[interfaces.switch[n:], interfaces.port[n:]] = of_switches
-    return Cabling(links, interfaces, ports, topology.leaves)
+    return Cabling(links, interfaces, ports, len(uplinks))
 
 
 def _connect(interfaces: Records[NetworkInterface], numbers: Ints, peers: Ints) -> None:

@@ -146,7 +146,8 @@ class SimulationConfig(Config):
     @model_validator(mode="after")
     def _check_ports(self) -> Self:
         hosts = f"workers ({self.workers}) and servers ({self.servers})"
-        ports = -(-self.workers // self.workers_per_port) + self.servers + (self.topology != "switch")
+        uplinks = 0 if self.topology == "switch" else self.spines
+        ports = -(-self.workers // self.workers_per_port) + self.servers + uplinks
         if ports > PORTS:
             raise ValueError(
                 f"{hosts} need {ports} ports; a switch has {PORTS}: let network.rack workers share one"

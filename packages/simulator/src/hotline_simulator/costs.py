@@ -279,12 +279,12 @@ def shapes_of(network: Network, interfaces: int) -> list[Shape]:
     return [Shape(UNLIMITED, byte_depth(round(network.queue_kb * 1024)))] * interfaces
 
 
-def uplink_mbit(network: Network, hosts: int) -> float:
+def uplink_mbit(network: Network, hosts: float) -> float:
     """Return the bandwidth in Mbit/s of an uplink of `hosts` hosts."""
     return hosts * network.rate_mbit if network.uplink_mbit is None else network.uplink_mbit
 
 
-def uplinks_of(network: Network, uplinks: int, hosts: int) -> Records[LinkState]:
+def uplinks_of(network: Network, uplinks: int, hosts: float) -> Records[LinkState]:
     """Return the uplinks, which have no faults, of racks or leaves with `hosts` hosts each."""
     rate = uplink_mbit(network, hosts)
     without_faults = {"rate_mbit": rate, "loss": 0.0, "duplication": 0.0, "reordering": 0.0}

@@ -12,7 +12,7 @@ from controller.tables import InitialRow
 from foundation.designs.interface import Design
 from foundation.protocol.codec import Values
 from foundation.protocol.header import LANES
-from foundation.protocol.leaf_spine import LeafSpine
+from foundation.protocol.leaf_spine import SPINE, LeafSpine
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
 from hotline_simulator.simulated_switch import SimulatedSwitch
@@ -25,18 +25,16 @@ def build_switches(
     """Return a single switch, or with `network` those of a network."""
     if network is None:
         return SimulatedSwitch(design, buffered, lanes=lanes)
-    return LeafSpineSwitches(design, network, buffered, lanes)
+    switches = [SimulatedSwitch(design, buffered, lanes=lanes) for _ in network.switches]
+    return LeafSpineSwitches(network, switches)
 
 
 class LeafSpineSwitches:
     """Like a `SimulatedSwitch`, for all switches of a network, which have the same program."""
 
-    def __init__(
-        self, design: Design, network: LeafSpine, buffered: bool = False, lanes: int = LANES
-    ) -> None:
-        self.network = network
-        self._switches = [SimulatedSwitch(design, buffered, lanes=lanes) for _ in network.switches]
-        self.state_ops = self._switches[0].state_ops
+    def __init__(self, network: LeafSpine, switches: Sequence[SimulatedSwitch]) -> None:
+        self.network, self._switches = network, switches
+        self.state_ops = switches[SPINE].state_ops
 
     @property
     def pipelines(self) -> list[CompiledPipeline]:

@@ -111,6 +111,7 @@ class WorldHeader(NetworkHeader):
     workers: int
     servers: int
     workers_per_rack: int  # workers that share a port; 0 means that there are no racks
+    uplinks: int  # number of links between switches
     connections: int  # number of connections that a server polls
     agent: int  # the agent that the loop has returned for
 
@@ -161,20 +162,17 @@ class World(NamedTuple):
 
     @property
     def racks_up(self) -> Records[LinkState]:
-        """LinkState[r], from each rack's switch to the P4 switch; none if each worker has a port."""
-        return self.links[2 * self._hosts : 2 * self._hosts + self._racks]
+        """LinkState[u], of racks to the P4 switch, or of leaves to spines; none if each worker has a port."""
+        return self.links[2 * self._hosts : 2 * self._hosts + self.header.uplinks]
 
     @property
     def racks_down(self) -> Records[LinkState]:
-        return self.links[2 * self._hosts + self._racks : 2 * (self._hosts + self._racks)]
+        first = 2 * self._hosts + self.header.uplinks
+        return self.links[first : first + self.header.uplinks]
 
     @property
     def _hosts(self) -> int:
         return int(self.header.workers + self.header.servers)
-
-    @property
-    def _racks(self) -> int:
-        return len(self.switches) - 1
 
 
 def _states(world: World) -> list[tuple[Generic, type]]:

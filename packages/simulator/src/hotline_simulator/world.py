@@ -182,8 +182,10 @@ class SimulatedNetwork:
         queues = make_queues(shapes_of(network, len(cabling.links)))
         # First capacity for frames and events; `make_room` doubles it if necessary.
         max_frames = 4 * WINDOW * workers + 4 * MARGIN
+        world_header = _make_header(arm, workers, servers, network, switch, self._output_buffer, system.seed)
+        world_header.uplinks = cabling.uplinks
         world = World(
-            header=_make_header(arm, workers, servers, network, switch, self._output_buffer, system.seed),
+            header=world_header,
             heap=records(max_frames + 8 * hosts_count + 4 * MARGIN, ScheduledEvent),
             frames=records(0, FrameState),
             octets=np.zeros((0, 0), np.uint8),
@@ -191,7 +193,7 @@ class SimulatedNetwork:
             links=cabling.links,
             interfaces=cabling.interfaces,
             ports=cabling.ports,
-            switches=_make_switches(system, switch, cabling.racks),
+            switches=_make_switches(system, switch, len(cabling.ports)),
             queues=queues,
             queued=np.zeros(len(queues.slots), np.int64),
             ready=np.zeros(len(cabling.links), np.int64),
@@ -369,8 +371,8 @@ def _make_header(
     return header
 
 
-def _make_switches(system: SimulatedSystem, switch: Switches, racks: int) -> Records[SwitchState]:
-    switches = records(1 + racks, SwitchState)
+def _make_switches(system: SimulatedSystem, switch: Switches, number: int) -> Records[SwitchState]:
+    switches = records(number, SwitchState)
     for state, pipeline in zip(switches, switch.pipelines, strict=False):  # those of racks have no program
         state.process, state.state = pipeline.process_address, pipeline.state_address
         state.latency, state.gap_ps = switch_times_of(system.network)

@@ -24,7 +24,7 @@ ROWS = [
     # In `make test` one arm has to do.
     pytest.param(arm, fault, marks=[] if arm == "offload-proxy" else pytest.mark.soak)
     for arm in ARM_NAMES
-    for fault in faults_of(design(ARMS[arm].design), is_mixed=True)
+    for fault in faults_of(arm, is_mixed=True)
 ]
 SCHEDULES, SOAKED = len(ROWS), 2_000
 
@@ -58,10 +58,10 @@ def test_both_kinds_of_agents_take_part() -> None:
 
 
 def test_agents_of_scapy_get_only_faults_that_agents_of_scapy_survive() -> None:
-    survived = {arm: set(faults_of(design(ARMS[arm].design), is_mixed=True)) for arm in ARM_NAMES}
+    survived = {arm: set(faults_of(arm, is_mixed=True)) for arm in ARM_NAMES}
     of_compiled = {name for name, kind in KINDS.items() if kind.needs in ("durability", "successors")}
     for arm in ARM_NAMES:
-        assert survived[arm] == set(faults_of(design(ARMS[arm].design))) - of_compiled - {"kills", "workers"}
+        assert survived[arm] == set(faults_of(arm)) - of_compiled - {"kills", "workers"}
     drawn = Counter(
         injection.kind
         for seed in range(200)

@@ -13,7 +13,7 @@ from experiment import switch_recovery
 from experiment.liveness import Liveness
 from hosts import replay
 from hosts.in_flight import InFlight
-from hosts.replay import ReplayLog, UnackedUpdates, UnfinishedPart
+from hosts.replay import ReplayLog, SwitchNumbers, UnackedUpdates, UnfinishedPart
 from hosts.replay_words import acknowledged_sums
 from hotline_agents.hotset.ps import checkpoint, parameter_server
 from hotline_agents.hotset.ps.parameter_server import ParameterServer
@@ -23,7 +23,7 @@ from hotline_agents.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER,
 from hotline_agents.ps.rpc_server import RpcServer
 from hotline_simulator.faults import cluster as virtual
 from hotline_simulator.faults import player
-from hotline_simulator.faults.cluster import SimulatedCluster
+from hotline_simulator.faults.cluster import RecoverableSwitch
 from hotline_simulator.faults.kinds import play_schedule
 from hotline_simulator.faults.matrix import cached_testbed
 from tests.harness.faults import fails_soon
@@ -83,7 +83,7 @@ def servers_are_not_renewed(patched: pytest.MonkeyPatch) -> None:
 
 
 def workers_are_not_told(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(SimulatedCluster, "renew_workers", nothing)
+    patched.setattr(RecoverableSwitch, "renew_workers", nothing)
 
 
 def callers_keep_their_epoch(patched: pytest.MonkeyPatch) -> None:
@@ -112,9 +112,9 @@ def what_fails_is_not_tried_again(patched: pytest.MonkeyPatch) -> None:
 
 
 def worker_forgets_what_was_held(patched: pytest.MonkeyPatch) -> None:
-    def renew(client: HotsetClient, epoch: int) -> None:
+    def renew(client: HotsetClient, epoch: int, home: int) -> None:
         acknowledged_sums(client.state.replay_log)[:] = 0
-        really(client, epoch)
+        really(client, epoch, home)
 
     really = HotsetClient.renew
     patched.setattr(HotsetClient, "renew", renew)
@@ -123,9 +123,9 @@ def worker_forgets_what_was_held(patched: pytest.MonkeyPatch) -> None:
 def worker_is_told_twice(patched: pytest.MonkeyPatch) -> None:
     """Renew a worker twice: it does not know the switch yet at the second time."""
 
-    def renew(client: HotsetClient, log: ReplayLog, epoch: int, switch: int) -> None:
-        client.renew(epoch)
-        log.set_switch(switch)
+    def renew(client: HotsetClient, log: ReplayLog, epoch: int, switch: int, home: int) -> None:
+        client.renew(epoch, home)
+        log.set_switch(switch, home)
 
     patched.setattr(virtual, "renew", renew)
 
@@ -133,15 +133,15 @@ def worker_is_told_twice(patched: pytest.MonkeyPatch) -> None:
 def worker_comes_back_and_forgets(patched: pytest.MonkeyPatch) -> None:
     """Restart a worker that loses what a vanished switch held."""
 
-    def owed(log: ReplayLog, switch: int) -> UnackedUpdates:
-        return really(log, log.switch_number)
+    def owed(log: ReplayLog, switches: SwitchNumbers) -> UnackedUpdates:
+        return really(log, log.switch_numbers)
 
     really = ReplayLog.unacked
     patched.setattr(ReplayLog, "unacked", owed)
 
 
 def log_does_not_say_whose_it_is(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(ReplayLog, "set_switch", lambda log, switch: None)
+    patched.setattr(ReplayLog, "set_switch", lambda log, switch, home: None)
 
 
 def successor_logs_nothing(patched: pytest.MonkeyPatch) -> None:

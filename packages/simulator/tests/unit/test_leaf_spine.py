@@ -25,6 +25,7 @@ from hotline_simulator.costs import HostCosts, Network
 from hotline_simulator.experiment import quiet_reporter, simulate_closed_loops
 from hotline_simulator.leaf_spine_switches import LeafSpineSwitches
 from packages.simulator.tests.unit.networks import PARAMETERS, SOUND, RandomTestbed
+from softswitch.network.state import ABSENT
 from switch_harness.wording import mentions
 from tests.harness.traces import trace_of
 
@@ -51,10 +52,10 @@ def operate_to_rest(testbed: RandomTestbed, count: int) -> None:
     arrived = np.zeros(len(world.switches), np.int64)
     for links in (world.up, world.down, world.racks_up, world.racks_down):
         assert (links.delivered == links.frames + links.doubled - links.dropped - links.lost).all()
-    for number, interface in enumerate(world.interfaces[:-1]):
+    for number, interface in enumerate(world.interfaces):
         peer = int(interface.peer)
         switch = int(world.interfaces[peer].switch)
-        if switch >= 0:
+        if peer != ABSENT and switch != ABSENT:
             arrived[switch] += int(world.links[number].delivered)
     assert (world.switches.passes == arrived).all()
 
@@ -68,15 +69,16 @@ def operate_to_rest(testbed: RandomTestbed, count: int) -> None:
     workers=st.integers(3, 6),
     servers=st.integers(1, 5),
     leaves=st.integers(2, 3),
+    spines=st.integers(1, 2),
     place=st.sampled_from(PLACES),
     arm=st.sampled_from([BASELINE, PROXY, OFFLOAD, OFFLOAD_PROXY]),
 )
 def test_no_update_is_lost_or_doubled_on_any_network_of_leaves(
     seed: int, loss: float, duplication: float, reordering: float, workers: int, servers: int, leaves: int,
-    place: HotSetPlace, arm: Arm,
+    spines: int, place: HotSetPlace, arm: Arm,
 ) -> None:  # fmt: skip
     network = Network(loss=loss, duplication=duplication, reordering=reordering)
-    operate_to_rest(make_testbed(arm, LeafSpine(workers, servers, leaves, place), network, seed), 4)
+    operate_to_rest(make_testbed(arm, LeafSpine(workers, servers, leaves, place, spines), network, seed), 4)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -150,10 +152,16 @@ def test_settings_without_a_meaning_for_leaves_are_refused(
         config_of(SimulationConfig, {"workers": 8, "topology": "leaf-spine", **settings})
 
 
+@pytest.mark.parametrize("spines", [1, 2])
 @pytest.mark.parametrize(("mbit", "picoseconds"), [(None, 400), (1_000.0, 8_000)])
-def test_an_uplink_has_the_bandwidth_of_its_hosts_unless_given(mbit: float | None, picoseconds: int) -> None:
-    testbed = make_testbed(OFFLOAD, LeafSpine(2, 2), Network(rate_mbit=10_000, uplink_mbit=mbit))
+def test_the_uplinks_of_a_leaf_have_the_bandwidth_of_its_hosts_unless_given(
+    mbit: float | None, picoseconds: int, spines: int
+) -> None:
+    """A given bandwidth is that of one uplink."""
+    network = Network(rate_mbit=10_000, uplink_mbit=mbit)
+    testbed = make_testbed(OFFLOAD, LeafSpine(2, 2, spines=spines), network)
+    picoseconds *= spines if mbit is None else 1
     world = testbed.network.world
     assert world.up.picoseconds_per_byte.tolist() == [800] * 4
-    assert world.racks_up.picoseconds_per_byte.tolist() == [picoseconds] * 2
-    assert world.racks_down.picoseconds_per_byte.tolist() == [picoseconds] * 2
+    assert world.racks_up.picoseconds_per_byte.tolist() == [picoseconds] * 2 * spines
+    assert world.racks_down.picoseconds_per_byte.tolist() == [picoseconds] * 2 * spines

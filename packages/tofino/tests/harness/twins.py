@@ -81,12 +81,12 @@ class _Values:
 
 def twin_testbed(arm: Arm, twin: CompiledConfig) -> SimulatedTestbed:
     testbed = SimulatedTestbed(arm, twin)
-    state_ops = testbed.switch.state_ops
+    state_ops = testbed.state_ops
 
     def values(pipeline: CompiledPipeline, entries: Iterable[Entry], space: KeySpace) -> Values:
         return state_ops.values(_Values(pipeline), entries, space)  # type: ignore[arg-type]  # it only reads
 
-    testbed.switch.state_ops = state_ops._replace(values=values)
+    testbed.state_ops = state_ops._replace(values=values)
     return testbed
 
 
@@ -105,7 +105,8 @@ class SwitchContents(NamedTuple):
 
 
 def contents(testbed: SimulatedTestbed) -> SwitchContents:
-    pipeline = testbed.switch.pipeline
+    [switch] = testbed.switches
+    pipeline = switch.pipeline
     registers = {
         each.name: pipeline.cells.read_register(each.name, 0, each.size)
         for each in pipeline.program.registers

@@ -69,7 +69,9 @@ class WorkerJob:
         self.log: ReplayLog | None = None
         if config.recovery.replay_log:
             path = config.log_dir / file_name(f"worker-{config.number}", job.job)
-            self.log = ReplayLog.in_file(trace.space, trace.largest_batch, config.switch, path)
+            self.log = ReplayLog.in_file(
+                trace.space, trace.largest_batch, config.switches, path, config.homes
+            )
         self.client: BaseClient = agents_of(design(config.design)).client(
             Caller(job.job, config.number, job.epoch),
             config.n_ps,
@@ -228,11 +230,11 @@ class WorkerProcess:
                 self._run_driver(Replay(worker_job.client), worker_job, origin)
         return {"dropped_rows": self._rpcs.dropped}
 
-    def renew(self, epochs: dict[str, int], switch: int) -> dict[str, object]:
-        """Continue after restart number `switch` of the switch, with a new epoch for each job."""
+    def renew(self, epochs: dict[str, int], switch: int, home: int = 0) -> dict[str, object]:
+        """Continue after restart number `switch` of a home, with a new epoch for each job."""
         for job, epoch in epochs.items():
             worker_job = self._job(int(job))
-            renew(worker_job.client, worker_job.log, epoch, switch)
+            renew(worker_job.client, worker_job.log, epoch, switch, home)
         return {}
 
     def resume(self) -> dict[str, object]:

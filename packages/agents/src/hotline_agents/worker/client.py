@@ -201,8 +201,8 @@ class BaseClient:
     def hint(self, keys: Keys | None) -> None:
         """Replace the hints by these keys, which the switch holds, or clear them; most designs do nothing."""
 
-    def renew(self, epoch: int) -> None:
-        """Continue with another epoch after a restart of the switch; most designs ignore it."""
+    def renew(self, epoch: int, home: int = 0) -> None:
+        """Continue with another epoch after a restart of a home's switch; most designs ignore it."""
 
     @property
     def has_unreplayed(self) -> bool:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 class FaultsSettings(Strict):
     arms: tuple[str, ...] = ()
-    """offload, offload-proxy, none, collect, or MODULE:ARM of a design of yours. [default: all but yours]"""
+    """offload, offload-proxy, none, collect, or MODULE:ARM of a design of yours. ARM@spine and ARM@leaves are
+    in a network of leaves and a spine, which none cannot be. [default: all at a single switch]"""
     schedules: int = Field(default=4_000, ge=1)
     """Number of schedules of each fault and arm."""
     seed: int = Field(default=0, ge=0, le=2**32)

@@ -8,9 +8,16 @@ from random import Random
 from typing import Any, NamedTuple
 
 from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, ProcessKill
-from foundation.designs.registry import design
 from hotline_simulator.faults.kinds import KINDS, NETWORK_FAULTS, WorkerRestarted, kinds_of
-from hotline_simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultInjection, FaultSchedule
+from hotline_simulator.faults.schedule import (
+    ARMS,
+    RPCS,
+    SERVERS,
+    WORKERS,
+    FaultInjection,
+    FaultSchedule,
+    network_of,
+)
 
 _MAX_INJECTIONS = 3
 _RPCS_BEFORE_INJECTIONS, _RPCS_AFTER_INJECTIONS = 20, 60  # minimum
@@ -44,27 +51,26 @@ def draw_faults(fault: str, arm: str, seed: int, is_mixed: bool = False) -> Faul
         rates = {fault: random.choice([0.01, 0.05, 0.1, 0.3])}
         return replace(schedule, **rates)
     if fault == "kills":
-        return replace(
-            schedule, injections=tuple(_draw_kill_injections(draw_kills(seed, WORKERS, SERVERS), random))
-        )
+        kills = draw_kills(seed, WORKERS, SERVERS)
+        return replace(schedule, injections=tuple(_draw_kill_injections(arm, kills, random)))
     if fault == "workers":
         return replace(schedule, injections=tuple(_draw_lives(arm, random)))
     if fault != "everything":
-        return replace(schedule, injections=(_draw_injection(fault, random),))
-    kinds = [kind for kind in kinds_of(design(ARMS[arm].design), is_mixed) if kind != WORKER_KILLED.name]
+        return replace(schedule, injections=(_draw_injection(arm, fault, random),))
+    kinds = [kind for kind in kinds_of(arm, is_mixed) if kind != WORKER_KILLED.name]
     injections = [
-        _draw_injection(random.choice(kinds), random) for _ in range(random.randint(2, _MAX_INJECTIONS))
+        _draw_injection(arm, random.choice(kinds), random) for _ in range(random.randint(2, _MAX_INJECTIONS))
     ]
     rates = {kind: random.choice([0.0, 0.01, 0.1]) for kind in NETWORK_FAULTS}
     return replace(schedule, injections=tuple(sorted(injections, key=lambda each: each.after)), **rates)
 
 
-def _draw_injection(kind: str, random: Random) -> FaultInjection:
+def _draw_injection(arm: str, kind: str, random: Random) -> FaultInjection:
     return FaultInjection(
         kind,
         after=random.randrange(_RPCS_BEFORE_INJECTIONS, RPCS - _RPCS_AFTER_INJECTIONS),
         duration_us=random.choice([300, 300, 3_000, 3_000, 30_000]) + random.randrange(300),
-        target=random.randrange(KINDS[kind].targets),
+        target=random.randrange(KINDS[kind].count_targets(arm)),
         # Other kinds than delays ignore the amount; it is drawn to keep the order of draws.
         amount=random.choice([300, 3_000, 50_000]) if kind == "delay" else random.randrange(2_500),
     )
@@ -72,7 +78,7 @@ def _draw_injection(kind: str, random: Random) -> FaultInjection:
 
 def _draw_lives(arm: str, random: Random) -> Iterator[FaultInjection]:
     """Yield deaths of workers that another follows soon, most of them within that of the one before."""
-    others = [kind for kind in (SWITCH_KILLED.name, "hot set") if kind in kinds_of(design(ARMS[arm].design))]
+    others = [kind for kind in (SWITCH_KILLED.name, "hot set") if kind in kinds_of(arm)]
     after_previous_us: int | None = None
     for _ in range(random.randint(2, _MAX_LIVES)):
         is_other = (
@@ -83,20 +89,23 @@ def _draw_lives(arm: str, random: Random) -> Iterator[FaultInjection]:
             kind,
             after=random.randrange(_RPCS_BEFORE_INJECTIONS, RPCS - _RPCS_AFTER_INJECTIONS),
             duration_us=random.choice([0, 300, 3_000]) + random.randrange(300),
-            target=random.randrange(KINDS[kind].targets),
+            target=random.randrange(KINDS[kind].count_targets(arm)),
             after_previous_us=after_previous_us,
         )
         after_previous_us = random.choice([0, 400, 3_000, 100_000]) + random.randrange(300)
 
 
-def _draw_kill_injections(kills: Sequence[Kill], random: Random) -> Iterator[FaultInjection]:
+def _draw_kill_injections(arm: str, kills: Sequence[Kill], random: Random) -> Iterator[FaultInjection]:
     after_previous_us: int | None = None
     for kill in kills:
+        target = kill.target
+        if kill.kind is SWITCH_KILLED and network_of(arm) is not None:
+            target = random.randrange(KINDS[kill.kind.name].count_targets(arm))
         yield FaultInjection(
             kill.kind.name,
             after=random.randrange(_RPCS_BEFORE_INJECTIONS, RPCS - _RPCS_AFTER_INJECTIONS),
             duration_us=random.randrange(300, 2_000),
-            target=kill.target,
+            target=target,
             after_previous_us=after_previous_us,
         )
         after_previous_us = round(kill.gap * _RESTORE_US)

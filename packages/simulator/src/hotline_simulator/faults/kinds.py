@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal
 
 from controller.errors import NotPrimary
@@ -16,19 +16,27 @@ from experiment.faults import (
     WORKER_KILLED,
     FrameFault,
 )
-from foundation.designs.interface import Design
+from foundation.designs.registry import design as find_design
 from hosts.replay_words import acknowledged_sums
 from hotline_agents.interface import NEVER
 from hotline_simulator.faults.operations import KEYS
 from hotline_simulator.faults.player import MS, Player, ScheduleOutcome
-from hotline_simulator.faults.schedule import SERVERS, WORKERS, FaultInjection, FaultSchedule
-from hotline_simulator.faults.switch import ControllerSession
+from hotline_simulator.faults.schedule import (
+    ARMS,
+    LEAVES,
+    SERVERS,
+    WORKERS,
+    FaultInjection,
+    FaultSchedule,
+    network_of,
+)
+from hotline_simulator.faults.switch import ControllerProcess
 from hotline_simulator.faults.testbed import SimulatedTestbed
-from hotline_simulator.state import P4_SWITCH
+from softswitch.network.state import LinkState
 
-Need = Literal["durability", "successors", "switch state", "requests at servers"]
-"""Durability: journals and replay logs. Successors: workers that end the push of a killed one. Switch state:
-parameters that controllers load into the switch.
+Need = Literal["durability", "successors", "switch state", "requests at servers", "uplinks"]
+"""Durability: journals and replay logs. Successors: workers that end the push of a killed one, which those of
+several homes have not. Switch state: parameters that controllers load into the switch.
 
 The switch of a design with `values_register` may answer all requests, and so leave none to servers."""
 _POLL_NS = 500_000
@@ -42,7 +50,8 @@ _NS_PER_US = 1_000
 class Fault(ABC):
     name: ClassVar[str]
     row: ClassVar[str]  # description in the table of docs/reliability.md
-    targets: ClassVar[int] = SERVERS  # number of possible targets
+    targets: ClassVar[int] = SERVERS  # number of possible targets at a single switch
+    targets_in_network: ClassVar[int | None] = None  # in a network of switches, if it differs
     needs: ClassVar[Need | None] = None
 
     def __init__(self, player: Player, injection: FaultInjection) -> None:
@@ -68,6 +77,11 @@ class Fault(ABC):
         self.has_taken_effect = self.took_effect()
         self._player.mark_recovered(self._answered_rpcs_before)
 
+    @classmethod
+    def count_targets(cls, arm: str) -> int:
+        in_network = cls.targets_in_network
+        return cls.targets if in_network is None or network_of(arm) is None else in_network
+
     @property
     def _duration_ns(self) -> int:
         return self._injection.duration_us * _NS_PER_US
@@ -85,7 +99,10 @@ class CableSlow(Fault):
 
     def inject(self) -> None:
         world, target = self._testbed.world, self._injection.target
-        self._links = (world.up[target], world.down[target])
+        self._begin([world.up[target], world.down[target]])
+
+    def _begin(self, links: Sequence[LinkState]) -> None:
+        self._links = links
         self._counters_before = self._counters()
         self._apply_change(1)
         self.clear_after(self._duration_ns)
@@ -111,6 +128,17 @@ class CableDown(CableSlow):
     def _apply_change(self, sign: int) -> None:
         for link in self._links:
             link.down_count += sign
+
+
+class UplinkDown(CableDown):
+    name, row = "uplink", "an uplink of a leaf is down in one direction for a while"
+    targets = 2 * LEAVES  # toward the spine, then from it
+    needs = "uplinks"
+
+    def inject(self) -> None:
+        direction, leaf = divmod(self._injection.target, LEAVES)
+        world = self._testbed.world
+        self._begin([(world.racks_up, world.racks_down)[direction][leaf]])
 
 
 class WorkerKilled(Fault):
@@ -178,39 +206,44 @@ class ServerRestarted(Fault):
 
 class SwitchRestarted(Fault):
     name, row = SWITCH_KILLED.name, SWITCH_KILLED.row
+    targets_in_network = 1 + LEAVES
     needs = "durability"
 
     def inject(self) -> None:
-        self._inject_or_retry(not self._player.cluster.switch_is_dead, self._kill)
+        switches = self._player.cluster.switches
+        # The target of a single switch has no meaning.
+        self._switch = switches[self._injection.target] if len(switches) > 1 else switches[0]
+        self._inject_or_retry(not self._switch.is_dead, self._kill)
 
     def _kill(self) -> None:
-        player, world = self._player, self._testbed.world
-        self._had_replay_log = bool(acknowledged_sums(world.workers.replay_log).any())
-        self._refused_before = int(world.switches.refused[P4_SWITCH])
+        player, world, switch = self._player, self._testbed.world, self._switch
+        # Other switches than homes lose nothing but frames.
+        self._had_replay_log = not switch.is_home or bool(acknowledged_sums(world.workers.replay_log).any())
+        self._refused_before = switch.refused
         span = [self._testbed.now, NEVER]
-        player.blind_spans.append(span)
+        if switch.is_home:
+            player.blind_spans.append(span)
         incarnations = list(player.cluster.incarnations)
-        player.cluster.kill_switch(self._duration_ns)
-        switch_number = player.cluster.restarts + 1
+        switch.kill(self._duration_ns)
+        restarts = switch.restarts + 1
 
         def end_span() -> None:
-            player.start_task(self._end_blind_span(span, switch_number, incarnations))
+            player.start_task(self._end_blind_span(span, restarts, incarnations))
 
-        restore_task = player.start_task(player.wait_until_restored(switch_number))
+        restore_task = player.start_task(player.wait_until_restored(switch, restarts))
         restore_task.add_done_callback(lambda _: self.end())
         # A task's callback must not begin another task.
-        restore_task.add_done_callback(lambda _: player.call_later(0, end_span))
+        if switch.is_home:
+            restore_task.add_done_callback(lambda _: player.call_later(0, end_span))
 
-    async def _end_blind_span(self, span: list[int], switch_number: int, incarnations: list[int]) -> None:
+    async def _end_blind_span(self, span: list[int], restarts: int, incarnations: list[int]) -> None:
         """End the span when all workers have replayed, unless one has died: its replay may lack lanes."""
-        cluster = self._player.cluster
-        is_exact = not self._testbed.servers_exchange and await cluster.wait_for_replays(switch_number)
-        if is_exact and cluster.incarnations == incarnations:
+        is_exact = not self._testbed.servers_exchange and await self._switch.wait_for_replays(restarts)
+        if is_exact and self._player.cluster.incarnations == incarnations:
             span[1] = self._testbed.now
 
     def took_effect(self) -> bool:
-        refused = int(self._testbed.world.switches.refused[P4_SWITCH])
-        has_missed_frames = self._had_replay_log and refused > self._refused_before
+        has_missed_frames = self._had_replay_log and self._switch.refused > self._refused_before
         # As in `ServerRestarted.took_effect`.
         return has_missed_frames or self._injection.after_previous_us is not None
 
@@ -226,9 +259,9 @@ class ControllerKilled(Fault):
     def took_effect(self) -> bool:
         return self._is_interrupted
 
-    def _kill_controller(self, session: ControllerSession, task: asyncio.Task[object]) -> None:
+    def _kill_controller(self, process: ControllerProcess, task: asyncio.Task[object]) -> None:
         self._is_interrupted = not task.done()
-        self._player.kill_controller(session, task)
+        self._player.kill_controller(process, task)
         self._player.call_later(self._duration_ns, self._start_successor)
 
     def _start_successor(self) -> None:
@@ -247,7 +280,7 @@ class SecondController(Fault):
     def took_effect(self) -> bool:
         return self._first_load.done() and isinstance(self._first_load.exception(), NotPrimary)
 
-    def _supersede(self, _: ControllerSession, task: asyncio.Task[object]) -> None:
+    def _supersede(self, _: ControllerProcess, task: asyncio.Task[object]) -> None:
         player, self._first_load = self._player, task
         player.wanted_keys = _draw_other_hot_set(player)
         player.start_task(player.load_wanted_keys()).add_done_callback(lambda _: self.end())
@@ -266,7 +299,7 @@ class HotSetChanges(Fault):
         return self._entries_before != self._entries()
 
     def _entries(self) -> set[tuple[int, object]]:
-        return {(entry.key, entry.state) for entry in self._testbed.switch.entries}
+        return {(entry.key, entry.state) for entry in self._testbed.entries}
 
 
 class DiskFull(Fault):
@@ -284,32 +317,31 @@ class DiskFull(Fault):
 
 
 def _act_during_load(
-    player: Player, keys: list[int], action: Callable[[ControllerSession, asyncio.Task[object]], None]
+    player: Player, keys: list[int], action: Callable[[ControllerProcess, asyncio.Task[object]], None]
 ) -> None:
     """Call `action` in the middle of a controller's load; load again if a load ends before that point."""
-    session = player.new_session()
-    switch = player.testbed.switch
-    writes = switch.state_ops.count_writes(switch.entries, player.testbed.arm.job, keys)
+    process, testbed = player.new_controller(), player.testbed
+    writes = testbed.state_ops.count_writes(testbed.entries, testbed.arm.job, keys)
     # Within the first half of the writes.
     threshold = player.random.randrange(max(writes, 2) // 2)
     action_scheduled: list[bool] = []
 
     def check_progress() -> None:
-        if session.updates_written > threshold and not action_scheduled:
+        if process.updates_written > threshold and not action_scheduled:
             action_scheduled.append(True)
-            player.call_later(player.random.randrange(_MAX_ACTION_DELAY_NS), lambda: action(session, task))
+            player.call_later(player.random.randrange(_MAX_ACTION_DELAY_NS), lambda: action(process, task))
 
     def reload_unless_scheduled(_: object) -> None:
         if not action_scheduled:
             player.call_later(MS, lambda: _act_during_load(player, _draw_other_hot_set(player), action))
 
-    session.on_write = check_progress
-    task = player.start_task(player.load(session, keys))
+    process.watch(check_progress)
+    task = player.start_task(player.load(process, keys))
     task.add_done_callback(reload_unless_scheduled)
 
 
 def _draw_other_hot_set(player: Player) -> list[int]:
-    current_size = len(player.testbed.switch.entries)
+    current_size = len(player.testbed.entries)
     return player.random.sample(
         range(KEYS), player.random.choice([k for k in _HOT_SET_SIZES if k != current_size])
     )
@@ -320,6 +352,7 @@ KINDS: dict[str, type[Fault]] = {
     for kind in (
         CableSlow,
         CableDown,
+        UplinkDown,
         WorkerKilled,
         WorkerRestarted,
         ServerRestarted,
@@ -340,20 +373,22 @@ FAULTS: Mapping[str, str] = {
 }
 
 
-def kinds_of(design: Design, is_mixed: bool = False) -> Mapping[str, type[Fault]]:
-    """Return the kinds of faults that a design survives; `is_mixed`: some agents are of Scapy."""
+def kinds_of(arm: str, is_mixed: bool = False) -> Mapping[str, type[Fault]]:
+    """Return the kinds of faults that an arm survives; `is_mixed`: some agents are of Scapy."""
+    design, network = find_design(ARMS[arm].design), network_of(arm)
     is_supported = {
         None: True,
         "durability": design.is_durable and not is_mixed,
-        "successors": not is_mixed,
+        "successors": not is_mixed and (network is None or len(network.homes) == 1),
         "switch state": design.has_hot_set,
         "requests at servers": design.values_register is None,
+        "uplinks": network is not None,
     }
     return {name: kind for name, kind in KINDS.items() if is_supported[kind.needs]}
 
 
-def faults_of(design: Design, is_mixed: bool = False) -> tuple[str, ...]:
-    applicable_kinds = kinds_of(design, is_mixed)
+def faults_of(arm: str, is_mixed: bool = False) -> tuple[str, ...]:
+    applicable_kinds = kinds_of(arm, is_mixed)
     required_kinds = {
         "kills": {kind.name for kind in PROCESS_KILLS},
         "workers": {WorkerRestarted.name},
@@ -374,7 +409,7 @@ def check_names(schedule: FaultSchedule) -> None:
         place = f"injections.{number}"
         if injection.kind not in KINDS:
             raise ValueError(f"{place}.kind: expected one of {', '.join(KINDS)}, got {injection.kind!r}")
-        targets = KINDS[injection.kind].targets
+        targets = KINDS[injection.kind].count_targets(schedule.arm)
         if not 0 <= injection.target < targets:
             raise ValueError(f"{place}.target: expected 0 to {targets - 1}, got {injection.target}")
 

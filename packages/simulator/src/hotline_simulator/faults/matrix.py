@@ -18,7 +18,7 @@ from foundation.settings import Strict
 from hotline_simulator.faults.draw import draw_faults
 from hotline_simulator.faults.kinds import FAULTS, faults_of, play_schedule
 from hotline_simulator.faults.player import ScheduleOutcome
-from hotline_simulator.faults.schedule import ARMS, FaultSchedule, ranges_of
+from hotline_simulator.faults.schedule import ARMS, FaultSchedule, network_of, ranges_of
 from hotline_simulator.faults.testbed import SimulatedTestbed
 
 MatrixProgress = Callable[[int, int], None]
@@ -73,9 +73,7 @@ MatrixRow = tuple[str, str]
 def rows_of(arms: Iterable[str]) -> tuple[MatrixRow, ...]:
     """Return the faults that can be injected into arms: (fault, arm) each."""
     arms = tuple(arms)
-    return tuple(
-        (fault, arm) for fault in FAULTS for arm in arms if fault in faults_of(design(ARMS[arm].design))
-    )
+    return tuple((fault, arm) for fault in FAULTS for arm in arms if fault in faults_of(arm))
 
 
 MATRIX_ROWS = rows_of(ARMS)
@@ -85,10 +83,11 @@ DESIGNS = tuple(dict.fromkeys(ARMS[arm].design for _, arm in MATRIX_ROWS))
 
 
 def warm_faults(name: str, faults: Collection[str] = FAULTS) -> None:
-    """Compile what schedules of these faults of a design run, by playing one of each."""
+    """Compile what schedules of these faults of a design run, by playing one of each at a single switch."""
     arms = [arm for _, arm in MATRIX_ROWS if ARMS[arm].design == name]
     arm = arms[0] if arms else f"{name}:{fault_arms(name)[0].name}"  # of a design that is a module
-    for fault in (each for each in faults_of(design(name)) if each in faults):
+    # Faults of networks alone compile nothing of their own.
+    for fault in [each for each in faults_of(arm) if each in faults] or faults_of(arm)[:1]:
         play_schedule(cached_testbed(arm), draw_faults(fault, arm, seed=0))
 
 
@@ -130,7 +129,8 @@ def play_seeds(fault: str, arm: str, first_seed: int, schedules: int) -> str:
 @cache
 def cached_testbed(arm: str) -> SimulatedTestbed:
     check_design(ARMS[arm].design, RunKind.FAULTS)
-    return SimulatedTestbed(ARMS[arm], ranges=ranges_of(design(ARMS[arm].design)))
+    ranges = ranges_of(design(ARMS[arm].design))
+    return SimulatedTestbed(ARMS[arm], ranges=ranges, topology=network_of(arm))
 
 
 def play_effective(testbed: SimulatedTestbed, fault: str, arm: str, seed: int) -> Tally:

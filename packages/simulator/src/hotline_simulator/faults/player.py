@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from itertools import chain, count
 from random import Random
 from typing import NamedTuple, Protocol
@@ -12,20 +13,18 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.controller import Controller
 from controller.errors import ControllerError
 from experiment.faults import FRAME_FAULTS
 from experiment.switch_recovery import supervise_switch
 from hotline_agents.interface import NEVER
 from hotline_simulator.faults.asyncio_loop import VirtualLoop
-from hotline_simulator.faults.cluster import SimulatedCluster
+from hotline_simulator.faults.cluster import RecoverableSwitch, SimulatedCluster
 from hotline_simulator.faults.model import Judgement, judge
 from hotline_simulator.faults.operations import IDLE, KEYS, OPERATIONS, RPCS_REACHED, SERVER_LOG_FULL
 from hotline_simulator.faults.schedule import WORKERS, FaultInjection, FaultSchedule
-from hotline_simulator.faults.switch import ControllerSession
+from hotline_simulator.faults.switch import ControllerProcess, ControllerSession
 from hotline_simulator.faults.testbed import SimulatedTestbed
 from hotline_simulator.loop import FRAMES_DEFERRED, NO_EVENTS, OUT_OF_ROOM, TIME_REACHED
-from softswitch.network.state import ABSENT
 
 MS = 1_000_000  # a millisecond, in ns
 _NS_PER_US = 1_000
@@ -97,7 +96,7 @@ class Player:
         try:
             for w in range(WORKERS):
                 self.testbed.wake_driver(w)
-            self._recovery = self.start_task(supervise_switch(self.cluster))
+            self._supervisions = [self.start_task(supervise_switch(each)) for each in self.cluster.switches]
             self._set_rpc_target()
             at_rest = self._run_loop()
             return self._outcome(at_rest)
@@ -192,9 +191,9 @@ class Player:
         self.loop.run_due(now)
 
     def _handle_deferred_frames(self) -> None:
-        for agent, octets in self.testbed.take_deferred():
-            if agent == ABSENT:
-                if (primary := self.testbed.switch.primary) is not None:
+        for is_at_controller, agent, octets in self.testbed.take_deferred():
+            if is_at_controller:
+                if (primary := self.testbed.switches[agent].primary) is not None:
                     primary.packet_ins.put_nowait(octets[_PACKET_IN_HEADER_BYTES:])
             elif agent < WORKERS:
                 self.testbed.external_workers[agent].receive(octets)
@@ -256,10 +255,9 @@ class Player:
         self._set_rpc_target()
 
     def _stop_operations(self) -> None:
-        world = self.testbed.world
         if not self.recoveries:  # only frames are affected, from the beginning
             self.recoveries.append((self.testbed.now, 0))
-        for links in (world.up, world.down):
+        for links in self.testbed.links:
             links.is_impaired = 0
         self.is_closing = True
         self._closing_deadline_ns = self.testbed.now + _MAX_CLOSING_NS
@@ -284,25 +282,27 @@ class Player:
 
     # -- controllers
 
-    def new_session(self) -> ControllerSession:
-        session = ControllerSession(self.testbed.switch, self.random, self.testbed.packet_out)
+    def new_session(self, switch: int) -> ControllerSession:
+        packet_out = partial(self.testbed.packet_out, switch)
+        session = ControllerSession(self.testbed.switches[switch], self.random, packet_out)
         self.sessions.append(session)
         return session
 
-    async def load(self, session: ControllerSession, keys: list[int]) -> None:
-        async with Controller(switch=session) as controller:
+    def new_controller(self) -> ControllerProcess:
+        return ControllerProcess(self.testbed.topology, [*map(self.new_session, self.testbed.homes)])
+
+    async def load(self, process: ControllerProcess, keys: list[int]) -> None:
+        async with process.controller() as controller:
             await controller.load(self.testbed.arm.job, keys)
 
     async def load_wanted_keys(self) -> None:
         # Another controller that becomes primary in between may load other keys, or admit a worker; in both
         # cases it finishes the moves in progress.
-        await self.retry(lambda: self.load(self.new_session(), self.wanted_keys))
+        await self.retry(lambda: self.load(self.new_controller(), self.wanted_keys))
 
-    def kill_controller(self, session: ControllerSession, task: asyncio.Task[object]) -> None:
+    def kill_controller(self, process: ControllerProcess, task: asyncio.Task[object]) -> None:
         """Kill a controller: none of its further requests has an effect."""
-        session.is_killed = True
-        if self.testbed.switch.primary is session:
-            self.testbed.switch.primary = None
+        process.kill()
         task.cancel()
         self.loop.run_due(self.testbed.now)
 
@@ -316,9 +316,9 @@ class Player:
                 await asyncio.sleep(pause_s)
                 pause_s = min(_RETRY_BACKOFF * pause_s, _MAX_RETRY_PAUSE_S)
 
-    async def wait_until_restored(self, restarts: int) -> None:
+    async def wait_until_restored(self, switch: RecoverableSwitch, restarts: int) -> None:
         # The switch is started again when its death has been counted.
-        while self.cluster.restarts < restarts:
+        while switch.restarts < restarts:
             await self.cluster.liveness.wait_for_death(self.cluster.liveness.deaths)
         await self.cluster.liveness.wait_until_all_up()
 
@@ -335,10 +335,10 @@ class Player:
             )
             for w in range(WORKERS)
         )
-        tasks = self.tasks - {self._recovery}
+        tasks = self.tasks.difference(self._supervisions)
         return (
             is_idle
-            and not self._recovery.done()  # the recovery task ends only with an error
+            and not any(task.done() for task in self._supervisions)  # they end only with an error
             and all(task.done() for task in tasks)
             and self.cluster.liveness.all_up
             and not self.testbed.moving_entries()
@@ -361,9 +361,8 @@ class Player:
                 is_pending = (operations.invoked <= end_ns) & (operations.completed > end_ns)
                 last_completion_ns = int(operations.completed[is_pending].max(initial=end_ns))
                 recovery_ns = max(recovery_ns, last_completion_ns - end_ns)
-        world = testbed.world
         frame_fault_effects = [
-            sum(int(links[kind.counter].sum()) for links in (world.up, world.down)) > 0
+            sum(int(links[kind.counter].sum()) for links in testbed.links) > 0
             for kind in FRAME_FAULTS
             if getattr(self.schedule, kind.name)
         ]
@@ -391,7 +390,7 @@ class Player:
         unreplayed = np.zeros(self.testbed.space.n_values, np.uint32)
         for w, log in enumerate(self.testbed.logs):
             if self._is_dead(w):
-                unreplayed += log.unacked(self.cluster.restarts).lost
+                unreplayed += log.unacked(self.cluster.switch_numbers).lost
         return unreplayed
 
     def _unknown_updates(self) -> list[tuple[int, int]]:

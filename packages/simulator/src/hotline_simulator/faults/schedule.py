@@ -4,34 +4,49 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from experiment.run_config import Config
 from foundation.designs.arms import fault_arms, is_lockstep, measured_arms
 from foundation.designs.combination import Combination
 from foundation.designs.interface import Arm, Design
 from foundation.designs.registry import NAMES
 from foundation.errors import HotlineError
+from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges
 from foundation.settings import first_error
 
-WORKERS, SERVERS = 3, 2
+WORKERS, SERVERS, LEAVES = 3, 2, 2
 RPCS = 200  # answered RPCs of the shortest schedule that is drawn
 
 
 class FaultArms(dict[str, Arm]):
-    """Arms by name; an arm of a design that is a module has the name MODULE:ARM."""
+    """Arms by name; an arm of a design that is a module has the name MODULE:ARM.
+
+    In a network of leaves and a spine, an arm whose hot sets are at PLACE has the name ARM@PLACE.
+    """
 
     def __missing__(self, name: str) -> Arm:
+        if name in NETWORK_ARMS:
+            return self[name.partition("@")[0]]
         module, _, arm_name = name.rpartition(":")
         for arm in measured_arms(module) if module else ():
             if arm.name == arm_name:
                 return arm
-        raise HotlineError(f"expected arm ({', '.join(self)}), or MODULE:ARM of a design, got {name!r}")
+        names = ", ".join((*self, *NETWORK_ARMS))
+        raise HotlineError(f"expected arm ({names}), or MODULE:ARM of a design, got {name!r}")
 
 
 ARMS = FaultArms({arm.name: arm for name in NAMES if not is_lockstep(name) for arm in fault_arms(name)})
+PLACES: tuple[HotSetPlace, ...] = get_args(HotSetPlace)
+NETWORK_ARMS = tuple(
+    f"{arm.name}@{place}"
+    for place in PLACES
+    for name in Config.designs_of_networks
+    for arm in fault_arms(name)
+)
 _MIXED_ROWS = tuple(map(RowRange._make, ((0, 1), (24, 4), (44, 16), (58, 64))))
 
 
@@ -42,6 +57,12 @@ def ranges_of(chosen_design: Design) -> RowRanges:
     return _MIXED_ROWS if chosen_design.has_rows and has_sums else ONE_VALUE
 
 
+def network_of(arm: str) -> LeafSpine | None:
+    """Return the network of an arm ARM@PLACE; None for an arm at a single switch."""
+    place = next((each for each in PLACES if arm.endswith(f"@{each}")), None)
+    return None if place is None else LeafSpine(WORKERS, SERVERS, LEAVES, place)
+
+
 @dataclass(frozen=True, slots=True)
 class FaultInjection:
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
@@ -49,7 +70,7 @@ class FaultInjection:
     after: int
     """Number of RPCs that are answered before the injection."""
     duration_us: int
-    target: int  # index of the worker, server or host that the fault affects, from 0
+    target: int  # index of the worker, server, host, switch or uplink that the fault affects, from 0
     amount: int = 0
     """Extra delay of frames, µs; other kinds ignore it."""
     after_previous_us: int | None = None

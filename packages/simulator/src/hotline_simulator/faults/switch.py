@@ -13,10 +13,13 @@ from typing import TypeVar
 from typing_extensions import Self
 
 from controller.client import SwitchClient
+from controller.controller import Controller
 from controller.errors import DeviceError, NotPrimary
+from controller.network_controller import NetworkController
 from controller.tables import Change, TableRow, Update
 from foundation.designs.registry import NAMES, design
 from foundation.protocol.frames import packet_out_header
+from foundation.protocol.leaf_spine import LeafSpine
 from hotline_simulator.simulated_switch import CompiledConfig, SimulatedSwitch, compiled_config
 from hotline_simulator.switch_state import Entry
 from softswitch.errors import StateError
@@ -99,8 +102,31 @@ class RestartableSwitch(SimulatedSwitch):
         return [row for row in self.rows.values() if self.state_ops.is_entry(row)]
 
 
+class ControllerProcess:
+    """A process that controls all hot sets, with a session for each switch that has one; it can be killed."""
+
+    def __init__(self, topology: LeafSpine | None, sessions: Sequence[ControllerSession]) -> None:
+        self._topology, self._sessions = topology, sessions
+
+    def controller(self) -> Controller:
+        controllers = [Controller(switch=session) for session in self._sessions]
+        return controllers[0] if self._topology is None else NetworkController(self._topology, controllers)
+
+    @property
+    def updates_written(self) -> int:
+        return sum(session.updates_written for session in self._sessions)
+
+    def watch(self, on_write: Callable[[], None]) -> None:
+        for session in self._sessions:
+            session.on_write = on_write
+
+    def kill(self) -> None:
+        for session in self._sessions:
+            session.kill()
+
+
 class ControllerSession(SwitchClient):
-    """A controller's connection in simulated time; once `is_killed`, its requests have no effect."""
+    """A controller's connection to a switch in simulated time; once killed, its requests have no effect."""
 
     def __init__(
         self, switch: RestartableSwitch, random: Random, packet_out: Callable[[bytes], None]
@@ -163,6 +189,11 @@ class ControllerSession(SwitchClient):
     async def packets(self) -> AsyncIterator[bytes]:
         while True:
             yield await self.packet_ins.get()
+
+    def kill(self) -> None:
+        self.is_killed = True
+        if self._simulated_switch.primary is self:
+            self._simulated_switch.primary = None
 
     async def _pause(self) -> None:
         if not self.is_killed:

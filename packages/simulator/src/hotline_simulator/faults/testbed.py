@@ -9,17 +9,19 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.tables import Change, JobRow, Update
+from controller.network_rows import rows_of_switch
+from controller.tables import Change, InitialRow, JobRow, Update
 from experiment.design_parts import initial_rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from foundation.protocol.addressing import CPU_PORT
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES
+from foundation.protocol.leaf_spine import SPINE, LeafSpine
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
 from hosts.ledger import UnfinishedPush
-from hosts.replay import ReplayLog
+from hosts.replay import ReplayLog, SwitchNumbers
 from hosts.succession import Remainder
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.cores import make_ready
@@ -38,18 +40,20 @@ from hotline_simulator.faults.schedule import SERVERS, WORKERS, FaultSchedule
 from hotline_simulator.faults.servers import RestartableServer, ServerHost
 from hotline_simulator.faults.succession import Killed, SuccessorHost
 from hotline_simulator.faults.switch import RestartableSwitch
+from hotline_simulator.leaf_spine_switches import LeafSpineSwitches
 from hotline_simulator.loop import wake_agent
 from hotline_simulator.simulated_switch import CompiledConfig
 from hotline_simulator.snapshot import WorldSnapshot
-from hotline_simulator.state import P4_SWITCH, World, entry_point
+from hotline_simulator.state import World, entry_point
 from hotline_simulator.switch_state import Entry
 from hotline_simulator.system import SimulatedSystem
 from hotline_simulator.world import SimulatedNetwork, row_of
 from nativekit.compile import int64
+from nativekit.records import Records
 from nativekit.reference import as_ref, pinned_ref
 from softswitch.network.arrays import frame_octets
 from softswitch.network.links import send
-from softswitch.network.state import ABSENT, AT_CONTROLLER
+from softswitch.network.state import AT_CONTROLLER, LinkState
 from softswitch.network.switching import enter_switch
 
 _COSTS = HostCosts(
@@ -75,6 +79,8 @@ class ExternalWorker(Protocol):
 class SimulatedTestbed:
     """Three workers, two servers and a switch, in one arm. `compiled`, if given, replaces its program.
 
+    With a `topology` there is a network of switches in place of the switch.
+
     `ranges` has the dims of the rows of its `KEYS` keys.
 
     Of the agents, workers first, those that `is_external` selects by number act outside of the world's loop.
@@ -86,17 +92,25 @@ class SimulatedTestbed:
         compiled: CompiledConfig | None = None,
         is_external: Callable[[int], bool] = lambda agent: False,
         ranges: RowRanges = ONE_VALUE,
+        topology: LeafSpine | None = None,
     ) -> None:
-        self.arm = arm
+        self.arm, self.topology = arm, topology
         self.space = KeySpace(KEYS, None, ranges)
         self.config = SimulationConfig(workers=WORKERS, servers=SERVERS, design=arm.design)
         self.design = design(arm.design)
-        self.switch = RestartableSwitch(arm.design, compiled)
+        numbers = range(1) if topology is None else topology.switches
+        self.switches = [RestartableSwitch(arm.design, compiled) for _ in numbers]
+        self.homes = [SPINE] if topology is None else topology.homes
+        """Numbers of the switches with hot sets."""
+        self.state_ops = self.switches[0].state_ops
         system = SimulatedSystem(
             design=self.design, arm=arm, space=self.space, largest_batch=KEYS, workers=WORKERS,
             servers=SERVERS, hosts=_COSTS, journal_bytes=_JOURNAL_BYTES, has_replay_logs=True,
+            topology=topology,
         )  # fmt: skip
-        self.network = SimulatedNetwork(system, self.switch)
+        only_switch = self.switches[0]
+        all_switches = only_switch if topology is None else LeafSpineSwitches(topology, self.switches)
+        self.network = SimulatedNetwork(system, all_switches)
         self.world = self.network.world
         self.world_ref = self.network.pinned_ref
         self._now = _field_array(self.world.header, "now")
@@ -106,16 +120,18 @@ class SimulatedTestbed:
         self._frame_lengths = _field_array(self.world.frames, "length")
         self.operations = make_operations(WORKERS, self.space)
         self.operations_ref = pinned_ref(self.operations)
-        self.rows = [
+        self._rows = [
             replace(row, ranges=ranges) if isinstance(row, JobRow) else row
             for row in initial_rows(self.config, [arm])
         ]
-        self.switch.write([Update(Change.INSERT, row) for row in self.rows])
-        self._provisioned_image = self.switch.image()
+        for number, switch in enumerate(self.switches):
+            switch.write([Update(Change.INSERT, row) for row in self.rows_of(number)])
+        self._provisioned_images = [switch.image() for switch in self.switches]
         self.world.agents.is_external = [is_external(agent) for agent in range(WORKERS + SERVERS)]
         self._snapshot = WorldSnapshot(self.world)
         replay_arrays = self.world.workers.replay_log if self.design.is_durable else ()
-        self.logs = [ReplayLog.in_memory(each, self.space, KEYS) for each in replay_arrays]
+        server_homes = () if topology is None else topology.home_indexes
+        self.logs = [ReplayLog.in_memory(each, self.space, KEYS, server_homes) for each in replay_arrays]
         self.killed: dict[int, Killed] = {}
         self.successors: dict[int, SuccessorHost] = {}
         """Workers that end the push of a killed one, by number."""
@@ -125,7 +141,7 @@ class SimulatedTestbed:
         for client, log in zip(self._clients, self.logs, strict=False):
             client.log = log
         self.servers = [
-            RestartableServer(self.network, self.switch.state_ops, self.space, p, SERVERS, lambda: self.now)
+            RestartableServer(self.network, self.state_ops, self.space, p, SERVERS, lambda: self.now)
             for p in range(SERVERS)
         ]
         self.server_hosts: list[ServerHost] = list(self.servers)
@@ -143,7 +159,7 @@ class SimulatedTestbed:
     def reset(self, schedule: FaultSchedule, hot_keys: Sequence[int]) -> None:
         world, operations = self.world, self.operations
         self._snapshot.restore()
-        for links in (world.up, world.down):
+        for links in self.links:
             links.delay = schedule.delay_us * _NS_PER_US
             links.max_extra_delay = schedule.extra_delay_us * _NS_PER_US
             set_frame_faults(links, schedule.loss, schedule.duplication, schedule.reordering)
@@ -169,41 +185,55 @@ class SimulatedTestbed:
         self.killed.clear()
         self.settled_unknown_updates.clear()
         self.network.clients[:] = self._clients
-        self._reset_switch(hot_keys)
-
-    def _reset_switch(self, hot_keys: Sequence[int]) -> None:
-        switch = self.switch
-        switch.restart(self._provisioned_image)
-        switch.restarts = 0
-        switch.rows = {row.identity: row for row in self.rows}
-        state_ops = switch.state_ops
-        # No keys are loaded: the switch has only its provisioned rows.
-        rows_to_load = state_ops.rows_to_load([], self.arm.job, hot_keys, LANES, self.space.key_ranges)
-        switch.write([Update(Change.INSERT, row) for row in rows_to_load])
+        for number in range(len(self.switches)):
+            self._reset_switch(number, self.keys_at(number, hot_keys))
         keys = np.array(hot_keys, np.uint64)
         for server in self.server_hosts:
             server.release_initial_keys(keys)
         for client in self.network.clients:
             client.hint(keys)
 
+    def _reset_switch(self, number: int, hot_keys: Sequence[int]) -> None:
+        switch = self.switches[number]
+        switch.restart(self._provisioned_images[number])
+        switch.restarts = 0
+        switch.rows = {row.identity: row for row in self.rows_of(number)}
+        # No keys are loaded: the switch has only its provisioned rows.
+        rows_to_load = self.state_ops.rows_to_load([], self.arm.job, hot_keys, LANES, self.space.key_ranges)
+        switch.write([Update(Change.INSERT, row) for row in rows_to_load])
+
+    def rows_of(self, switch: int) -> list[InitialRow]:
+        """Return the rows that a switch has before agents start."""
+        return self._rows if self.topology is None else rows_of_switch(self._rows, self.topology, switch)
+
+    def keys_at(self, switch: int, keys: Sequence[int]) -> list[int]:
+        """Return those of these hot keys that belong into a switch."""
+        return [*keys] if self.topology is None else self.topology.keys_by_home(keys).get(switch, [])
+
+    @property
+    def links(self) -> tuple[Records[LinkState], ...]:
+        """All cables and uplinks."""
+        return self.world.up, self.world.down, self.world.racks_up, self.world.racks_down
+
     def run(self, until: int) -> int:
         return run_operations(self.world_ref, self.operations_ref, until)
 
     # -- frames
 
-    def take_deferred(self) -> Iterator[tuple[int, bytes]]:  # (host, or ABSENT for the controller; frame)
+    def take_deferred(self) -> Iterator[tuple[bool, int, bytes]]:
+        """Yield frames that wait: whether for a controller, the number of its switch or a host, the frame."""
         deferred = self.world.deferred[: self._deferred_count[0]].tolist()
         self._deferred_count[0] = 0
         for kind, agent, f in deferred:
             octets = frame_octets(self.world, f)[: int(self._frame_lengths[f])].tobytes()
             self._free_frame(f)
-            yield ABSENT if kind == AT_CONTROLLER else agent, octets
+            yield kind == AT_CONTROLLER, agent, octets
 
     def send(self, host: int, frame: bytes) -> None:
         _send_up(self.world_ref, host, self._store_frame(frame), self.now)
 
-    def packet_out(self, frame: bytes) -> None:
-        _send_out(self.world_ref, self._store_frame(frame), self.now)
+    def packet_out(self, switch: int, frame: bytes) -> None:
+        _send_out(self.world_ref, switch, self._store_frame(frame), self.now)
 
     def _store_frame(self, frame: bytes) -> int:
         self._free_count[0] -= 1
@@ -252,24 +282,24 @@ class SimulatedTestbed:
         """
         if not self.logs:
             return []
-        # `unknown` does not depend on the switch number.
-        unknown_sums = self.logs[w].unacked(self.logs[w].switch_number).unknown
+        # `unknown` does not depend on the switch numbers.
+        unknown_sums = self.logs[w].unacked(self.logs[w].switch_numbers).unknown
         unknown_sums = unknown_sums[self.space.first_values(np.arange(KEYS))]
         return [(int(key), -int(unknown_sums[key])) for key in np.flatnonzero(unknown_sums)]
 
-    def begin_succession(self, w: int, switch_number: int) -> SuccessorHost:
+    def begin_succession(self, w: int, switches: SwitchNumbers) -> SuccessorHost:
         """Start a worker that ends the push of the killed one, as far as the switch can still answer."""
         killed = self.killed[w]
         host = SuccessorHost(self.arm, w, killed, self.space, self.send)
         self.successors[w] = self.external_workers[w] = host
         self.world.agents[w].is_external = 1
         self.world.agents[w].dead = 0
-        is_same_switch = killed.log is None or killed.log.switch_number == switch_number
+        is_same_switch = killed.log is None or killed.log.switch_numbers == switches
         if not (is_same_switch and killed.sent.is_complete):
             host.interrupt()
         return host
 
-    def end_succession(self, w: int, epoch: int, switch_number: int) -> None:
+    def end_succession(self, w: int, epoch: int, switches: SwitchNumbers) -> None:
         """Start the worker's own client, which pushes what is left of the killed worker's push."""
         host = self.successors.pop(w)
         del self.external_workers[w]
@@ -282,7 +312,7 @@ class SimulatedTestbed:
             host.ending.give_up()
         else:
             remainder = host.ending.end()
-        self.restart_worker(w, epoch, switch_number)
+        self.restart_worker(w, epoch, switches)
         if remainder is not None:
             self._push_remainder(w, remainder)
 
@@ -297,10 +327,10 @@ class SimulatedTestbed:
         continue_push(self.world_ref, self.operations_ref, w, n)
         self.wake_driver(w)
 
-    def restart_worker(self, w: int, epoch: int, switch_number: int) -> None:
+    def restart_worker(self, w: int, epoch: int, switches: SwitchNumbers) -> None:
         log = self.logs[w] if self.logs else None
         if log is not None:
-            log.restore(switch_number)
+            log.restore(switches)
         client_class = type(self._clients[w])
         new_client = client_class(
             Caller(self.arm.job, w + 1, epoch), SERVERS, self.space, lambda: self.now, max_keys=KEYS, log=log
@@ -331,10 +361,10 @@ class SimulatedTestbed:
     @property
     def servers_exchange(self) -> bool:
         """Whether servers exchange values with the switch without requests."""
-        return self.switch.state_ops.hold is not None
+        return self.state_ops.hold is not None
 
     def suspend_exchanges(self) -> None:
-        suspend_server = self.switch.state_ops.hold
+        suspend_server = self.state_ops.hold
         if suspend_server is not None:
             for server in self.servers:
                 suspend_server(server.store)
@@ -343,8 +373,11 @@ class SimulatedTestbed:
     # -- values
 
     def stored_values(self) -> NDArray[np.uint32]:
-        switch = self.switch
-        total = switch.state_ops.values(switch.pipeline, switch.entries, self.space)
+        # Each value in a switch is in one, and 0 in the others.
+        total = np.zeros(self.space.n_values, np.uint32)
+        for number in self.homes:
+            switch = self.switches[number]
+            total += self.state_ops.values(switch.pipeline, switch.entries, self.space)
         for server in self.server_hosts:
             keys, sums = server.sums()
             places = self.space.value_places(self.space.positions(keys))
@@ -356,7 +389,12 @@ class SimulatedTestbed:
         return self.design.has_hot_set
 
     def moving_entries(self) -> list[Entry]:
-        return [entry for entry in self.switch.entries if self.switch.state_ops.is_moving(entry)]
+        return [entry for entry in self.entries if self.state_ops.is_moving(entry)]
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The entries of hot keys in all switches."""
+        return [entry for number in self.homes for entry in self.switches[number].entries]
 
 
 def _field_array(records: object, name: str) -> NDArray[np.int64]:
@@ -370,9 +408,9 @@ def _send_up(world: World, host: int, f: int, now: int) -> None:
 
 
 @entry_point
-def _send_out(world: World, f: int, now: int) -> None:
+def _send_out(world: World, switch: int, f: int, now: int) -> None:
     world = as_ref(world)
-    enter_switch(world, int64(world.ports[P4_SWITCH, CPU_PORT]), f, now, now)
+    enter_switch(world, int64(world.ports[switch, CPU_PORT]), f, now, now)
 
 
 @entry_point

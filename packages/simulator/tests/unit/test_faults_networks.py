@@ -1,0 +1,138 @@
+"""Schedules of faults on networks of leaves and a spine, each switch of which may be lost by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from hosts import replay
+from hosts.replay import ReplayLog
+from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_simulator.faults import cluster as virtual
+from hotline_simulator.faults import player
+from hotline_simulator.faults.cluster import RecoverableSwitch
+from hotline_simulator.faults.draw import draw_faults
+from hotline_simulator.faults.kinds import FAULTS, check_names, play_schedule
+from hotline_simulator.faults.matrix import Tally, cached_testbed, play_seeds, rows_of
+from hotline_simulator.faults.schedule import LEAVES, NETWORK_ARMS, FaultSchedule, network_of
+from switch_harness.wording import mentions
+from tests.harness.faults import fails_soon, some_and_many
+
+ROWS = rows_of(NETWORK_ARMS)
+SCHEDULES, SOAKED = len(ROWS), 100_000
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize(("fault", "arm"), ROWS)
+@some_and_many(4 * SCHEDULES, SOAKED, rows=len(ROWS))
+def test_no_fault_in_a_network_loses_doubles_or_tears_an_update(
+    fault: str, arm: str, first: int, schedules: int
+) -> None:
+    tally = Tally.model_validate_json(play_seeds(fault, arm, first, schedules))
+    assert tally.failures == () and tally.holds
+    assert tally.happened == tally.schedules == schedules and tally.sent >= schedules
+
+
+def test_an_arm_of_a_network_gets_all_faults_its_placement_survives() -> None:
+    injected = {arm: {fault for fault, of in ROWS if of == arm} for arm in NETWORK_ARMS}
+    of_one_home = {"worker restarted", "workers"}
+    for arm, faults in injected.items():
+        assert faults == set(FAULTS) - (of_one_home if arm.endswith("@leaves") else set())
+
+
+def test_each_switch_and_each_direction_of_an_uplink_is_a_target() -> None:
+    drawn: dict[str, set[int]] = {}
+    for fault in ("switch restarted", "uplink", "kills"):
+        for seed in range(60):
+            for injection in draw_faults(fault, "offload@leaves", seed).injections:
+                drawn.setdefault(injection.kind, set()).add(injection.target)
+    assert drawn["switch restarted"] == set(range(1 + LEAVES))
+    assert drawn["uplink"] == set(range(2 * LEAVES))
+
+
+def test_a_target_outside_of_the_network_is_refused() -> None:
+    schedule = draw_faults("switch restarted", "offload@leaves", 1)
+    text = schedule.to_json().replace('"target": ', '"target": 3')
+    with pytest.raises(ValueError, match=mentions("injections.0.target", "0 to 2")):
+        check_names(FaultSchedule.from_json(text))
+
+
+@pytest.mark.parametrize("arm", NETWORK_ARMS)
+def test_only_a_restart_of_a_home_makes_workers_replay(arm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, testbed, renewed = network_of(arm), cached_testbed(arm), set[int]()
+    assert network is not None
+
+    def note(client: HotsetClient, log: ReplayLog, epoch: int, switch: int, home: int) -> None:
+        renewed.add(network.homes[home])
+        replay.renew(client, log, epoch, switch, home)
+
+    monkeypatch.setattr(virtual, "renew", note)
+    for seed in range(30):
+        schedule = draw_faults("switch restarted", arm, seed)
+        renewed.clear()
+        assert play_schedule(testbed, schedule).holds
+        assert renewed == {schedule.injections[0].target} & set(network.homes)
+
+
+def forget_the_home_of_a_renewal(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(
+        virtual, "renew", lambda client, log, epoch, switch, _: replay.renew(client, log, epoch, switch)
+    )
+
+
+def replay_what_all_homes_had(patched: pytest.MonkeyPatch) -> None:
+    def renew(client: HotsetClient, log: ReplayLog, epoch: int, switch: int, home: int) -> None:
+        replay.renew(client, log, epoch, switch, home)
+        log.restore(tuple(-1 for _ in log.switch_numbers))
+        log.set_switch(switch, home)
+
+    patched.setattr(virtual, "renew", renew)
+
+
+def load_all_keys_at_each_home(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(RecoverableSwitch, "hot_sets", property(lambda switch: {
+        job: switch._player.wanted_keys for job in switch.jobs
+    }))  # fmt: skip
+
+
+def leave_a_transit_switch_empty(patched: pytest.MonkeyPatch) -> None:
+    rows = RecoverableSwitch.rows
+    patched.setattr(
+        RecoverableSwitch, "rows", lambda switch, epoch: rows(switch, epoch) if switch.is_home else []
+    )
+
+
+@pytest.fixture
+def soon_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(player, "_TIMEOUT_NS", 12_000 * player.MS)
+
+
+@pytest.mark.no_cover
+@pytest.mark.usefixtures("soon_stuck")
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        forget_the_home_of_a_renewal, replay_what_all_homes_had, load_all_keys_at_each_home,
+        leave_a_transit_switch_empty,
+    ],
+)  # fmt: skip
+def test_a_broken_recovery_of_a_network_is_found(
+    breaks: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arm = "offload@leaves"
+    testbed = cached_testbed(arm)
+    with monkeypatch.context() as broken:
+        breaks(broken)
+        schedule, _ = fails_soon(testbed, "switch restarted", arm=arm)
+    assert play_schedule(testbed, schedule).holds
+
+
+def test_a_load_moves_each_key_at_its_home() -> None:
+    testbed = cached_testbed("offload@leaves")
+    assert play_schedule(testbed, draw_faults("hot set", "offload@leaves", 3)).holds
+    assert testbed.topology is not None and len(testbed.entries) > 2
+    for number, switch in enumerate(testbed.switches):
+        keys = [entry.key for entry in switch.entries]
+        assert testbed.topology.keys_by_home(keys).get(number, []) == keys
+        assert bool(keys) == (number in testbed.homes)
