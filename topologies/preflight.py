@@ -44,6 +44,10 @@ def check(config: Config, kind: RunKind | None = None) -> None:
     kind = kind or (RunKind.SCRIPT if config.script else RunKind.REAL)
     _check_codec(config)
     check_after_death(config, kind)
+    if kind is RunKind.UP and config.has_hot_sets_at_several_switches:
+        raise PreflightError(
+            '`hotline up` and hot sets at several switches: expected hot_sets "spine" and spines 1'
+        )
     check_design(config.design, kind, hosts_of(config))
     if kind is RunKind.REAL and config.simulate_dedicated_switch and compiled_agents():
         _report_missing_simulation(config)

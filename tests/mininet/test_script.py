@@ -55,9 +55,15 @@ def script(folder: Path, *changes: tuple[str, str], steps: int = 1_000_000, more
     return str(file)
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.soak)])
-def test_a_script_trains_in_each_arm_and_the_report_says_how(tmp_path: Path, workers: int) -> None:
-    run = finished_run(tmp_path, small=SMALL, script=script(tmp_path), workers=workers)
+@pytest.mark.parametrize(
+    ("workers", "topology"), [(2, "leaf-spine"), pytest.param(1, "switch", marks=pytest.mark.soak)]
+)
+def test_a_script_trains_in_each_arm_and_the_report_says_how(
+    tmp_path: Path, workers: int, topology: str
+) -> None:
+    run = finished_run(
+        tmp_path, f"TOPOLOGY={topology}", small=SMALL, script=script(tmp_path), workers=workers
+    )
     record, summary = record_of(run.folder), summary_of(run.folder)
     assert record["accounting"]["lost"] == record["accounting"]["mismatched_keys"] == 0
     assert record["accounting"]["sent"] == record["accounting"]["applied"] > 10_000

@@ -86,7 +86,11 @@ def settings(tmp_path: Path) -> Iterator[Path]:
     assert hotline("down").returncode == 0
 
 
-def test_scripts_without_root_train_while_a_hot_set_is_loaded(settings: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("topology", ["switch", "leaf-spine"])
+def test_scripts_without_root_train_while_a_hot_set_is_loaded(
+    settings: Path, tmp_path: Path, topology: str
+) -> None:
+    settings.write_text(f'{settings.read_text()}topology = "{topology}"\n')
     up = bring_up(settings)
     assert up["workers"] == WORKERS and Path(up["connect"]).is_socket()
     second = hotline("up", str(settings))

@@ -51,7 +51,7 @@ from hotline_scripts.terms import session_terms, tables_of_design
 from softswitch.progress import Activity
 from topologies.agents import Agent, supervise
 from topologies.cpu_placement import Placement
-from topologies.fleet import provision, publish, renew_worker, server_config, set_ranges
+from topologies.fleet import provision, provision_others, publish, renew_worker, server_config, set_ranges
 from topologies.testbed import ControlledSwitch, TestbedKind, TestbedNetwork, UpTestbed
 from topologies.testbed_kinds import testbed_kind
 
@@ -105,6 +105,7 @@ class UpBackend:
         self._folder = folder_of(config)
         self._has_reports = self._has_warned_of_unset = False
         self._servers: list[Agent] = []
+        self._switches = [network.switch, *network.other_switches]
         self._liveness = Liveness(self._folder / "logs" / members.FILE)
         self._processes = self._liveness.processes
         self._failure_tasks: list[asyncio.Task[None]] = []
@@ -135,15 +136,16 @@ class UpBackend:
             self._liveness.members.add(f"worker {worker.rank}", pid, interface)
 
     async def prepare(self) -> None:
-        self._processes.register(self._network.switch.name, self._network.switch.activity)
-        self._liveness.members.begin({self._network.address: ""})
+        for switch in self._switches:
+            self._processes.register(switch.name, switch.activity)
+        self._liveness.members.begin(self._config.switch_names or {self._network.address: ""})
         await provision(self._network.address, self._config, self._processes, [self._arm])
+        await provision_others(self._config, self._processes, [self._arm])
 
     async def begin(self, tables: EmbeddingTables) -> Terms:
         tables = tables_of_design(self._config, tables)
         self._has_reports = self._has_warned_of_unset = False
-        if not self._network.switch.is_running:
-            await self._restart_switch()
+        await self._restart([switch for switch in self._switches if not switch.is_running])
         terms = session_terms(self._config, self._arm)
         try:
             await self._start_servers(tables)
@@ -153,7 +155,7 @@ class UpBackend:
             await self._quit_servers(None)
             raise
         failure_waits = [
-            self._network.switch.wait_until_failed(),
+            *(each.wait_until_failed() for each in self._switches),
             *(each.wait_until_failed() for each in self._servers),
         ]
         self._failure_tasks = [
@@ -191,7 +193,7 @@ class UpBackend:
         self._save_updates()
         await self._network.remove_fetched_files()
         if not (self.rendezvous and self.rendezvous.end_requested.is_set()):
-            await self._restart_switch()
+            await self._restart([self._network.switch])
 
     async def admit(self, rank: int, epoch: int) -> None:
         await renew_worker(self._network.address, self._config, self._processes, self._arm, rank + 1, epoch)
@@ -200,7 +202,7 @@ class UpBackend:
         """Begin a wait for servers that do not answer a worker, each by way of the switch."""
         names = {f"ps-{number}" for number in servers}
         silent: list[Agent | ControlledSwitch] = [each for each in self._servers if each.name in names]
-        silent.append(self._network.switch)
+        silent += self._switches
 
         async def read() -> dict[str, Activity]:
             return {each.name: await each.activity() for each in silent}
@@ -242,12 +244,13 @@ class UpBackend:
         shutil.rmtree(parts, ignore_errors=True)
         chown_to_sudo_user(self._folder)
 
-    async def _restart_switch(self) -> None:
-        switch = self._network.switch
-        await switch.end()
-        await switch.restart()
-        await supervise(switch.wait_until_listening(), [switch.wait_until_failed()])
-        await self.prepare()
+    async def _restart(self, switches: Sequence[ControlledSwitch]) -> None:
+        for switch in switches:
+            await switch.end()
+            await switch.restart()
+            await supervise(switch.wait_until_listening(), [switch.wait_until_failed()])
+        if switches:
+            await self.prepare()
 
     async def _mark_broken_at_failure(self, wait: Coroutine[object, None, None]) -> None:
         try:
