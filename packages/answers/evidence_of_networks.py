@@ -1,21 +1,23 @@
-"""Hot sets in a network of leaves and a spine, simulated: tables of packages/answers/docs/networks.md."""
+"""Hot sets in a network of leaves and spines, simulated: tables of packages/answers/docs/networks.md."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from hotline_answers.networks import (
     COMPARED,
     COMPUTE_MS,
     LEAVES,
-    NUMBERS_OF_LEAVES,
     PLACEMENTS,
     SERVERS,
     WORKERS,
     NetworkResult,
     Placement,
     PlacementPoint,
+    by_leaves,
+    by_spines,
 )
 from tools.evidence.result import Cell, Table, make_table
 from tools.evidence.stage import Stage, json_output, modules_of, typed
@@ -39,11 +41,13 @@ def tables(folder: Path) -> dict[str, Table]:
 
 
 def tables_of(results: Results) -> dict[str, Table]:
-    of_default = {point: result for point, result in results.items() if point.leaves == LEAVES}
+    shape = COMPARED[-2:]  # leaves and spines
+    of_default = {point: result for point, result in results.items() if point[-2:] == shape}
     return {
         "leaf-spine-gain": _gains(of_default),
         "leaf-spine-cost": _costs(of_default),
-        "leaf-spine-by-leaves": _by_leaves(results),
+        "leaf-spine-by-leaves": _by_shape(results, "leaves", by_leaves()),
+        "leaf-spine-by-spines": _by_shape(results, "spines", by_spines()),
     }
 
 
@@ -93,21 +97,21 @@ def _costs(results: Results) -> Table:
     )  # fmt: skip
 
 
-def _by_leaves(results: Results) -> Table:
+def _by_shape(results: Results, kind: Literal["leaves", "spines"], networks: list[PlacementPoint]) -> Table:
     rows: dict[tuple[str, ...], list[Cell]] = {}
-    for leaves in NUMBERS_OF_LEAVES:
-        without = results[COMPARED._replace(leaves=leaves)]
+    for network in networks:
+        without = results[network]
         for placement, title in _PLACES.items():
-            result = results[COMPARED._replace(leaves=leaves, placement=placement)]
-            rows[f"{leaves}", title] = [
+            result = results[network._replace(placement=placement)]
+            rows[f"{getattr(network, kind)}", title] = [
                 result.uplink_kb, result.capacity, result.capacity / without.capacity
             ]  # fmt: skip
     return make_table(
-        f"what {WORKERS} workers and {SERVERS} servers carry by the number of leaves, with "
+        f"what {WORKERS} workers and {SERVERS} servers carry by the number of {kind}, with "
         f"{COMPARED.compute_ms:g} ms of computing, cables of {COMPARED.cables_gbit:g} Gbit/s and an "
         f"oversubscription of {COMPARED.oversubscription}",
         "one simulation each",
-        ("leaves", "hot set"),
+        (kind, "hot set"),
         {"kB on uplinks a step": "{:,.0f}", "steps/s": "{:,.0f}", "gain": "× {:.2f}"},
         rows,
     )
@@ -117,7 +121,7 @@ assert PLACEMENTS[0][0] == "none"
 NETWORKS = Stage(
     name="leaf-spine-simulated",
     minutes=12,
-    results=("leaf-spine-gain", "leaf-spine-cost", "leaf-spine-by-leaves"),
+    results=("leaf-spine-gain", "leaf-spine-cost", "leaf-spine-by-leaves", "leaf-spine-by-spines"),
     steps=(_POINTS,),
     tables=tables,
     modules=("hotline_answers.networks", *modules_of("hotset", "none")),

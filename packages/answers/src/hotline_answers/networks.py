@@ -1,4 +1,4 @@
-"""Hot sets in a network of leaves and a spine, simulated: by placement, oversubscription, computing and rows.
+"""Hot sets in a network of leaves and spines, simulated: by placement, oversubscription, computing and rows.
 
 `python -m hotline_answers.networks` simulates all of them and prints JSON.
 """
@@ -24,6 +24,8 @@ from hotline_simulator.experiment import ClosedLoopOfArm, quiet_reporter, simula
 WORKERS, SERVERS, LEAVES = 80, 20, 8
 NUMBERS_OF_LEAVES = (2, 4, 8, 16)
 """Numbers of leaves that are compared in one network, `COMPARED`."""
+NUMBERS_OF_SPINES = (1, 2, 4)
+"""Likewise, of spines; the uplinks of a leaf have the same bandwidth together."""
 OVERSUBSCRIPTIONS = (1, 2, 4, 8)
 COMPUTE_MS = (0.0, 1.0, 5.0, 15.0)
 CABLES_GBIT = (1.0, 10.0)
@@ -45,6 +47,7 @@ class PlacementPoint(NamedTuple):
     placement: Placement
     top_k: int
     leaves: int = LEAVES
+    spines: int = 1
 
 
 COMPARED = PlacementPoint(1, 1.0, 8, 5.0, "none", TOP_K)
@@ -71,9 +74,17 @@ def points() -> Iterator[PlacementPoint]:
             rows = min(top_k, max_top_k(1, dim))
             if top_k == TOP_K or rows == top_k:
                 yield PlacementPoint(dim, cables_gbit, oversubscription, compute_ms, placement, rows)
-    for leaves in NUMBERS_OF_LEAVES:
-        if leaves != LEAVES:
-            yield from (COMPARED._replace(placement=place, leaves=leaves) for place, _ in PLACEMENTS[:3])
+    for network in (*by_leaves(), *by_spines()):
+        if network != COMPARED:
+            yield from (network._replace(placement=place) for place, _ in PLACEMENTS[:3])
+
+
+def by_leaves() -> list[PlacementPoint]:
+    return [COMPARED._replace(leaves=leaves) for leaves in NUMBERS_OF_LEAVES]
+
+
+def by_spines() -> list[PlacementPoint]:
+    return [COMPARED._replace(spines=spines) for spines in NUMBERS_OF_SPINES]
 
 
 def config_at(point: PlacementPoint) -> SimulationConfig:
@@ -84,6 +95,7 @@ def config_at(point: PlacementPoint) -> SimulationConfig:
         "servers": SERVERS,
         "topology": "leaf-spine",
         "leaves": point.leaves,
+        "spines": point.spines,
         "dim": point.dim,
         "design": design,
         "rounds": 1,
@@ -96,8 +108,8 @@ def config_at(point: PlacementPoint) -> SimulationConfig:
         values["hot_sets"] = point.placement
     config = config_of(SimulationConfig, values)
     assert config.leaf_spine is not None
-    uplink_mbit = config.leaf_spine.hosts_per_leaf * config.network.rate_mbit / point.oversubscription
-    network = config.network.model_copy(update={"uplink_mbit": uplink_mbit})
+    uplinks_mbit = config.leaf_spine.hosts_per_leaf * config.network.rate_mbit / point.oversubscription
+    network = config.network.model_copy(update={"uplink_mbit": uplinks_mbit / point.spines})
     return config.model_copy(update={"network": network, "arms": (arm,)})
 
 

@@ -65,6 +65,8 @@ def test_networks_of_leaves_beyond_the_simulator_are_refused(
         (("--placement", "leaves"), ("--placement", "leaves", "--leaves")),
         (("--oversubscription", 4), ("--oversubscription", "4", "--leaves")),
         (("--leaves", 1), ("leaves", "1")),
+        (("--spines", 2), ("--spines", "2", "--leaves")),
+        (("--leaves", 2, "--spines", 9), ("spines", "9", "8")),
     ],
 )
 def test_options_of_leaves_need_leaves(options: tuple[object, ...], named: tuple[str, ...]) -> None:

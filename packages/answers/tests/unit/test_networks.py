@@ -42,10 +42,11 @@ def test_the_published_gains_and_costs_equal_simulations() -> None:
 
 def test_each_network_has_a_cell_for_each_computing_time() -> None:
     found = published_table("leaf-spine-gain")
-    compared = [point for point in points() if point.placement != "none" and point.leaves == LEAVES]
+    of_default = [point for point in points() if point[-2:] == COMPARED[-2:]]
+    compared = [point for point in of_default if point.placement != "none"]
     assert len(found.rows) * len(COMPUTE_MS) == len(compared)
     assert all(cell is not None for row in found.rows for cell in row.cells)
-    networks = Counter(point[:4] for point in points() if point.leaves == LEAVES)
+    networks = Counter(point[:4] for point in of_default)
     assert set(networks.values()) == {len(PLACEMENTS), len(PLACEMENTS) - 1}  # longer rows do not fit so often
 
 
@@ -53,10 +54,14 @@ def test_the_configuration_of_a_point_has_the_values_of_the_point() -> None:
     config = config_at(COMPARED._replace(placement="leaves", top_k=MORE_ROWS))
     assert config.leaf_spine is not None
     assert (config.workers, config.servers, config.leaf_spine.leaves) == (WORKERS, SERVERS, LEAVES)
+    assert config.leaf_spine.spines == 1
     assert len(config.leaf_spine.homes) == LEAVES
     # 10 workers and 3 servers at a leaf, at 1 Gbit/s each.
     assert config.network.uplink_mbit == 13_000 / 8
     assert config.network.switch_lanes == LANES and config.worker.compute_ns == 5_000_000
+    four = config_at(COMPARED._replace(spines=4))
+    assert four.leaf_spine is not None and four.leaf_spine.homes == [0, 1, 2, 3]
+    assert four.network.uplink_mbit == 13_000 / 8 / 4
     alone = config_at(COMPARED)
     assert (alone.design, alone.arms, alone.hot_sets) == ("none", ("none",), "spine")
 

@@ -61,6 +61,8 @@ def cluster(settings: Cluster, hosts_file: Path | None, as_json: bool) -> None:
         raise click.UsageError(
             f"--oversubscription ({settings.oversubscription:g}) needs --racks or --leaves"
         )
+    if settings.spines != 1 and settings.leaves is None:
+        raise click.UsageError(f"--spines ({settings.spines}) needs --leaves")
     if settings.placement != "spine" and settings.leaves is None:
         raise click.UsageError(f"--placement ({settings.placement}) needs --leaves")
     with one_line_errors(), _status("simulating the cluster"):

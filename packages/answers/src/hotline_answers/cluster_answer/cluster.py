@@ -13,7 +13,7 @@ from pydantic import Field
 
 from experiment.defaults import TOP_K
 from experiment.progress import Reporter
-from experiment.run_config import MAX_LEAVES, config_of
+from experiment.run_config import MAX_LEAVES, MAX_SPINES, config_of
 from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.registry import DEFAULT
@@ -71,11 +71,13 @@ class Cluster(RowLogSettings):
     """Racks of workers, whose switches only forward; servers are at the switch with the hot set; None means
     a port of the switch for each worker."""
     oversubscription: float = Field(default=1.0, gt=0, allow_inf_nan=False)
-    """With racks or leaves: total bandwidth of the hosts there divided by that of the uplink."""
+    """With racks or leaves: total bandwidth of the hosts there divided by that of the uplinks."""
     leaves: int | None = Field(default=None, ge=2, le=MAX_LEAVES)
-    """Leaves with workers and servers, which a spine connects; all run the program. None means one switch."""
+    """Leaves with workers and servers, which spines connect; all run the program. None means one switch."""
+    spines: int = Field(default=1, ge=1, le=MAX_SPINES)
+    """With leaves: number of spines, each with an uplink of every leaf."""
     placement: HotSetPlace = "spine"
-    """With leaves: where hot sets are, at the spine or at the leaves of the servers."""
+    """With leaves: where hot sets are, at spines or at the leaves of the servers."""
     optimiser: Optimiser | None = None
     """Optimiser of the servers, such as adagrad; they collect gradients from the switch; None means none:
     servers add what workers push."""
@@ -98,7 +100,7 @@ class Cluster(RowLogSettings):
     def network_of_leaves(self) -> LeafSpine | None:
         if self.leaves is None:
             return None
-        return LeafSpine(self.workers, self.servers, self.leaves, self.placement)
+        return LeafSpine(self.workers, self.servers, self.leaves, self.placement, self.spines)
 
     @property
     def rack(self) -> int | None:
@@ -173,7 +175,12 @@ def config_for(cluster: Cluster, part: Part | None = None) -> SimulationConfig:
 def _topology(cluster: Cluster) -> dict[str, object]:
     if cluster.leaves is None:
         return {}
-    return {"topology": "leaf-spine", "leaves": cluster.leaves, "hot_sets": cluster.placement}
+    return {
+        "topology": "leaf-spine",
+        "leaves": cluster.leaves,
+        "spines": cluster.spines,
+        "hot_sets": cluster.placement,
+    }
 
 
 def _check_switch(cluster: Cluster) -> None:
@@ -257,7 +264,7 @@ def _network(cluster: Cluster, part: Part) -> dict[str, object]:
         network["rack"] = part.rack
         network["uplink_mbit"] = _uplink_mbit(cluster, part.rack)
     if (leaves := cluster.network_of_leaves) is not None:
-        network["uplink_mbit"] = _uplink_mbit(cluster, leaves.hosts_per_leaf)
+        network["uplink_mbit"] = _uplink_mbit(cluster, leaves.hosts_per_leaf) / leaves.spines
     return network
 
 

@@ -259,10 +259,14 @@ def _racks(cluster: Cluster, config: SimulationConfig) -> str:
 def _leaves(network: LeafSpine, config: SimulationConfig) -> str:
     assert config.network.uplink_mbit is not None
     place = "the spine" if network.place == "spine" else "the leaves of the servers"
+    spines = "a spine"
+    if network.spines > 1:
+        spines = f"each of {network.spines} spines"
+        place = "the spines, by server" if network.place == "spine" else place
     return (
-        f"Hosts are at {network.leaves} leaves, up to {network.hosts_per_leaf} at each, whose uplinks to a "
-        f"spine have {config.network.uplink_mbit / 1000:,.4g} Gbit/s; the hot set is at {place}, and without "
-        "it packets take the shortest way."
+        f"Hosts are at {network.leaves} leaves, up to {network.hosts_per_leaf} at each, whose uplinks to "
+        f"{spines} have {config.network.uplink_mbit / 1000:,.4g} Gbit/s; the hot set is at {place}, and "
+        "without it packets take the shortest way."
     )
 
 
