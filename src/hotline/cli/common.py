@@ -80,7 +80,12 @@ def run_on_switch(
     primary: bool = True,
     retry_hint: Callable[[], str | None] = lambda: None,
 ) -> T:
-    """Run an action as `call_switch` does, with errors of one line."""
+    """Run an action as `call_switch` does, with errors of one line; name the switch if a run has several."""
+    from hotline.cli.members import MemberWatch
+
+    watched = MemberWatch(None, switch.address)
+    if watched.switch_name:
+        click.echo(f"switch {watched.switch}", err=True)
     with one_line_errors():
         return call_switch(switch, action, primary=primary, retry_hint=retry_hint)
 

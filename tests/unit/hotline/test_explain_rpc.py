@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,39 @@ def test_an_rpc_with_a_cold_key_goes_on_to_its_server() -> None:
     assert codec.parse(frames.parse(bytes.fromhex(sent["data"])).payload).header.served == 0b111
     (missed,) = (e for e in found if e["kind"] == "table" and e["table"].endswith("03.hot_params"))
     assert missed["hit"] is False
+
+
+@pytest.mark.parametrize(
+    ("place", "cold", "passed"),
+    [
+        ("spine", 0, ["leaf 2", "spine", "leaf 2"]),
+        ("spine", 1, ["leaf 2", "spine", "leaf 1"]),
+        ("leaves", 0, ["leaf 2", "spine", "leaf 1", "spine", "leaf 2"]),
+        ("leaves", 1, ["leaf 2", "spine", "leaf 1"]),
+    ],
+)
+def test_each_switch_on_the_way_of_an_rpc_is_named(place: str, cold: int, passed: list[str]) -> None:
+    """Only the home adds, and answers a push whose keys are all hot; others pass it on unchanged."""
+    options = ("push", "--keys", "2", "--cold", str(cold), "--hot-sets", place)
+    found = events(*options)
+    assert [name for name, _ in groupby(event["switch"] for event in found)] == passed
+    home = "spine" if place == "spine" else "leaf 1"
+    for name in set(passed):
+        here = written([event for event in found if event["switch"] == name])
+        assert here == (
+            {LINES.format(lane): hex(100 + lane) for lane in range(2 - cold)} if name == home else {}
+        )
+    last = [event for event in found if event["kind"] == "send"][-1]
+    assert last["port"] == (HOSTS.server_port(1) if cold else HOSTS.worker_port(2))
+    lines = run(*options).output.splitlines()
+    assert [line for line in lines if line in passed] == passed
+
+
+def test_an_explained_pull_of_a_network_reads_the_values_of_a_push() -> None:
+    found = events("pull", "--keys", "2", "--hot-sets", "leaves")
+    last = [event for event in found if event["kind"] == "send"][-1]
+    answer = codec.parse(frames.parse(bytes.fromhex(last["data"])).payload)
+    assert answer.values is not None and answer.values.tolist() == [FIRST_VALUE, FIRST_VALUE + 1]
 
 
 def test_the_picture_of_the_page_equals_the_drawn_picture(tmp_path: Path) -> None:

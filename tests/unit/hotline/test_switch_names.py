@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.errors import DeviceError
 from controller.program import ProgramStatus
 from experiment.members import FILE, MemberLog
 from experiment.run_config import Config
@@ -36,6 +37,28 @@ def test_status_names_the_spine_and_the_leaves_of_a_run(addresses: list[str]) ->
         found = json.loads(invoke("status", "--switch", address, "--json").stdout)
         assert (found["switch"], found["switch_name"], found["name"]) == (address, name, "fabric")
         assert [each["name"] for each in found["members"]] == ["worker-1"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("registers", "--job", "3"), ("unload", "--job", "3"), ("offload", "off", "--job", "3"),
+        ("proxy", "on", "--job", "3"), ("follow", "--job", "3", "--top-k", "9"), ("quota",),
+    ],
+    ids=lambda command: command[0],
+)  # fmt: skip
+def test_commands_that_read_or_change_a_switch_name_the_switch(
+    addresses: list[str], command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **_options: object) -> None:
+        raise DeviceError("refused")
+
+    monkeypatch.setattr("hotline.cli.common.call_switch", refuse)
+    for address, name in zip(addresses, ("spine", "leaf 1", "leaf 2"), strict=True):
+        ran = invoke(*command, "--switch", address)
+        assert ran.exit_code == 1 and f"switch {address} ({name})" in ran.stderr
+        assert "refused" in ran.stderr and ran.stdout == ""
+    assert "switch 127.0.0.1:1\n" not in invoke(*command, "--switch", "127.0.0.1:1").stderr
 
 
 def test_a_switch_of_no_run_has_an_address_only(addresses: list[str]) -> None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from pydantic import Field
@@ -10,10 +13,15 @@ from rich.text import Text
 
 from foundation.errors import HotlineError
 from foundation.protocol.header import LANES, Op
+from foundation.protocol.leaf_spine import HotSetPlace
 from foundation.settings import Strict
 from hotline.cli.common import FILE, one_line_errors
 from hotline.cli.fields import fills
 from softswitch.errors import SwitchError
+
+if TYPE_CHECKING:
+    from hotline_simulator.explain import Hop
+    from softswitch.explain.filters import Filter
 
 _OPS = {"push": Op.PUSH, "pull": Op.PULL}
 _FONTS = re.compile(r"@font-face \{.*?\}\n?", re.DOTALL)
@@ -26,6 +34,9 @@ class ExplainSettings(Strict):
     """Number of keys in the RPC; each takes one lane."""
     cold: int = Field(default=0, ge=0, le=LANES)
     """Number of the keys that the switch does not hold; the RPC then goes to a server."""
+    hot_sets: HotSetPlace | None = None
+    """Explain it in a network of two leaves and a spine, with the hot set at the spine, or at the leaf of the
+    server, which is not that of the worker. [default: one switch]"""
     filters: tuple[str, ...] = ()
     """Show only these events, such as part=parser or table=hot_params; may be repeated."""
     show_all: bool = False
@@ -53,9 +64,9 @@ def explain(rpc: str, settings: ExplainSettings) -> None:
     Needs no running switch. `softswitch explain` explains programs and frames of your own
     (packages/softswitch/docs/explain.md).
     """
-    from hotline_simulator.explain import explain_rpc, program
+    from hotline_simulator.explain import Hop, explain_in_network, explain_rpc, program
     from softswitch.explain.filters import parse_filter, select
-    from softswitch.explain.tree import draw, make_tree, show
+    from softswitch.explain.tree import draw, make_tree
 
     if settings.cold > settings.keys:
         raise click.BadParameter(
@@ -69,12 +80,32 @@ def explain(rpc: str, settings: ExplainSettings) -> None:
                 event_filter.check(program())
         except SwitchError as error:
             raise HotlineError(str(error)) from error
-        events = explain_rpc(_OPS[rpc], lanes=settings.keys, cold_keys=settings.cold)
+        op, place = _OPS[rpc], settings.hot_sets
+        if place is None:
+            hops = [Hop("", explain_rpc(op, settings.keys, settings.cold))]
+        else:
+            hops = explain_in_network(op, settings.keys, place, settings.cold)
         if settings.svg is None:
-            show(events, selected_filters, settings.as_json, settings.show_all)
+            for hop in hops:
+                _show(hop, selected_filters, settings)
             return
+        events = [event for hop in hops for event in hop.events]
         trees = make_tree(select(events, selected_filters), settings.show_all)
         _write_picture(settings.svg, f"hotline explain {rpc}", list(draw(trees, PICTURE_WIDTH)))
+
+
+def _show(hop: Hop, filters: Sequence[Filter], settings: ExplainSettings) -> None:
+    from softswitch.explain.events import to_dict
+    from softswitch.explain.filters import select
+    from softswitch.explain.tree import show
+
+    if hop.switch and settings.as_json:
+        for event in select(hop.events, filters):
+            click.echo(json.dumps({"switch": hop.switch, **to_dict(event)}, separators=(",", ":")))
+        return
+    if hop.switch:
+        click.secho(hop.switch, bold=True)
+    show(hop.events, filters, settings.as_json, settings.show_all)
 
 
 def _write_picture(file: Path, title: str, lines: list[str]) -> None:
