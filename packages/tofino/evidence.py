@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hotline_answers.cluster_answer.ask import ClusterAnswer
-from hotline_tofino.memory import ProgramCount
+from hotline_tofino.memory import NetworkRoleCount, ProgramCount
 from tools.evidence.result import Cell, Table, make_table
 from tools.evidence.stage import Stage, json_output, modules_of, typed
 from tools.evidence.stages.real_runs import change_in_percent
@@ -17,6 +17,7 @@ _STEP = typed("memory", "python -m hotline_tofino.memory")
 def tables(folder: Path) -> dict[str, Table]:
     counted = json_output(folder, _STEP.name)
     programs = [ProgramCount(**each) for each in counted["programs"]]
+    roles = [NetworkRoleCount(**each) for each in counted["roles"]]
     callers: list[Mapping[str, int]] = counted["callers"]
     return {
         "tofino-rows": make_table(
@@ -44,13 +45,23 @@ def tables(folder: Path) -> dict[str, Table]:
                 (f"{each['callers']:,}", f"{each['bits']}"): [each["lanes"], each["rows"]] for each in callers
             },
         ),
+        "tofino-network": make_table(
+            "blocks of a Tofino 1 that a switch of a network takes, for rows of one value in 16 lanes",
+            "counted from the program",
+            ("switch",),
+            {
+                "map RAM, cells of 1,024 callers": "{:.0f}", "map RAM, values and counters": "{:.0f}",
+                "SRAM, look-ups": "{:.0f}", "map RAM": "{:.0f}", "SRAM": "{:.0f}",
+            },
+            {(each.role,): list(each[1:]) for each in roles},
+        ),
     }  # fmt: skip
 
 
 TOFINO = Stage(
     name="tofino",
     minutes=0.1,
-    results=("tofino-rows", "tofino-callers"),
+    results=("tofino-rows", "tofino-callers", "tofino-network"),
     steps=(_STEP,),
     tables=tables,
     modules=("hotline_tofino.memory",),

@@ -25,6 +25,7 @@ VALUES_OF_STAGE = 4  # a stage has four stateful ALUs
 SRAM_ERROR, SRAM_ERROR_OF_ROWS = 2, 8
 """Blocks by which the count may differ from the compiler's report: for rows of one value, and of 16."""
 _WORD_BITS, _PAIR_BITS = 32, 64
+_SERVERS = 256  # of table `servers` of the P4 text
 _COUNTERS = 4  # `drops`, `duplicates`, `rpcs`, `relayed`
 _COUNTER_BLOCKS = 2
 _ENTRIES_OF_BLOCK = 1024  # an entry of a look-up takes a word of 128 bits
@@ -147,8 +148,45 @@ def caller_counts() -> Iterator[CallerCount]:
         )  # fmt: skip
 
 
+class NetworkRoleCount(NamedTuple):
+    """Blocks of a switch of a network by its role, for rows of one value in 16 lanes."""
+
+    role: str
+    cells: int
+    """Map RAMs of the exactly-once cells."""
+    values: int
+    """Map RAMs of the values of hot rows."""
+    look_ups: int
+    """Blocks of SRAM of the look-ups of hot keys, and of the tables that pass packets on."""
+    map_rams: int
+    srams: int
+
+
+def network_role_counts() -> Iterator[NetworkRoleCount]:
+    """Yield what a single switch has, and a home and another switch of a network of leaves and spines.
+
+    A switch of a network has two more exact tables: the port of each caller, and of the home of each server.
+    A switch that is nobody's home needs neither cells nor hot rows.
+    """
+    size = single_values(_LANES, _SLOTS_OF_LANE, 1 << CALLER_BITS[1])
+    of_values = size.map_rams - size.cell_blocks
+    look_ups = size.lookups * -(-size.slots // _ENTRIES_OF_BLOCK)
+    passing_on = -(-size.callers // _ENTRIES_OF_BLOCK) + -(-_SERVERS // _ENTRIES_OF_BLOCK)
+    yield NetworkRoleCount(
+        "the only switch", size.cell_blocks, of_values, look_ups, size.map_rams, size.srams
+    )
+    yield NetworkRoleCount(
+        "home", size.cell_blocks, of_values, look_ups + passing_on, size.map_rams, size.srams + passing_on
+    )
+    counters = _COUNTERS * _COUNTER_BLOCKS
+    yield NetworkRoleCount(
+        "passes packets on", 0, 0, passing_on, counters, counters + passing_on + _OTHER_SRAMS
+    )
+
+
 if __name__ == "__main__":
     counts = {
+        "roles": [each._asdict() for each in network_role_counts()],
         "programs": [each._asdict() for each in program_counts()],
         "callers": [each._asdict() for each in caller_counts()],
     }

@@ -17,6 +17,7 @@ from hotline_tofino.memory import (
     ProgramCount,
     ProgramSize,
     caller_counts,
+    network_role_counts,
     program_counts,
     rows_of_16,
     single_values,
@@ -47,6 +48,16 @@ def test_the_counted_memory_equals_the_compilers_report(program: str) -> None:
 
 def test_all_compiled_programs_are_compared() -> None:
     assert len(REPORTS.rows) == 11
+
+
+def test_a_home_of_a_network_has_two_more_tables_and_other_switches_have_neither_cells_nor_rows() -> None:
+    alone, home, other = network_role_counts()
+    assert alone.map_rams == home.map_rams == REPORTS.cell("Tofino 1, 16 lanes, 131,072 slots", "map RAM")
+    assert alone.cells + alone.values == alone.map_rams and alone.look_ups == 16 * 8_192 // 1_024
+    # A word of 128 bits for each of 1,024 callers, and for each of 256 servers.
+    assert home[1:] == (alone.cells, alone.values, alone.look_ups + 2, alone.map_rams, alone.srams + 2)
+    assert (other.cells, other.values, other.look_ups, other.map_rams) == (0, 0, 2, 4 * 2)
+    assert other.srams == other.map_rams + 34 + 2
 
 
 def test_counts_of_a_push_by_hand() -> None:
