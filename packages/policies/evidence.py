@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from foundation.protocol.memory import size_text
+from hotline_policies.memory import MemoryShares
 from hotline_policies.public_logs.log_table import Cell as LogCell
 from hotline_policies.public_logs.log_table import LogTable
 from hotline_policies.results import PolicyOutcome, Study
@@ -148,4 +150,51 @@ PUBLIC_LOGS = Stage(
     seeds=(1,),
     needs="the public logs of the page, in runs/public-logs",
 )
-STAGES = (POLICIES, PUBLIC_LOGS)
+
+LEAVES = 8
+_TOTAL_BYTES = (500_000, 1_000_000, 2_000_000)
+"""Memory of all leaves together; one switch has slots for more rows than fit into any of these."""
+_COMPARED_VALUES = ("1", "64")
+_SIZES = sorted({size for total in _TOTAL_BYTES for size in (total // LEAVES, total)})
+_MEMORY_STEPS = {
+    title: typed(
+        f"memory-{log}",
+        f"./hotline policies memory --built-in {log} --memory {','.join(map(str, _SIZES))} --json",
+    )
+    for title, log in {"R1": "r1", "R2": "r2", "DLRM (`TABLES=criteo`)": "criteo"}.items()
+}
+
+
+def leaf_memory_tables(folder: Path) -> dict[str, Table]:
+    rows: dict[tuple[str, ...], list[Cell]] = {}
+    for title, step in _MEMORY_STEPS.items():
+        shares = MemoryShares.model_validate(json_output(folder, step.name))
+        for of_dim in shares.dims:
+            if of_dim.values in _COMPARED_VALUES:
+                by_size = {point.size: 100 * point.share for point in of_dim.points}
+                rows[title, of_dim.values] = [
+                    by_size[size] for total in _TOTAL_BYTES for size in (total // LEAVES, total)
+                ]
+    ways = ("all rows at each leaf", "each row at one leaf")
+    columns = [f"{size_text(total)}, {way}" for total in _TOTAL_BYTES for way in ways]
+    return {
+        "hit-share-by-leaves": make_table(
+            f"updates that {LEAVES} leaves take, %, against their memory together",
+            "one replay each of a generated log; the second half is scored",
+            ("log", "values of a row"),
+            dict.fromkeys(columns, "{:.1f}"),
+            rows,
+        )
+    }
+
+
+LEAF_MEMORY = Stage(
+    name="memory-of-leaves",
+    minutes=3,
+    results=("hit-share-by-leaves",),
+    steps=tuple(_MEMORY_STEPS.values()),
+    tables=leaf_memory_tables,
+    modules=("hotline_policies.memory", "hotline_policies.generated"),
+    seeds=(1,),
+)
+STAGES = (POLICIES, LEAF_MEMORY, PUBLIC_LOGS)
