@@ -18,6 +18,7 @@ from rich.text import Text
 from controller.address import SwitchAddress, check_listening
 from foundation.errors import HotlineError
 from hotline.cli.interruption import INTERRUPTED, interrupted_message
+from hotline.cli.named_switch import named_switch, switch_name
 
 if TYPE_CHECKING:
     from controller.controller import Controller
@@ -81,11 +82,8 @@ def run_on_switch(
     retry_hint: Callable[[], str | None] = lambda: None,
 ) -> T:
     """Run an action as `call_switch` does, with errors of one line; name the switch if a run has several."""
-    from hotline.cli.members import MemberWatch
-
-    watched = MemberWatch(None, switch.address)
-    if watched.switch_name:
-        click.echo(f"switch {watched.switch}", err=True)
+    if name := switch_name(switch.address):
+        click.echo(f"switch {named_switch(switch.address, name)}", err=True)
     with one_line_errors():
         return call_switch(switch, action, primary=primary, retry_hint=retry_hint)
 

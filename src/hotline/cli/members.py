@@ -10,6 +10,7 @@ from rich.text import Text
 
 from experiment.members import FILE, MemberRates, MemberState, look_at, rates, read_members, read_switch_name
 from hotline.cli.common import number_cells
+from hotline.cli.named_switch import named_switch
 
 COLUMNS = ("worker or server", "frames/s", "CPU", "waits for CPU", "")
 """Columns of a table of members: shares are of one CPU, and the last one says what is slow."""
@@ -40,7 +41,7 @@ class MemberWatch:
     @property
     def switch(self) -> str:
         """The address of the switch, with its name if it has one."""
-        return f"{self._switch} ({name})" if (name := self.switch_name) else self._switch
+        return named_switch(self._switch, self.switch_name)
 
     def read(self) -> list[MemberRates]:
         if self._file is None:
