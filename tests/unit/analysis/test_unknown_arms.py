@@ -20,7 +20,8 @@ UNKNOWN = "neither"
 RENAMED = pl.col("arm").cast(pl.String).replace("baseline", UNKNOWN).cast(pl.Categorical)
 
 FAULT_ARM = (
-    f"expected arm (offload, offload-proxy, collect, none), or MODULE:ARM of a design, got '{UNKNOWN}'"
+    "expected arm (offload, offload-proxy, collect, none), ARM@spine or ARM@leaves in a network, or "
+    f"MODULE:ARM of a design, got '{UNKNOWN}'"
 )
 ONE = {"kind": "delay", "after": 1, "duration_us": 1, "target": 0}
 """The injection of a schedule."""

@@ -35,8 +35,11 @@ class FaultArms(dict[str, Arm]):
         for arm in measured_arms(module) if module else ():
             if arm.name == arm_name:
                 return arm
-        names = ", ".join((*self, *NETWORK_ARMS))
-        raise HotlineError(f"expected arm ({names}), or MODULE:ARM of a design, got {name!r}")
+        places = " or ".join(f"ARM@{place}" for place in PLACES)
+        raise HotlineError(
+            f"expected arm ({', '.join(self)}), {places} in a network, or MODULE:ARM of a design, "
+            f"got {name!r}"
+        )
 
 
 ARMS = FaultArms({arm.name: arm for name in NAMES if not is_lockstep(name) for arm in fault_arms(name)})
