@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -85,7 +86,9 @@ class LeafSpine:
 
     def home_of(self, ps: int) -> int:
         """Return the switch with the hot set of a server, counted from 0."""
-        return ps % self.spines if self.place == "spine" else self.leaf_of(self.workers + ps + 1)
+        if self.place == "leaves":
+            return self.leaf_of(self.workers + ps + 1)
+        return _spines_of_servers(self.servers, self.leaves, self.spines)[ps]
 
     @property
     def homes(self) -> list[int]:
@@ -119,6 +122,19 @@ class LeafSpine:
         if self.is_spine(switch):
             return self.downlink(other)
         return self.uplink(other if self.is_spine(other) else (switch + other) % self.spines)
+
+
+@cache
+def _spines_of_servers(servers: int, leaves: int, spines: int) -> tuple[int, ...]:
+    """Return the spine with the hot set of each server: as many at each, and those of a leaf at others.
+
+    What a server gets and sends passes its spine, so servers of one leaf with one spine would share an uplink.
+    """
+    chosen: list[int] = []
+    for ps in range(servers):
+        of_leaf = chosen[ps % leaves :: leaves]
+        chosen.append(min(range(spines), key=lambda spine: (chosen.count(spine), of_leaf.count(spine))))
+    return tuple(chosen)
 
 
 def host_at(port: int) -> int:

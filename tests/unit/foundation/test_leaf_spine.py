@@ -117,6 +117,11 @@ def test_servers_take_turns_at_spines_or_are_at_their_leaf(network: LeafSpine) -
         assert set(homes) == set(range(min(network.spines, network.servers))) == set(network.homes)
         counts = [homes.count(home) for home in network.homes]
         assert max(counts) - min(counts) <= 1
+        # With two servers or more at each leaf, and as many spines, none has one uplink for all of them.
+        for leaf in range(network.leaves):
+            of_leaf = homes[leaf :: network.leaves]
+            if network.servers % network.spines == 0 and len(of_leaf) >= 2 and network.spines > 1:
+                assert len(set(of_leaf)) > 1, (network, homes)
     else:
         assert homes == [network.leaf_of(network.workers + ps + 1) for ps in range(network.servers)]
     names = [network.name_of(switch) for switch in network.switches]
