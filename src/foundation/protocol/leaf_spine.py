@@ -128,7 +128,8 @@ class LeafSpine:
 def _spines_of_servers(servers: int, leaves: int, spines: int) -> tuple[int, ...]:
     """Return the spine with the hot set of each server: as many at each, and those of a leaf at others.
 
-    What a server gets and sends passes its spine, so servers of one leaf with one spine would share an uplink.
+    What a server gets and sends passes its spine, so servers of one leaf with one spine would share an
+    uplink.
     """
     chosen: list[int] = []
     for ps in range(servers):
