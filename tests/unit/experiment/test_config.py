@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from controller.sizes import SLOTS
 from experiment.defaults import CODEC_DEFAULTS, SCRIPT_DEFAULTS, TARGET_DEFAULTS
 from experiment.errors import ConfigError
-from experiment.run_config import Config, load_config, max_top_k
+from experiment.run_config import Config, config_of, load_config, max_top_k
 from experiment.variables import VARIABLES
 from foundation.protocol.hashing import lanes_of
 from switch_harness.wording import mentions
@@ -286,3 +286,36 @@ def test_a_run_with_an_optimiser_collects_unless_its_design_is_given(
     assert load_text('optimiser = "adam"').design == "collect"
     assert load_text('design = "none"\noptimiser = "adam"').design == "none"
     assert load_text("").design == "hotset"
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"design": "none", "arms": ["none"]}, ("design none", "hotset or collect")),
+        ({"target": "bmv2"}, ("target bmv2", "softswitch")),
+        ({"machines": "tcp://a:1"}, ("machines", "this machine")),
+        ({"leaves": 4, "workers": 3}, ("leaves (4)", "3")),
+        *(
+            ({**settings, **homes}, (*named, "several switches"))
+            for homes in ({"hot_sets": "leaves"}, {"spines": 2})
+            for settings, named in (
+                ({"codec": "scapy"}, ("codec scapy",)),
+                ({"script": "train.py"}, ("script",)),
+                ({"after_death": "wait"}, ("after_death", "spines 1")),
+            )
+        ),
+    ],
+)
+def test_what_a_network_of_switches_lacks_is_refused(
+    settings: dict[str, object], named: tuple[str, ...]
+) -> None:
+    with pytest.raises(ConfigError, match=mentions('"leaf-spine"', *named)):
+        config_of(Config, {"topology": "leaf-spine", **settings})
+
+
+@pytest.mark.parametrize("settings", [{"codec": "scapy"}, {"script": "train.py"}, {"after_death": "wait"}])
+def test_a_network_with_the_hot_set_at_one_spine_has_scripts_scapy_and_successors(
+    settings: dict[str, object],
+) -> None:
+    config = config_of(Config, {"topology": "leaf-spine", **settings})
+    assert not config.has_hot_sets_at_several_switches

@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -88,6 +89,14 @@ def test_mininet_that_cannot_be_imported_is_explained(
     missing = ModuleNotFoundError(f"No module named {module!r}", name=module)
     monkeypatch.setattr(importlib, "import_module", Mock(side_effect=missing))
     assert_refused(Config(), message)
+
+
+@pytest.mark.parametrize("settings", [{"hot_sets": "leaves"}, {"spines": 2}])
+def test_up_with_hot_sets_at_several_switches_is_refused(settings: dict[str, Any]) -> None:
+    config = Config(topology="leaf-spine", **settings)
+    preflight.check(config)
+    with pytest.raises(PreflightError, match=mentions("hotline up", "several switches", "spines 1")):
+        preflight.check(config, RunKind.UP)
 
 
 def test_a_run_that_cannot_be_simulated_afterwards_is_announced(
