@@ -306,7 +306,7 @@ def test_a_run_with_an_optimiser_collects_unless_its_design_is_given(
         ),
     ],
 )
-def test_what_a_network_of_switches_lacks_is_refused(
+def test_settings_without_an_equivalent_in_a_network_of_switches_are_refused(
     settings: dict[str, object], named: tuple[str, ...]
 ) -> None:
     with pytest.raises(ConfigError, match=mentions('"leaf-spine"', *named)):

@@ -15,8 +15,8 @@ from tools.evidence.result import Cell, Column, Measured, Row, Table
 
 STATISTIC = (
     "mean of three runs, and the lowest and highest bound of their intervals of 95 % or more "
-    "(docs/intervals.md), which with a dedicated switch include the model's error in that run; of measured "
-    "capacity, the lowest and highest of all measurements"
+    "(docs/intervals.md), which with a dedicated switch include the model's error in that run; of a "
+    "capacity that was measured fewer than six times, the lowest and highest of all measurements"
 )
 TITLES = {
     PS_PACKETS.name: "packets to the servers",
