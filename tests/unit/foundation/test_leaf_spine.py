@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.network_rows import rows_of_switch
@@ -111,6 +111,7 @@ def test_packets_between_two_leaves_take_one_spine_both_ways(network: LeafSpine,
 
 
 @given(networks)
+@example(LeafSpine(80, 20, leaves=8, spines=4))
 def test_servers_take_turns_at_spines_or_are_at_their_leaf(network: LeafSpine) -> None:
     homes = [network.home_of(ps) for ps in range(network.servers)]
     if network.place == "spine":

@@ -26,6 +26,9 @@ def test_hosts_of_a_leaf_share_its_uplink() -> None:
     assert config.leaf_spine == LeafSpine(8, 2, 2, "leaves")
     assert config.network.uplink_mbit == 5 * 10_000 / 4  # of four workers and a server
     assert config_for(Cluster(**CLUSTER | {"leaves": None})).leaf_spine is None
+    two = config_for(Cluster(**CLUSTER, oversubscription=4, spines=2))
+    assert two.leaf_spine == LeafSpine(8, 2, 2, "spine", 2)
+    assert two.network.uplink_mbit == 5 * 10_000 / 4 / 2
 
 
 def test_narrow_uplinks_of_two_leaves_carry_fewer_steps_with_the_hot_set_at_the_spine() -> None:
@@ -80,6 +83,17 @@ def test_effects_of_a_network_are_of_the_whole_and_have_the_other_placement() ->
     assert part.is_whole
     [other] = [each for each in _variants(cluster, None, 300) if each.input == "hot set"]
     assert (other.value, other.cluster.placement) == ("at the leaves", "spine")
+
+
+@pytest.mark.parametrize(
+    ("placement", "place"),
+    [("spine", "at the spines, by server"), ("leaves", "at the leaves of the servers")],
+)
+def test_a_sentence_names_several_spines(placement: str, place: str) -> None:
+    cluster = Cluster(**CLUSTER | {"placement": placement}, oversubscription=4, spines=2)
+    network = cluster.network_of_leaves
+    assert network is not None
+    assert says(_leaves(network, config_for(cluster)), "each of 2 spines", "6.25 Gbit/s", place)
 
 
 def test_a_sentence_names_leaves_uplinks_and_the_place_of_the_hot_set() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -49,6 +50,17 @@ def test_each_switch_and_each_direction_of_an_uplink_is_a_target() -> None:
                 drawn.setdefault(injection.kind, set()).add(injection.target)
     assert drawn["switch restarted"] == set(range(1 + LEAVES))
     assert drawn["uplink"] == set(range(2 * LEAVES))
+
+
+@pytest.mark.parametrize("target", range(2 * LEAVES))
+def test_an_uplink_is_down_in_one_direction(target: int) -> None:
+    testbed, schedule = cached_testbed("offload@leaves"), draw_faults("uplink", "offload@leaves", 1)
+    injection = replace(schedule.injections[0], target=target, duration_us=30_000)
+    assert play_schedule(testbed, replace(schedule, injections=(injection,))).holds
+    world = testbed.world
+    lost = [*world.racks_up.lost.tolist(), *world.racks_down.lost.tolist()]
+    assert [number for number, count in enumerate(lost) if count] == [target]
+    assert not world.up.lost.any() and not world.down.lost.any()
 
 
 def test_a_target_outside_of_the_network_is_refused() -> None:
