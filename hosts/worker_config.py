@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from typing_extensions import Self
 
 from foundation.protocol.header import DIMS, PS_CALLER_BASE
 from hosts.agent_config import AgentConfig, JobConfig, ServiceConfig
@@ -39,3 +40,10 @@ class WorkerConfig(AgentConfig):
     """Whether other workers may take this one's rank and end its push; not with a replay log."""
     switches: tuple[int, ...] = (0,)
     """How often the switch of each home has restarted."""
+
+    @model_validator(mode="after")
+    def _check_switches(self) -> Self:
+        homes = max(self.homes, default=0) + 1
+        if len(self.switches) != homes:
+            raise ValueError(f"switches: expected {homes}, one for each home, got {len(self.switches)}")
+        return self

@@ -27,7 +27,7 @@ from hosts.workload.trace import Trace
 from topologies.agents import CommandTarget, supervise
 from topologies.calibrate import measure_agent_costs
 from topologies.disk import watch_disk
-from topologies.fleet import RunContext, provision, provision_others
+from topologies.fleet import RunContext, provision, provision_other_switches
 from topologies.recovery import RecoverableRun
 from topologies.running_cluster import RunningCluster, agent_cluster
 from topologies.script_cluster import find_script_cluster
@@ -83,7 +83,7 @@ async def run_experiment(
             liveness.members.begin(config.switch_names or {network.address: ""})
             with reporter.phase("tables"):
                 await provision(network.address, config, liveness.processes)
-                await provision_others(config, liveness.processes)
+                await provision_other_switches(config, liveness.processes)
                 record.datapath = (await network.switch.counters() or {}).get("datapath")
             context = RunContext(config, run, record, reporter, testbed.placement, network, liveness)
             opened = agent_cluster(context, *workload) if workload else find_script_cluster()(context)

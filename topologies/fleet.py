@@ -81,7 +81,7 @@ async def provision(
         await controller.install(*initial_rows(config, arms))
 
 
-async def provision_others(
+async def provision_other_switches(
     config: Config, processes: RunProcesses, arms: Sequence[Arm] | None = None
 ) -> None:
     """Give each switch of a network but the first its program and its rows."""

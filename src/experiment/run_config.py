@@ -464,18 +464,18 @@ class Config(RunSettings):
 
     def _check_leaf_spine(self) -> None:
         """Raise for what a network of several switches does not have."""
-        has_homes = self.has_hot_sets_at_several_switches
+        at_several_switches = self.has_hot_sets_at_several_switches
         refusals = {
             f"design {self.design}: expected {' or '.join(self.designs_of_networks)}":
                 self.design not in self.designs_of_networks,
             "target bmv2: expected softswitch": self.target != "softswitch",
             "machines: expected a run on this machine": self.machines is not None,
             "script and hot sets at several switches: expected the workers of Hotline":
-                has_homes and self.script is not None,
+                at_several_switches and self.script is not None,
             f"codec {self.codec} and hot sets at several switches: expected compiled workers":
-                has_homes and self.codec != "fast",
+                at_several_switches and self.codec != "fast",
             'after_death and hot sets at several switches: expected hot_sets "spine" and spines 1':
-                has_homes and self.after_death != "end",
+                at_several_switches and self.after_death != "end",
             f"leaves ({self.leaves}): expected a worker at each, of which there are {self.workers}":
                 self.leaves > self.workers,
         }  # fmt: skip

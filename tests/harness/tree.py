@@ -24,7 +24,7 @@ class Tree(PipelineSwitch):
     def __init__(self, new_switch: Callable[[], Pipeline], place: HotSetPlace, spines: int = 1) -> None:
         self.network = network = LeafSpine(WORKERS, SERVERS, place=place, spines=spines)
         self.parts = [PipelineSwitch(new_switch()) for _ in network.switches]
-        self._links = network.ends()
+        self._links = network.port_peers()
         """A switch and its port -> the switch and port at the other end."""
         self._link_numbers = sorted(self._links)
         self._callers: set[tuple[int, int]] = set()

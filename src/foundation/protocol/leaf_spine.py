@@ -20,7 +20,7 @@ from foundation.protocol.hashing import ps_ids_of
 SPINE = 0
 """The only spine, or the first one."""
 HotSetPlace = Literal["spine", "leaves"]
-"""Where a server's hot set is: at the spine, of which servers take turns at several, or at its leaf."""
+"""Place of a server's hot set: a spine (servers take turns at several), or the leaf of the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class LeafSpine:
         """Yield the leaf and the spine of each link between switches."""
         yield from ((leaf, spine) for leaf in self.leaf_switches for spine in range(self.spines))
 
-    def ends(self) -> dict[tuple[int, int], tuple[int, int]]:
-        """Return, for a switch and its port of each link between switches, the switch and port behind it."""
+    def port_peers(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """Return (switch, port) -> (switch, port) at the other end, of all links between switches."""
         up = {(leaf, self.uplink(spine)): (spine, self.downlink(leaf)) for leaf, spine in self.links()}
         return up | {end: start for start, end in up.items()}
 

@@ -47,7 +47,7 @@ def test_status_names_the_spine_and_the_leaves_of_a_run(addresses: list[str]) ->
     ],
     ids=lambda command: command[0],
 )  # fmt: skip
-def test_commands_that_read_or_change_a_switch_name_the_switch(
+def test_commands_with_a_switch_option_print_the_name_of_the_switch(
     addresses: list[str], command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **_options: object) -> None:

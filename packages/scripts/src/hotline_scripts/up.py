@@ -51,7 +51,14 @@ from hotline_scripts.terms import session_terms, tables_of_design
 from softswitch.progress import Activity
 from topologies.agents import Agent, supervise
 from topologies.cpu_placement import Placement
-from topologies.fleet import provision, provision_others, publish, renew_worker, server_config, set_ranges
+from topologies.fleet import (
+    provision,
+    provision_other_switches,
+    publish,
+    renew_worker,
+    server_config,
+    set_ranges,
+)
 from topologies.testbed import ControlledSwitch, TestbedKind, TestbedNetwork, UpTestbed
 from topologies.testbed_kinds import testbed_kind
 
@@ -140,7 +147,7 @@ class UpBackend:
             self._processes.register(switch.name, switch.activity)
         self._liveness.members.begin(self._config.switch_names or {self._network.address: ""})
         await provision(self._network.address, self._config, self._processes, [self._arm])
-        await provision_others(self._config, self._processes, [self._arm])
+        await provision_other_switches(self._config, self._processes, [self._arm])
 
     async def begin(self, tables: EmbeddingTables) -> Terms:
         tables = tables_of_design(self._config, tables)

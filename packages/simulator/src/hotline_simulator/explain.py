@@ -76,15 +76,15 @@ def _hops(
     for rpc_number, rpc_op in enumerate(rpcs, start=1):
         frame: bytes | None = _make_frame(rpc_op, keys_of_lanes(lanes), worker, rpc_number)
         at, port, hops = SPINE if network is None else network.leaf_of(worker), HOSTS.worker_port(worker), []
-        ends = {} if network is None else network.ends()
+        peers = {} if network is None else network.port_peers()
         while frame is not None:
             events, outputs = switches[at].process(port, frame)
             hops.append(Hop("" if network is None else network.name_of(at), events))
             frame = None
             for output in outputs:  # one at most
-                if (at, output.port) in ends:
+                if (at, output.port) in peers:
                     frame = output.frame
-                    at, port = ends[at, output.port]
+                    at, port = peers[at, output.port]
     return hops
 
 
