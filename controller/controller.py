@@ -34,7 +34,7 @@ from foundation.limits import BeginWait, WallClockLimit
 from foundation.protocol import addressing
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.control import Command
-from foundation.protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE
+from foundation.protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE, PS_MASK
 from foundation.protocol.rows import RowRanges
 
 _MAX_SHOWN_KEYS = 10  # in an error
@@ -342,9 +342,9 @@ class Controller:
 
     async def _read_servers(self, job: int) -> Servers:
         await self.job(job)
-        own = {row.ps: row for row in await self._switch.read(ServerRow) if row.job == job}
-        passed_on = [row.ps for row in await self._switch.read(HomeRow) if row.job == job]
-        known = sorted([*own, *passed_on])
+        own = {row.ps & PS_MASK: row for row in await self._switch.read(ServerRow) if row.job == job}
+        passed_on = [row.ps & PS_MASK for row in await self._switch.read(HomeRow) if row.job == job]
+        known = sorted({*own, *passed_on})
         if not own or known != list(range(len(known))):
             ids = ", ".join(map(str, known)) or "none"
             raise UnknownJob(f"job {job}: expected the parameter servers 0, 1, ... on the switch, got {ids}")

@@ -1,4 +1,4 @@
-"""A controller of several switches with hot sets: each has the hot keys of its own servers."""
+"""A controller of several switches with hot sets: each has the hot keys of its own servers, or all of them."""
 
 from __future__ import annotations
 
@@ -105,6 +105,8 @@ class NetworkController(Controller):
     async def registers(
         self, job: int, keys: Sequence[int] | None = None, params: Sequence[HotParam] | None = None
     ) -> list[Register]:
+        if self._network.is_home_by_worker:
+            return list(chain(*[await home.registers(job, keys) for home in self._homes]))
         all_params = await self.entries() if params is None else params
         own_params = [param for param in all_params if param.job == job]
         wanted = self._network.keys_by_home([param.key for param in own_params] if keys is None else keys)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from controller.tables import (
     NO_PORT,
+    CallerKind,
     CallerPortRow,
     HomeRow,
     InitialRow,
@@ -15,6 +16,7 @@ from controller.tables import (
     ServerRow,
     WorkerRow,
 )
+from foundation.protocol.header import PS_BITS
 from foundation.protocol.leaf_spine import LeafSpine, host_at
 
 
@@ -29,25 +31,46 @@ def _rows_of_switch(rows: Sequence[InitialRow], network: LeafSpine, switch: int)
         if isinstance(row, Route):
             yield replace(row, port=network.toward_host(switch, host_at(row.port)))
         elif isinstance(row, ServerRow):
-            yield _server_row(row, network, switch)
+            for number in _numbers(row.ps, network):
+                yield from _server_rows(replace(row, ps=number), network, switch)
         elif isinstance(row, WorkerRow):
             port = network.toward_host(switch, host_at(row.port))
-            yield CallerPortRow(row.job, row.worker, port)
-            if is_home:
-                yield replace(row, port=port)
+            for caller, home in _callers(row, network):
+                yield CallerPortRow(row.job, caller, port)
+                if switch == home or home is None and is_home:
+                    yield replace(row, worker=caller, port=port)
         elif not isinstance(row, JobRow):
             raise TypeError(f"expected a row of a program that passes packets on, got {row}")
         elif is_home:
             yield row
 
 
-def _server_row(row: ServerRow, network: LeafSpine, switch: int) -> ServerRow | HomeRow:
-    home, server = network.home_of(row.ps), host_at(row.port)
-    port = network.toward_host(switch, server)
+def _numbers(ps: int, network: LeafSpine) -> range:
+    """Return a server's numbers, one for each of its homes; also as a caller."""
+    return range(ps, ps + (network.homes_of_server << PS_BITS), 1 << PS_BITS)
+
+
+def _callers(row: WorkerRow, network: LeafSpine) -> Iterator[tuple[int, int | None]]:
+    """Yield the numbers of a caller, each with the only home that it calls; None if it calls all."""
+    if not network.is_home_by_worker:
+        yield row.worker, None
+    elif row.kind == CallerKind.WORKER:
+        yield row.worker, network.leaf_of(host_at(row.port))
+    else:
+        for caller, home in zip(_numbers(row.worker, network), network.homes, strict=True):
+            yield caller, home
+
+
+def _server_rows(row: ServerRow, network: LeafSpine, switch: int) -> Iterator[ServerRow | HomeRow]:
+    home, path = network.home_of(row.ps), network.path(row.ps)
+    port = network.toward_host(switch, host_at(row.port))
     if switch == home:
-        return replace(row, port=port)
-    if not network.is_connected(switch, home):
-        return HomeRow(row.job, row.ps, NO_PORT, NO_PORT)
-    # Packets from the home come back to a switch that is between the home and the server.
-    is_between = switch == network.leaf_of(server)
-    return HomeRow(row.job, row.ps, network.toward_switch(switch, home), port if is_between else NO_PORT)
+        yield replace(row, port=port)
+    elif network.is_home_by_worker and switch not in path:
+        return  # packets of this home's workers, to this server and back, do not pass this switch
+    elif not network.is_connected(switch, home):
+        yield HomeRow(row.job, row.ps, NO_PORT, NO_PORT)
+    else:
+        # Packets from the home come back to a switch that is between the home and the server.
+        server_port = port if switch in path else NO_PORT
+        yield HomeRow(row.job, row.ps, network.toward_switch(switch, home), server_port)

@@ -8,12 +8,13 @@ from pydantic import Field, model_validator
 
 from foundation.optimisers import TableOptimiser
 from foundation.protocol.addressing import worker_udp_port
+from foundation.protocol.header import MAX_HOMES, PS_BITS
 from foundation.protocol.rows import ONE_VALUE, RowRange
 from foundation.settings import Strict
 from hosts.agent_config import AgentConfig, Fsync, JobConfig, ServiceConfig
 from hosts.keys import KeySpace
 
-_JOURNAL_FORMAT = 3  # a server that replays a journal must accept the commands that were accepted before
+_JOURNAL_FORMAT = 4  # a server that replays a journal must accept the commands that were accepted before
 
 
 class PsJobConfig(JobConfig):
@@ -30,7 +31,9 @@ class DurableConfig(Strict):
 class PsConfig(AgentConfig):
     """The configuration of one PS; the keys are 0..parameters-1, or the sorted keys in a file."""
 
-    ps: int = Field(ge=0, lt=2**15)
+    ps: int = Field(ge=0, lt=1 << PS_BITS)
+    homes: int = Field(default=1, ge=1, le=MAX_HOMES)
+    """Number of switches with hot sets of this server."""
     collector: Path | None = None  # Unix socket of the log collector
     jobs: list[PsJobConfig] = Field(min_length=1)
     service: ServiceConfig
@@ -69,6 +72,7 @@ class PsConfig(AgentConfig):
             "journal": _JOURNAL_FORMAT,
             "design": self.design,
             "ps": self.ps,
+            "homes": self.homes,
             "n_ps": self.n_ps,
             "replayed": self.recovery.replay_log,
             "jobs": {str(job.job): job.epoch for job in self.jobs},

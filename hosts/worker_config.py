@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from foundation.protocol.header import DIMS, PS_CALLER_BASE
+from foundation.protocol.header import DIMS, MAX_HOMES, PS_BITS, PS_CALLER_BASE
 from hosts.agent_config import AgentConfig, JobConfig, ServiceConfig
 from hosts.model.logistic import LEARNING_RATE, SCALE
 
@@ -20,7 +20,7 @@ class WorkerJobConfig(JobConfig):
 
 
 class PsServiceConfig(ServiceConfig):
-    ps: int = Field(ge=0, lt=2**15)
+    ps: int = Field(ge=0, lt=1 << PS_BITS)
 
 
 class WorkerConfig(AgentConfig):
@@ -36,6 +36,8 @@ class WorkerConfig(AgentConfig):
     """Factor of gradients; None if servers have an optimiser, and workers push gradients."""
     homes: tuple[int, ...] = ()
     """The switch with each PS's hot set, by number; empty if one switch has all."""
+    home_index: int = Field(default=0, ge=0, lt=MAX_HOMES)
+    """Which home of each PS the worker uses, if each has several."""
     has_successors: bool = False
     """Whether other workers may take this one's rank and end its push; not with a replay log."""
     switches: tuple[int, ...] = (0,)

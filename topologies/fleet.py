@@ -91,10 +91,10 @@ async def provision_other_switches(
             await controller.install(*initial_rows(config, arms, switch=switch))
 
 
-def _homes_of(config: Config) -> list[int]:
-    """Return the home of each PS, as an index of all homes; empty if one switch has all hot sets."""
+def _homes_of(config: Config, worker: int) -> list[int]:
+    """Return the home of each PS for a worker, as an index of the worker's homes; empty if it has one."""
     network = config.leaf_spine
-    if network is None or len(network.homes) == 1:
+    if network is None or len(network.homes_of_worker(worker)) == 1:
         return []
     return network.home_indexes
 
@@ -188,6 +188,7 @@ def server_config(
         "log_dir": str(run / "parts"),
         "collector": None if collector is None else str(collector),
         "n_ps": config.servers,
+        "homes": 1 if config.leaf_spine is None else config.leaf_spine.homes_of_server,
         "cpu": cpu_of(number, placement.servers),
         **durability,
         **_key_settings(run, space),
@@ -229,7 +230,7 @@ def worker_config(
 ) -> Message:
     """Return a worker's configuration; `previous_epochs` are those of killed ones whose rank it takes."""
     config, run, placement = context.config, context.run, context.placement
-    services, homes = service_endpoints(config), _homes_of(config)
+    services, homes = service_endpoints(config), _homes_of(config, number)
     return {
         **config.agent_settings(),
         "wire": VERSION,
@@ -258,6 +259,7 @@ def worker_config(
         ],
         "workers": worker_addresses(config),
         "homes": homes,
+        "home_index": 0 if config.leaf_spine is None else config.leaf_spine.home_index_of(number),
         "has_successors": config.after_death != "end",
         "switches": switches or [0] * (max(homes, default=0) + 1),
     }

@@ -63,8 +63,11 @@ class RecoverableRun:
 
     async def renew_workers(self, epoch: int) -> None:
         restarts = epoch - EPOCH  # as in `start_switch`
-        home = 0 if self._network is None else self._network.homes.index(self._number)
         for number, worker in enumerate(self._session.workers, start=1):
+            homes = [SPINE] if self._network is None else self._network.homes_of_worker(number)
+            if self._number not in homes:
+                continue
+            home = homes.index(self._number)
             worker_epoch = self._session.worker_epochs.current(number, restarts)
             epochs = {str(job): worker_epoch for job in self.jobs}
             await worker.send({"cmd": "renew", "epochs": epochs, "switch": restarts, "home": home})

@@ -190,23 +190,26 @@ class RealSession(Session):
     def n_workers(self) -> int:
         return sum(map(is_expected, self.workers))
 
-    @property
-    def switch_numbers(self) -> SwitchNumbers:
-        """Number of restarts of each home, a switch with hot sets; 0 if the run does not survive one."""
-        has_log = self.config.recovery.replay_log
-        return tuple(self.switches[home].restarts if has_log else 0 for home in self.homes)
-
-    @property
-    def homes(self) -> list[int]:
-        """Numbers of the switches with hot sets."""
+    def switch_numbers(self, worker: int) -> SwitchNumbers:
+        """Return the number of restarts of each home of a worker; 0 if the run does not survive one."""
         network = self.config.leaf_spine
-        return [SPINE] if network is None else network.homes
+        homes = [SPINE] if network is None else network.homes_of_worker(worker)
+        return tuple(map(self._restarts_of_home, homes))
+
+    def _restarts_of_home(self, home: int) -> int:
+        return self.switches[home].restarts if self.config.recovery.replay_log else 0
 
     @property
     def switch_number(self) -> int:
         """Number of restarts of the only home."""
-        [number] = self.switch_numbers
-        return number
+        [home] = self._homes
+        return self._restarts_of_home(home)
+
+    @property
+    def _homes(self) -> list[int]:
+        """Numbers of the switches with hot sets."""
+        network = self.config.leaf_spine
+        return [SPINE] if network is None else network.homes
 
     @property
     def switches(self) -> list[ControlledSwitch]:
@@ -328,11 +331,11 @@ class RealSession(Session):
         return await self.network.read_contention(self.cpus)
 
     async def flush_workers(self, workers: Sequence[CommandTarget]) -> list[Message]:
-        numbers, settle = self.switch_numbers, self._controller_ops.settle
+        numbers, settle = [*map(self._restarts_of_home, self._homes)], self._controller_ops.settle
         answers = await call_all(workers, {"cmd": "flush"})
         # Servers may apply replayed updates only when all workers have replayed theirs.
         if settle is not None and len(workers) == len(self.workers):
-            for home, restarts in zip(self.homes, numbers, strict=True):
+            for home, restarts in zip(self._homes, numbers, strict=True):
                 if restarts > self._settled.get(home, 0):
                     async with self.controller(home) as controller:
                         for arm in self.config.every_arm:

@@ -48,7 +48,7 @@ class WorkerSuccession:
         session, number = self._session, _number_of(agent)
         previous = session.worker_epochs.begin_epochs(number)
         epoch = session.worker_epochs.add_process(number, session.switch_number)
-        return self.make_settings(number, epoch, previous, session.switch_numbers)
+        return self.make_settings(number, epoch, previous, session.switch_numbers(number))
 
     async def admit(self, agent: Agent) -> None:
         """Have the switch take the new epoch, and the process push what the one before it had not sent."""

@@ -132,11 +132,13 @@ class UnreplayedUpdates:
     """Updates that only the replay logs of dead workers have; none if workers keep no replay logs."""
 
     def __init__(self, session: RealSession) -> None:
-        self._switch_numbers = session.switch_numbers
         self._parts = session.parts
-        dead_workers = [worker.name for worker in session.workers if not worker.alive]
         has_logs = session.config.recovery.replay_log
-        self._dead_workers = dead_workers if has_logs else []
+        self._dead_workers = {
+            worker.name: session.switch_numbers(number)
+            for number, worker in enumerate(session.workers, start=1)
+            if has_logs and not worker.alive
+        }
         self._workers = [worker.name for worker in session.workers] if has_logs else []
         self.keys_by_worker: dict[str, int] = {}
         """Worker -> number of keys with unreplayed updates, over all jobs; never 0."""
@@ -146,9 +148,9 @@ class UnreplayedUpdates:
         total, unknown_replays = np.zeros(size, np.uint32), []
         for name in self._workers:
             unknown_replays += read_unsettled(self._parts / replay.file_name(name, job))
-        for name in self._dead_workers:
+        for name, switch_numbers in self._dead_workers.items():
             certain_updates, possible_updates = replay.read_unacked(
-                self._parts / replay.file_name(name, job), self._switch_numbers
+                self._parts / replay.file_name(name, job), switch_numbers
             )
             total += certain_updates
             unknown_replays.append(possible_updates)

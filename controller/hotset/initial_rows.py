@@ -104,7 +104,8 @@ def _values_in(registers: Sequence[Register], space: RowSpace) -> Values:
     values = np.zeros(space.n_values, np.uint32)
     keys = np.array([key for key, _ in held], np.uint64)
     row_values = np.array([value for _, row in held for value in row], np.int64)
-    values[space.value_places(space.positions(keys))] = row_values.astype(np.uint32)
+    # A row that several switches sum has a register for each.
+    np.add.at(values, space.value_places(space.positions(keys)), row_values.astype(np.uint32))
     return values
 
 

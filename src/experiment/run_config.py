@@ -51,6 +51,7 @@ from foundation.optimisers import Optimiser
 from foundation.protocol import addressing
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import LANES, padded_dim
+from foundation.protocol.header import MAX_HOMES
 from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row, check_dim
 from foundation.settings import Strict
@@ -158,6 +159,8 @@ class Config(RunSettings):
 
     designs_of_networks: ClassVar[tuple[str, ...]] = ("hotset", "collect")
     """Designs for networks of several switches: their programs pass packets on."""
+    design_of_worker_leaves: ClassVar[str] = "collect"
+    """The design whose hot sets may be at the workers' leaves: its servers own all rows, and switches sum."""
 
     target: Literal["softswitch", "bmv2"] = "softswitch"
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
@@ -460,7 +463,7 @@ class Config(RunSettings):
 
     @property
     def has_hot_sets_at_several_switches(self) -> bool:
-        return self.topology == "leaf-spine" and (self.hot_sets == "leaves" or self.spines > 1)
+        return self.topology == "leaf-spine" and (self.hot_sets != "spine" or self.spines > 1)
 
     def _check_leaf_spine(self) -> None:
         """Raise for what a network of several switches does not have."""
@@ -468,6 +471,8 @@ class Config(RunSettings):
         refusals = {
             f"design {self.design}: expected {' or '.join(self.designs_of_networks)}":
                 self.design not in self.designs_of_networks,
+            f'hot_sets "worker-leaves" and design {self.design}: expected {self.design_of_worker_leaves}':
+                self.hot_sets == "worker-leaves" and self.design == "hotset",
             "target bmv2: expected softswitch": self.target != "softswitch",
             "machines: expected a run on this machine": self.machines is not None,
             "script and hot sets at several switches: expected the workers of Hotline":
@@ -476,6 +481,8 @@ class Config(RunSettings):
                 at_several_switches and self.codec != "fast",
             'after_death and hot sets at several switches: expected hot_sets "spine" and spines 1':
                 at_several_switches and self.after_death != "end",
+            f'hot_sets "worker-leaves" and leaves ({self.leaves}): expected at most {MAX_HOMES}':
+                self.hot_sets == "worker-leaves" and self.leaves > MAX_HOMES,
             f"leaves ({self.leaves}): expected a worker at each, of which there are {self.workers}":
                 self.leaves > self.workers,
         }  # fmt: skip

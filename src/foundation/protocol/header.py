@@ -22,6 +22,12 @@ VERSION = 4
 version 2 lanes may have keys outside the PS's share; the PS refuses them. In version 1 all keys are in it."""
 HOTLINE_PORT = 5001
 PS_RPC_PORT = 5002
+PS_BITS = 10
+"""Bits of the field `ps` with the number of a server. Those above have the index of a home, the switch with
+the hot set that an RPC may use, if a server has hot sets in several switches."""
+PS_MASK = (1 << PS_BITS) - 1
+MAX_HOMES = 15
+"""Maximum number of homes of a server: `COLLECTOR_BASE + ps` stays below `CONTROLLER_CALLER`."""
 PS_CALLER_BASE = 0x8000
 """A PS calls the switch as worker `PS_CALLER_BASE + ps`."""
 COLLECTOR_BASE = 0xC000

@@ -16,11 +16,13 @@ import numpy as np
 
 from foundation.protocol.addressing import CPU_PORT, host_port
 from foundation.protocol.hashing import ps_ids_of
+from foundation.protocol.header import PS_BITS, PS_MASK
 
 SPINE = 0
 """The only spine, or the first one."""
-HotSetPlace = Literal["spine", "leaves"]
-"""Place of a server's hot set: a spine (servers take turns at several), or the leaf of the server."""
+HotSetPlace = Literal["spine", "leaves", "worker-leaves"]
+"""Place of a server's hot set: a spine (servers take turns at several), the leaf of the server, or each leaf
+with workers. In the last case a server has several homes, and a number at each (`PS_BITS`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,20 @@ class LeafSpine:
         first = 1 if host <= self.workers else self.workers + 1
         return self.spines + (host - first) % self.leaves
 
+    @property
+    def is_home_by_worker(self) -> bool:
+        """Whether the leaf of a worker is the home of all servers for this worker's RPCs."""
+        return self.place == "worker-leaves"
+
+    @property
+    def homes_of_server(self) -> int:
+        """The number of homes of each server."""
+        return len(self.homes) if self.is_home_by_worker else 1
+
     def home_of(self, ps: int) -> int:
-        """Return the switch with the hot set of a server, counted from 0."""
+        """Return the switch with the hot set of a server, counted from 0, or of its number at one home."""
+        if self.is_home_by_worker:
+            return self.homes[ps >> PS_BITS]
         if self.place == "leaves":
             return self.leaf_of(self.workers + ps + 1)
         return _spines_of_servers(self.servers, self.leaves, self.spines)[ps]
@@ -93,10 +107,29 @@ class LeafSpine:
     @property
     def homes(self) -> list[int]:
         """The switches with hot sets, ascending."""
+        if self.is_home_by_worker:
+            return sorted({self.leaf_of(worker) for worker in range(1, 1 + self.workers)})
         return sorted({self.home_of(ps) for ps in range(self.servers)})
+
+    def homes_of_worker(self, worker: int) -> list[int]:
+        """Return the homes that a worker's RPCs pass, ascending, which share out its window."""
+        return [self.leaf_of(worker)] if self.is_home_by_worker else self.homes
+
+    def home_index_of(self, worker: int) -> int:
+        """Return which home of each server a worker uses, by its place in `homes`; 0 if each has only one."""
+        return self.homes.index(self.leaf_of(worker)) if self.is_home_by_worker else 0
+
+    def path(self, ps: int) -> list[int]:
+        """Return the switches from a home of a server to its leaf."""
+        home, leaf = self.home_of(ps), self.leaf_of(self.workers + (ps & PS_MASK) + 1)
+        if home == leaf:
+            return [home]
+        return [home, leaf] if self.is_spine(home) else [home, self._spine_between(home, leaf), leaf]
 
     def keys_by_home(self, keys: Sequence[int]) -> dict[int, list[int]]:
         """Return the keys of each home's servers, in their order; homes ascend."""
+        if self.is_home_by_worker:
+            return {home: [*keys] for home in self.homes}
         parts: dict[int, list[int]] = {home: [] for home in self.homes}
         for key, ps in zip(keys, ps_ids_of(np.array(keys, np.uint64), self.servers).tolist(), strict=True):
             parts[self.home_of(ps)].append(key)
@@ -104,7 +137,9 @@ class LeafSpine:
 
     @property
     def home_indexes(self) -> list[int]:
-        """The home of each server, by its place in `homes`."""
+        """The home of each server for a worker's RPCs, by its place in `homes_of_worker`."""
+        if self.is_home_by_worker:
+            return [0] * self.servers
         homes = self.homes
         return [homes.index(self.home_of(ps)) for ps in range(self.servers)]
 
@@ -121,7 +156,10 @@ class LeafSpine:
         """Return a switch's port toward another switch, which `is_connected`."""
         if self.is_spine(switch):
             return self.downlink(other)
-        return self.uplink(other if self.is_spine(other) else (switch + other) % self.spines)
+        return self.uplink(other if self.is_spine(other) else self._spine_between(switch, other))
+
+    def _spine_between(self, leaf: int, other: int) -> int:
+        return (leaf + other) % self.spines
 
 
 @cache

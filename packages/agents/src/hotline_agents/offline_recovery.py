@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -18,7 +19,7 @@ from foundation.folders import changed_copy, finish_replacement, hold_folder_loc
 from foundation.protocol import control
 from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command, Control, Status
-from foundation.protocol.header import unpack
+from foundation.protocol.header import PS_BITS, unpack
 from hosts import ledger, replay
 from hosts.agent import load_config
 from hosts.agent_config import AgentConfigError
@@ -168,13 +169,14 @@ class _OfflineServer:
         self.core: ServerCore[str] = agents_of(design(config.design)).core(
             config.ps, config.n_ps, space, epochs, time.monotonic_ns,
             journal_bytes=JOURNAL_BYTES, has_replay_logs=config.recovery.replay_log,
-            tables=config.tables,
+            tables=config.tables, **({} if config.homes == 1 else {"homes": config.homes}),
         )  # fmt: skip
         durable = config.durable
         file, max_journal_bytes = folder / durable.file.name, round(durable.checkpoint_mb * 2**20)
         self._file = DurableFile(file, config.identity(), config.fsync, max_journal_bytes)
-        self._switch_epochs: dict[int, int] = {}  # of the server, by job
-        self._controller_epochs: dict[int, int] = {}  # of this controller of the server, by job
+        self._homes = range(config.homes)
+        self._switch_epochs: dict[tuple[int, int], int] = {}  # of the server, by job and home
+        self._controller_epochs: dict[tuple[int, int], int] = {}  # of this controller, by job and home
         try:
             self._restore()
         except BaseException:
@@ -183,26 +185,28 @@ class _OfflineServer:
 
     def _restore(self) -> None:
         self.core.recover(self._file.parts(), self._file.notes())
-        for job in self.core.stores:
+        for job, home in product(self.core.stores, self._homes):
             # 0 is the epoch of a server that has no switch.
-            self._switch_epochs[job] = (self.core.switch_epoch(job) + 1) % 2**32 or 1
-            self._command(job, Command.RENEW)
+            self._switch_epochs[job, home] = (self.core.switch_epoch(job, home) + 1) % 2**32 or 1
+            self._command(job, home, Command.RENEW)
         self.persist()
 
     def settle(self, job: int) -> None:
-        self._command(job, Command.SETTLE)
+        for home in self._homes:
+            self._command(job, home, Command.SETTLE)
 
-    def _command(self, job: int, command: Command) -> None:
+    def _command(self, job: int, home: int, command: Command) -> None:
         # The seq of a later command must be larger: SETTLE's is.
-        epoch = self._controller_epochs.setdefault(job, secrets.randbits(32))
-        keys = np.array([self._switch_epochs[job]], np.uint64)
-        datagram = control.build(Control(command, job, self.core.ps, epoch, int(command), keys))
+        epoch = self._controller_epochs.setdefault((job, home), secrets.randbits(32))
+        keys = np.array([self._switch_epochs[job, home]], np.uint64)
+        ps = self.core.ps | home << PS_BITS
+        datagram = control.build(Control(command, job, ps, epoch, int(command), keys))
         self.core.command(datagram, source=_CONTROLLER)
         answers = [control.parse(answer) for answer, _ in self.core.control_answers()]
         statuses = [answer.status for answer in answers]
         if statuses == [Status.STALE]:  # the run's controller came before, and this one gets a later epoch
-            self._controller_epochs[job] = int(answers[0].keys[0])
-            self._command(job, command)
+            self._controller_epochs[job, home] = int(answers[0].keys[0])
+            self._command(job, home, command)
         elif statuses != [Status.OK]:
             raise DataError(
                 f"{self._file.file}: PS {self.core.ps} did not execute {command.name}: {statuses}"
@@ -245,6 +249,7 @@ def _replay(
     client: BaseClient = make_client(
         caller, config.n_ps, space, time.monotonic_ns, max_keys=log.capacity, log=log
     )
+    client.set_home_index(config.home_index)
     replay_driver = Replay(client)
     while not replay_driver.finished:
         replay_driver.wake(time.monotonic_ns())

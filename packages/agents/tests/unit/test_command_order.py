@@ -43,7 +43,7 @@ class CompiledServer:
         core: ParameterServer[Address] = ParameterServer(
             PS, 1, SPACE, {JOB: 1}, lambda: 0, journal_bytes=1 << 20
         )
-        mover = core._movers[JOB]
+        mover = core._movers[JOB, 0]
         execute = mover._execute
 
         def execute_and_record(control: Control) -> Generator[None, None, Control]:

@@ -79,7 +79,7 @@ class EndedTestbed(Testbed):
         for worker in self.workers:
             self._move(worker.client, worker.worker, worker.epoch, worker.worker, self.window, turns)
         for server in self.servers:
-            mover = cast(Any, server)._movers[JOB]._switch
+            mover = cast(Any, server)._movers[JOB, 0]._switch
             self._move(mover, PS_CALLER_BASE + server.ps, 5, 100 + server.ps, WINDOW, 1000)
 
     def restart(self, index: int) -> None:
@@ -189,9 +189,9 @@ def test_a_caller_without_sequence_numbers_reports_an_error(monkeypatch: pytest.
 
 def test_a_mover_continues_from_a_checkpoint_with_its_remaining_slots() -> None:
     first, second = Testbed(PipelineSwitch(new_switch()), Random(1)), None
-    mover = cast(Any, first.servers[0])._movers[JOB]
+    mover = cast(Any, first.servers[0])._movers[JOB, 0]
     mover._switch.set_free_numbers([MAX_U32 - 3 * WINDOW, MAX_U32 - 1])
-    second = cast(Any, Testbed(PipelineSwitch(new_switch()), Random(1)).servers[0])._movers[JOB]
+    second = cast(Any, Testbed(PipelineSwitch(new_switch()), Random(1)).servers[0])._movers[JOB, 0]
     second.restore(mover.snapshot())
     assert second._switch.free_numbers() == [MAX_U32 - 3 * WINDOW, MAX_U32 - 1]
 
@@ -253,7 +253,7 @@ def test_a_collector_without_sequence_numbers_reports_an_error(as_plain: bool) -
 def test_a_controller_uses_its_sequence_numbers_up_to_the_largest() -> None:
     """A server accepts the largest number, and a controller sends no larger one."""
     network = Testbed(PipelineSwitch(new_switch()), Random(1))
-    mover = cast(Any, network.servers[0])._movers[JOB]
+    mover = cast(Any, network.servers[0])._movers[JOB, 0]
     for seq in (MAX_U32 - 4, MAX_U32):
         hello = Control(Command.HELLO, JOB, 0, epoch=9, seq=seq, keys=np.zeros(0, np.uint64))
         network.servers[0].command(build(hello), network.workers[0].end)

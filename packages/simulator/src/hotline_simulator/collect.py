@@ -12,18 +12,21 @@ from hotline_simulator.hotset import read_registers
 def _release_to_switch(store: CollectStore, keys: Keys) -> None:
     indexes = store.locate(keys)
     indexes = indexes[store.is_in_share(indexes)]
-    store.renew(EPOCH)
-    store.release(indexes)
-    store.begin_collecting(indexes, 1)  # a time of 0 would mean: not yet published
+    for each in store.by_home:
+        each.renew(EPOCH)
+        each.release(indexes)
+        each.begin_collecting(indexes, 1)  # a time of 0 would mean: not yet published
 
 
 def _hold(store: CollectStore) -> None:
-    store.hold(BY_COMMAND)
+    for each in store.by_home:
+        each.hold(BY_COMMAND)
 
 
 def _publish(store: CollectStore, now: int) -> None:
-    store.resume(BY_COMMAND)
-    store.request_full_collection(now)
+    for each in store.by_home:
+        each.resume(BY_COMMAND)
+        each.request_full_collection(now)
 
 
 SWITCH_STATE_OPS = HOTSET._replace(

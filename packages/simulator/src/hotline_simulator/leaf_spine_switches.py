@@ -51,7 +51,7 @@ class LeafSpineSwitches:
             self._switches[home].load(job, home_keys, ranges)
 
     def stored_values(self, job: int, space: KeySpace) -> Values:
-        # Each value is at one switch, and 0 at the others.
+        # Each value is at one switch, and 0 at the others, or it is a sum that workers' leaves have parts of.
         stored: Values = np.zeros(space.n_values, np.uint32)
         for switch in self._switches:
             stored += switch.stored_values(job, space)

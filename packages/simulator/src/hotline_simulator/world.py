@@ -165,11 +165,14 @@ class SimulatedNetwork:
             for each in arms for number in range(1, workers + 1)
         ]  # fmt: skip
         if system.topology is not None:
-            for client in self.clients:
+            for k, client in enumerate(self.clients):
                 client.set_homes(system.topology.home_indexes)
+                client.set_home_index(system.topology.home_index_of(k % workers + 1))
         heads = _heads(design, arms, workers, servers)
+        homes = 1 if system.topology is None else system.topology.homes_of_server
+        of_homes = {} if homes == 1 else {"homes": homes}  # most designs allow one
         server_states = [
-            agents.server(ps, servers, space, [each.job], system.journal_bytes, system.tables)
+            agents.server(ps, servers, space, [each.job], system.journal_bytes, system.tables, **of_homes)
             for each in arms
             for ps in range(servers)
         ]

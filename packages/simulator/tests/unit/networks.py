@@ -9,7 +9,7 @@ import numpy as np
 
 from experiment.design_parts import rows_of_all_hosts
 from foundation.designs.interface import Arm
-from foundation.designs.registry import DEFAULT, design
+from foundation.designs.registry import design
 from foundation.protocol.leaf_spine import LeafSpine
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
@@ -69,11 +69,11 @@ class RandomTestbed:
         topology: LeafSpine | None = None,
     ) -> None:  # fmt: skip
         self.space = KeySpace(PARAMETERS, None, ranges)
-        self.switch = build_switches(design(DEFAULT), topology, network.traffic_manager)
-        config = SimulationConfig(workers=workers, servers=servers, network=network)
+        self.switch = build_switches(design(arm.design), topology, network.traffic_manager)
+        config = SimulationConfig(workers=workers, servers=servers, network=network, design=arm.design)
         self.switch.install(rows_of_all_hosts(config, [arm]))
         system = SimulatedSystem(
-            design=design(DEFAULT), arm=arm, space=self.space, largest_batch=PARAMETERS, workers=workers,
+            design=design(arm.design), arm=arm, space=self.space, largest_batch=PARAMETERS, workers=workers,
             servers=servers, network=network, hosts=hosts, seed=seed,
             topology=topology,
         )  # fmt: skip
@@ -105,7 +105,7 @@ class RandomTestbed:
         values = self.switch.stored_values(self.network.arm.job, self.space)
         for store in self.network.stores:
             stored = store.contents()
-            values[self.space.positions(stored.keys)] += stored.values
+            values[self.space.positions(stored.keys)] += stored.sums
         return values
 
     def state(self) -> bytes:

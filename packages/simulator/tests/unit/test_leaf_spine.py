@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any, get_args
 
 import numpy as np
@@ -14,6 +15,8 @@ from analysis.record import SimulatedArm
 from controller.tables import HotParam
 from experiment.errors import ConfigError
 from experiment.run_config import config_of
+from foundation.designs.collect import BASELINE as COLLECT_BASELINE
+from foundation.designs.collect import COLLECT
 from foundation.designs.hotset import BASELINE, OFFLOAD, OFFLOAD_PROXY, PROXY
 from foundation.designs.interface import Arm
 from foundation.protocol.frames import FRAME_OVERHEAD
@@ -31,6 +34,7 @@ from tests.harness.traces import trace_of
 
 HALF = range(0, PARAMETERS, 2)
 PLACES = get_args(HotSetPlace)
+PLACES_OF_HOTSET = tuple(place for place in PLACES if place != "worker-leaves")
 
 
 def make_testbed(
@@ -45,6 +49,7 @@ def make_testbed(
 def operate_to_rest(testbed: RandomTestbed, count: int) -> None:
     """Let each worker do so many operations, and check that pushes are held, and that no frame is left."""
     testbed.operate(count)
+    testbed.network.hold()
     testbed.settle()
     assert (testbed.stored_values() == testbed.ledger.sums).all() and testbed.ledger.lanes > 0
     world = testbed.network.world
@@ -70,18 +75,23 @@ def operate_to_rest(testbed: RandomTestbed, count: int) -> None:
     servers=st.integers(1, 5),
     leaves=st.integers(2, 3),
     spines=st.integers(1, 2),
-    place=st.sampled_from(PLACES),
-    arm=st.sampled_from([BASELINE, PROXY, OFFLOAD, OFFLOAD_PROXY]),
+    placed_arm=st.sampled_from(
+        [
+            *product(PLACES_OF_HOTSET, (BASELINE, PROXY, OFFLOAD, OFFLOAD_PROXY)),
+            *product(PLACES, (COLLECT_BASELINE, COLLECT)),
+        ]
+    ),
 )
 def test_no_update_is_lost_or_doubled_on_any_network_of_leaves(
     seed: int, loss: float, duplication: float, reordering: float, workers: int, servers: int, leaves: int,
-    spines: int, place: HotSetPlace, arm: Arm,
+    spines: int, placed_arm: tuple[HotSetPlace, Arm],
 ) -> None:  # fmt: skip
+    place, arm = placed_arm
     network = Network(loss=loss, duplication=duplication, reordering=reordering)
     operate_to_rest(make_testbed(arm, LeafSpine(workers, servers, leaves, place, spines), network, seed), 4)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", PLACES_OF_HOTSET)
 def test_a_hot_key_is_at_the_home_of_its_server_alone(place: HotSetPlace) -> None:
     topology = LeafSpine(4, 3, 2, place)
     testbed = make_testbed(OFFLOAD, topology)
@@ -96,7 +106,7 @@ def test_a_hot_key_is_at_the_home_of_its_server_alone(place: HotSetPlace) -> Non
         assert (len(np.flatnonzero(stored)) > 10) == bool(keys)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", PLACES_OF_HOTSET)
 def test_leaves_and_home_determine_the_switches_on_the_way(place: HotSetPlace) -> None:
     """Without hot keys each RPC passes each switch of its way, once each way."""
     for workers, servers in ((2, 1), (2, 2)):
@@ -131,7 +141,7 @@ def test_a_closed_loop_counts_packets_at_servers_and_bytes_on_uplinks() -> None:
         return simulate_closed_loops(config, trace, quiet_reporter(), None)[arm].arm
 
     for design in ("none", "hotset"):
-        for place in PLACES:
+        for place in PLACES_OF_HOTSET:
             loop = loop_of(design, place)
             assert loop.server_packets == 2 and 50 < loop.pull_us < 500
             assert loop.uplink_bytes == frames  # of the other leaf's worker, up and down

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from foundation.errors import HotlineError
 from hosts.agent_config import RunSettings
 from hotline_agents.collect import collector
@@ -54,14 +56,14 @@ class CollectingServer(OffloadingServer[ReplyTo]):
     make_mover = CollectMover
 
     def transmit(self) -> Iterator[memoryview]:
-        for job, store in self.stores.items():
-            # Not in a replay of the journal, which may have a later epoch.
-            is_used_up = store.collector.n_used_up == COLLECTIONS
-            if is_used_up and not self.server.state.header.is_restoring:
-                raise HotlineError(
-                    f"PS {self.ps}: the collector of job {job} has no sequence numbers of 32 bits left in "
-                    f"epoch {store.collector.epoch}: end this run or session, and start another"
-                )
+        collectors = self.server.state.collectors
+        # Not in a replay of the journal, which may have a later epoch.
+        if (collectors.n_used_up == COLLECTIONS).any() and not self.server.state.header.is_restoring:
+            e, homes = int(np.argmax(collectors.n_used_up)), int(self.server.state.header.last_home) + 1
+            raise HotlineError(
+                f"PS {self.ps}: the collector of job {self.server.state.jobs[e // homes].job} has no sequence numbers "
+                f"of 32 bits left in epoch {collectors.epoch[e]}: end this run or session, and start another"
+            )
         yield from super().transmit()
 
     def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
@@ -69,13 +71,14 @@ class CollectingServer(OffloadingServer[ReplyTo]):
         n_notes = super().recover(parts, journal)
         self.server.state.header.is_restoring = 0
         for store in self.stores.values():
-            store.restore_queues()
+            for each in store.by_home:
+                each.restore_queues()
         return n_notes
 
 
 def configure(server: CollectServer, settings: RunSettings) -> None:
     server.collectors.staleness = round(settings.collection.staleness_ms * NS_PER_MS)
-    server.collectors.share = settings.collection.share_of_server
+    server.collectors.share = settings.collection.share_of_server / (server.header.last_home + 1)
 
 
 # The type parameter is the type of an address, which differs between sockets and simulation.

@@ -44,6 +44,13 @@ from foundation.protocol.rpc import (
     is_well_formed,
 )
 from hotline_agents.collect.prefetch import prefetch_first_rows, prefetch_rows
+from hotline_agents.collect.exchanges import (
+    complete_until,
+    exchange_of,
+    first_exchange,
+    mark_changed,
+    number_at,
+)
 from hotline_agents.collect.schedule import (
     adapt_pace,
     count_age,
@@ -64,6 +71,7 @@ from hotline_agents.collect.schedule import (
 from hotline_agents.collect.state import (
     CHANGED,
     COLLECTIONS,
+    GIVEN,
     IDLE,
     PUBLISHING,
     QUEUED,
@@ -98,21 +106,21 @@ def wake(server: CollectServer, now: int) -> None:
         if is_sent and now >= collection.sent_time + collection.timeout:
             collection.sent_time = 0  # `transmit` sends it again
             collection.timeout = min(2 * collection.timeout, _MAX_TIMEOUT_NS)
-    for j in range(len(server.jobs)):
-        while may_begin_rpc(server, j, now):
-            begin_rpc(server, j, now)
+    for e in range(len(server.collectors)):
+        while may_begin_rpc(server, e, now):
+            begin_rpc(server, e, now)
     server.header.due = next_due_time(server)
 
 
 @compiled
-def may_begin_rpc(server: CollectServer, j: int, now: int) -> bool:
-    collector = server.collectors[j]
+def may_begin_rpc(server: CollectServer, e: int, now: int) -> bool:
+    collector = server.collectors[e]
     has_switch = collector.epoch != 0  # the first RENEW sets the epoch
     if collector.hold_reasons or not has_switch or not has_free_slot(collector):
         return False
     if collector.next_start > now and collector.n_wanted == 0:
         return False
-    return first_due_time(server, j) <= now
+    return first_due_time(server, e) <= now
 
 
 @compiled
@@ -133,26 +141,26 @@ def next_due_time(server: CollectServer) -> int:
         if collection.phase != IDLE:
             sent_time = collection.sent_time
             due = min(due, sent_time + collection.timeout if sent_time else 0)  # 0: send at once
-    for j in range(len(server.jobs)):
-        collector = server.collectors[j]
+    for e in range(len(server.collectors)):
+        collector = server.collectors[e]
         if not collector.hold_reasons and collector.epoch and has_free_slot(collector):
             begin_at = 0 if collector.n_wanted else collector.next_start
-            due = min(due, max(first_due_time(server, j), begin_at))
+            due = min(due, max(first_due_time(server, e), begin_at))
     return due
 
 
 @compiled
-def begin_rpc(server: CollectServer, j: int, now: int) -> None:
+def begin_rpc(server: CollectServer, e: int, now: int) -> None:
     """Begin to publish or read rows that are due, all of one dim; a slot must be free."""
-    s = j * COLLECTIONS
+    s = e * COLLECTIONS
     while server.collections[s].phase != IDLE or is_used_up(server.collections[s]):
         s += 1
     for group in range(len(server.dims)):
-        if publish_due_time(server, j, group) <= now:
+        if publish_due_time(server, e, group) <= now:
             begin_publishing(server, s, group, now)
             return
-    group, due = int64(0), first_due_time(server, j)
-    while read_due_time(server, j, group) > due:
+    group, due = int64(0), first_due_time(server, e)
+    while read_due_time(server, e, group) > due:
         group += 1
     begin_reading(server, s, group, now, now - due)
 
@@ -160,7 +168,7 @@ def begin_rpc(server: CollectServer, j: int, now: int) -> None:
 @compiled
 def begin_publishing(server: CollectServer, s: int, group: int, now: int) -> None:
     collection = server.collections[s]
-    if not take_rows(server, s, group, first_publish_queue(server, collection.job, group), now, False):
+    if not take_rows(server, s, group, first_publish_queue(server, collection.exchange, group), now, False):
         return
     begin_slot(server, s, PUBLISHING, now)
 
@@ -168,11 +176,11 @@ def begin_publishing(server: CollectServer, s: int, group: int, now: int) -> Non
 @compiled
 def begin_reading(server: CollectServer, s: int, group: int, now: int, lateness: int) -> None:
     collection = server.collections[s]
-    if not take_rows(server, s, group, first_queue(server, collection.job, group), now, True):
+    if not take_rows(server, s, group, first_queue(server, collection.exchange, group), now, True):
         return
     last_place = collection.places[collection.count - 1]
-    change = float(server.copies[collection.job, last_place].change)
-    adapt_pace(server.collectors[collection.job], lateness, change)
+    change = float(server.copies[collection.exchange, last_place].change)
+    adapt_pace(server.collectors[collection.exchange], lateness, change)
     begin_slot(server, s, READING, now)
 
 
@@ -181,9 +189,9 @@ def take_rows(server: CollectServer, s: int, group: int, first: int, now: int, i
     """Fill the lanes of a slot from the queues that begin at `first`; return whether there are any rows."""
     collection = server.collections[s]
     collection.group, collection.count, collection.live = group, 0, 0
-    prefetch_first_rows(server, collection.job, group, first)
+    prefetch_first_rows(server, collection, group, first)
     for lane in range(LANES):
-        if take_row(server, collection.job, first + lane, now, is_read, lane, collection):
+        if take_row(server, first + lane, now, is_read, lane, collection):
             collection.live |= 1 << lane
             collection.count = lane + 1
     return bool(collection.live)
@@ -192,7 +200,7 @@ def take_rows(server: CollectServer, s: int, group: int, first: int, now: int, i
 @compiled
 def begin_slot(server: CollectServer, s: int, phase: int, now: int) -> None:
     collection = server.collections[s]
-    delay_next_rpc(server, collection.job, now)
+    delay_next_rpc(server, collection, now)
     enter_slot(server, s, phase)
     if server.header.is_durable:
         append_note(server, server.requests[s], collection.length)
@@ -205,21 +213,24 @@ def enter_slot(server: CollectServer, s: int, phase: int) -> None:
     if phase == PUBLISHING:
         for lane in range(collection.count):
             if collection.live >> lane & 1:
-                copy = server.copies[collection.job, collection.places[lane]]
+                place = int64(collection.places[lane])
+                copy = server.copies[collection.exchange, place]
                 copy.marks = int64(copy.marks) & ~CHANGED
-    server.collectors[collection.job].n_in_flight += 1
+                copy.next_complete_until = complete_until(server, collection.exchange, place)
+    server.collectors[collection.exchange].n_in_flight += 1
     prepare_rpc(server, s, phase, collection.live)
 
 
 @compiled
 def prepare_rpc(server: CollectServer, s: int, phase: int, live: int) -> None:
     collection, rpc = server.collections[s], server.requests[s]
-    j, count = collection.job, collection.count
+    count = collection.count
     collection.phase, collection.sent_time, collection.timeout = phase, 0, _TIMEOUT_NS
     server.header.due = 0
     op = PULL if phase == READING else PUSH
     flags = KEYS if phase == READING else KEYS | VALUES | (SET if phase == PUBLISHING else 0)
-    ps, job, epoch = server.header.ps, server.jobs[j].job, server.collectors[j].epoch
+    e, job = collection.exchange, server.jobs[collection.job].job
+    ps, epoch = number_at(server, e), server.collectors[e].epoch
     dim = dim_of(server, collection)
     request = Request(
         op=op, flags=flags, job=job, worker=COLLECTOR_BASE + ps, epoch=epoch, ps=ps, count=count, dim=dim,
@@ -244,7 +255,7 @@ def write_row(server: CollectServer, s: int, lane: int, phase: int, is_live: int
     for v in range(dim):
         word = 0
         if is_live and phase == SUBTRACTING:
-            word = -int64(server.last_sums[j, source + v])
+            word = -int64(server.last_sums[collection.exchange, source + v])
         elif is_live:
             word = int64(server.cells[j, source + v].word)
         rpc.words[target + v] = swap32(word)
@@ -290,10 +301,11 @@ def receive(server: CollectServer, rpc: Rpc, h: Header, length: int, now: int) -
         header.malformed += 1
         return
     j, slot = find_job(server, h.job), h.seq & SLOT_MASK
-    if j < 0 or slot >= COLLECTIONS or h.epoch != server.collectors[j].epoch:
+    e = exchange_of(server, j, h.ps)
+    if j < 0 or slot >= COLLECTIONS or h.epoch != server.collectors[e].epoch:
         header.misdirected += 1
         return
-    s = j * COLLECTIONS + slot
+    s = e * COLLECTIONS + slot
     collection = server.collections[s]
     if header.is_restoring and not h.flags & RESPONSE:
         restore_request(server, s, rpc, h)
@@ -306,7 +318,7 @@ def receive(server: CollectServer, rpc: Rpc, h: Header, length: int, now: int) -
     prefetch_rows(server, collection)
     if header.is_durable:
         append_note(server, rpc, length)
-    server.collectors[j].rpcs += 1
+    server.collectors[e].rpcs += 1
     collection.seq += WINDOW  # the next turn of the same slot
     if collection.phase == READING:
         end_reading(server, s, rpc, h, now)
@@ -331,7 +343,7 @@ def restore_request(server: CollectServer, s: int, rpc: Rpc, h: Header) -> None:
 @compiled
 def end_reading(server: CollectServer, s: int, rpc: Rpc, h: Header, now: int) -> None:
     collection = server.collections[s]
-    j, changed_lanes, large_lanes = collection.job, int64(0), int64(0)
+    e, changed_lanes, large_lanes = collection.exchange, int64(0), int64(0)
     lanes = collection.live & h.served
     for lane in range(collection.count):
         if lanes >> lane & 1:
@@ -342,15 +354,16 @@ def end_reading(server: CollectServer, s: int, rpc: Rpc, h: Header, now: int) ->
     apply_gradients(server, s, changed_lanes, now)
     for lane in range(collection.count):
         if lanes >> lane & 1:
-            copy = server.copies[j, collection.places[lane]]
+            copy = server.copies[e, collection.places[lane]]
             copy.last_read_time = now
             if changed_lanes >> lane & 1:
-                copy.marks = int64(copy.marks) | CHANGED
+                mark_changed(server, collection.job, int64(collection.places[lane]))
             elif not int64(copy.marks) & CHANGED:
                 copy.change *= 1 - _RATE_WEIGHT
+                copy.complete_until = complete_until(server, e, int64(collection.places[lane]))
                 record_read_time(server, collection, lane)
-    server.collectors[j].n_changed += popcount(changed_lanes)
-    server.collectors[j].n_unchanged += popcount(collection.live & ~changed_lanes)
+    server.collectors[e].n_changed += popcount(changed_lanes)
+    server.collectors[e].n_unchanged += popcount(collection.live & ~changed_lanes)
     if large_lanes:
         prepare_rpc(server, s, SUBTRACTING, large_lanes)
     else:
@@ -365,9 +378,9 @@ def read_row(server: CollectServer, s: int, rpc: Rpc, lane: int) -> bool:
     first_cell = row_at(server, int64(collection.places[lane])) + HEAD_CELLS
     for v in range(dim):
         total = swap32(rpc.words[lane * dim + v])
-        growth = total - int64(server.last_sums[collection.job, first_cell + v]) & MAX_U32
+        growth = total - int64(server.last_sums[collection.exchange, first_cell + v]) & MAX_U32
         collection.gradients[lane * dim + v] = growth
-        server.last_sums[collection.job, first_cell + v] = total
+        server.last_sums[collection.exchange, first_cell + v] = total
         bits |= growth
     return bits != 0
 
@@ -376,10 +389,10 @@ def read_row(server: CollectServer, s: int, rpc: Rpc, lane: int) -> bool:
 def is_large(server: CollectServer, s: int, lane: int) -> bool:
     """Return whether a sum of a row has to be cleared, since it might overflow otherwise."""
     collection = server.collections[s]
-    j = collection.job
+    e = collection.exchange
     first_cell = row_at(server, int64(collection.places[lane])) + HEAD_CELLS
     for v in range(dim_of(server, collection)):
-        if magnitude(int64(server.last_sums[j, first_cell + v])) >= server.collectors[j].max_sum:
+        if magnitude(int64(server.last_sums[e, first_cell + v])) >= server.collectors[e].max_sum:
             return True
     return False
 
@@ -397,19 +410,19 @@ def end_subtracting(server: CollectServer, s: int, h: Header, now: int) -> None:
     for lane in range(collection.count):
         if lanes >> lane & 1:
             first_cell = row_at(server, int64(collection.places[lane])) + HEAD_CELLS
-            server.last_sums[collection.job, first_cell : first_cell + dim] = 0
+            server.last_sums[collection.exchange, first_cell : first_cell + dim] = 0
     end_slot(server, s, now)
 
 
 @compiled
 def end_publishing(server: CollectServer, s: int, h: Header, now: int) -> None:
     collection = server.collections[s]
-    j = collection.job
     for lane in range(collection.count):
         if h.live & h.served & 1 << lane:
-            read_time = int64(server.copies[j, collection.places[lane]].read_time)
-            if read_time and now:  # `now` is 0 in a replay of the journal
-                count_age(server, j, now - read_time)
+            copy = server.copies[collection.exchange, collection.places[lane]]
+            if copy.read_time and copy.complete_until and now:  # `now` is 0 in a replay of the journal
+                count_age(server, collection.exchange, now - copy.complete_until)
+            copy.complete_until = copy.next_complete_until
             record_read_time(server, collection, lane)
     end_slot(server, s, now)
 
@@ -417,8 +430,8 @@ def end_publishing(server: CollectServer, s: int, h: Header, now: int) -> None:
 @compiled
 def record_read_time(server: CollectServer, collection: Collection, lane: int) -> None:
     """Record that the published copy of a lane's row has all gradients of the row's last read."""
-    collector = server.collectors[collection.job]
-    copy = server.copies[collection.job, collection.places[lane]]
+    collector = server.collectors[collection.exchange]
+    copy = server.copies[collection.exchange, collection.places[lane]]
     if collector.n_wanted and copy.read_time < collector.wanted_before <= copy.last_read_time:
         collector.n_wanted -= 1
     copy.read_time = copy.last_read_time
@@ -428,24 +441,24 @@ def record_read_time(server: CollectServer, collection: Collection, lane: int) -
 def end_slot(server: CollectServer, s: int, now: int) -> None:
     """Free a slot; its rows wait for being published if they have changed, and for being read if not."""
     collection = server.collections[s]
-    j = collection.job
-    collector = server.collectors[j]
+    e = collection.exchange
+    collector = server.collectors[e]
     live = int64(0) if server.header.is_restoring else collection.live
     for lane in range(collection.count):
         if live >> lane & 1:
             place = int64(collection.places[lane])
-            copy = server.copies[j, place]
-            if server.cells[j, row_at(server, place)].word < NOT_OWNED:
+            copy = server.copies[e, place]
+            if not int64(copy.marks) & GIVEN:
                 copy.marks = int64(copy.marks) & ~QUEUED
             elif int64(copy.marks) & CHANGED:
                 due = 0 if collector.n_wanted else on_grid(collector, now + publish_delay(collector))
-                q = first_publish_queue(server, j, collection.group) + lane
+                q = first_publish_queue(server, e, collection.group) + lane
                 push_entry(server, q, due, place, collection.keys[lane])
             else:
                 is_wanted = collector.n_wanted and copy.read_time < collector.wanted_before
                 due = copy.last_read_time + interval(collector, float(copy.change))
                 due = 0 if is_wanted else on_grid(collector, due)
-                q = first_queue(server, j, collection.group) + lane
+                q = first_queue(server, e, collection.group) + lane
                 push_entry(server, q, due, place, collection.keys[lane])
     collection.phase = IDLE
     collector.n_in_flight -= 1
@@ -457,16 +470,17 @@ def end_slot(server: CollectServer, s: int, now: int) -> None:
 def apply_gradients(server: CollectServer, s: int, lanes: int, now: int) -> None:
     """Apply the gradients that lanes of a read have found, and follow how fast their rows change."""
     collection = server.collections[s]
-    j, count = collection.job, collection.count
-    step, dim = server.collectors[j].step, dim_of(server, collection)
+    j, e, count = collection.job, collection.exchange, collection.count
+    first, dim = first_exchange(server, j), dim_of(server, collection)
+    step = server.collectors[first].step
     for lane in range(count):
         if lanes >> lane & 1:
             place = int64(collection.places[lane])
             row = row_at(server, place)
             for v in range(dim):
                 collection.previous_values[lane * dim + v] = server.cells[j, row + HEAD_CELLS + v].number
-                server.collected[j, row + HEAD_CELLS + v] += collection.gradients[lane * dim + v]
-            copy = server.copies[j, place]
+                server.collected[e, row + HEAD_CELLS + v] += collection.gradients[lane * dim + v]
+            copy = server.copies[first, place]
             copy.n_collections += 1
             # Adam's step is at least the number of gradients of each key.
             updates = int64(server.cells[j, row].word) & UPDATE_COUNT_MASK
@@ -474,7 +488,7 @@ def apply_gradients(server: CollectServer, s: int, lanes: int, now: int) -> None
     apply_words(server, j, dim, collection.keys, collection.gradients, count, lanes, step)
     for lane in range(count):
         if lanes >> lane & 1:
-            copy = server.copies[j, collection.places[lane]]
+            copy = server.copies[e, collection.places[lane]]
             if 0 < copy.last_read_time < now:  # `now` is 0 in a replay of the journal
                 rate = absolute_change(server, collection, lane) / ((now - int64(copy.last_read_time)) / 1e9)
                 copy.change = np.float32((1 - _RATE_WEIGHT) * copy.change + _RATE_WEIGHT * rate)

@@ -24,13 +24,13 @@ _LOG2_RANK_KEYS_U64 = np.uint64(LOG2_RANK_KEYS)
 @compiled
 def prefetch_rows(server: CollectServer, collection: Collection) -> None:
     """Prefetch what the answer to a read, or to a SET, changes."""
-    j, octets = collection.job, (HEAD_CELLS + server.dims[collection.group]) * CELL_BYTES
-    sums = int64(server.last_sums[j].ctypes.data), int64(server.collected[j].ctypes.data)
+    e, octets = collection.exchange, (HEAD_CELLS + server.dims[collection.group]) * CELL_BYTES
+    sums = int64(server.last_sums[e].ctypes.data), int64(server.collected[e].ctypes.data)
     ranks = int64(server.share.ranks.ctypes.data)
     for lane in range(collection.count):
         if collection.live >> lane & 1:
             place = int64(collection.places[lane])
-            prefetch_row(server, j, place, octets)
+            prefetch_row(server, collection, place, octets)
             cell = row_at(server, place) * CELL_BYTES
             prefetch_lines(sums[0] + cell, octets)
             prefetch_lines(sums[1] + cell, octets)
@@ -39,17 +39,17 @@ def prefetch_rows(server: CollectServer, collection: Collection) -> None:
 
 
 @compiled
-def prefetch_first_rows(server: CollectServer, j: int, group: int, first: int) -> None:
+def prefetch_first_rows(server: CollectServer, collection: Collection, group: int, first: int) -> None:
     """Prefetch the rows that are due first in the queues of all lanes, of which `first` is lane 0's."""
     octets = (HEAD_CELLS + server.dims[group]) * CELL_BYTES
     for q in range(first, first + LANES):
         if server.queue_sizes[q]:
-            prefetch_row(server, j, int64(server.queues[q, 0].place), octets)
+            prefetch_row(server, collection, int64(server.queues[q, 0].place), octets)
 
 
 @compiled
-def prefetch_row(server: CollectServer, j: int, place: int, octets: int) -> None:
-    copy = int64(server.copies[j].ctypes.data) + place * _COPY_BYTES
+def prefetch_row(server: CollectServer, collection: Collection, place: int, octets: int) -> None:
+    copy = int64(server.copies[collection.exchange].ctypes.data) + place * _COPY_BYTES
     prefetch(copy)
     prefetch(copy + _COPY_BYTES - 1)  # a copy may be in two lines
-    prefetch_lines(int64(server.cells[j].ctypes.data) + row_at(server, place) * CELL_BYTES, octets)
+    prefetch_lines(int64(server.cells[collection.job].ctypes.data) + row_at(server, place) * CELL_BYTES, octets)

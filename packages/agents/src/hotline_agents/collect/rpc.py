@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from foundation.protocol.header import COLLECTOR_BASE, HEADER_BYTES, REPLAY, SET, SLOT_MASK, VERSION, Header
-from foundation.protocol.rpc import PUSH, Rpc, decode
+from foundation.protocol.rpc import PULL, PUSH, Rpc, decode
 from hotline_agents.collect.collector import receive
+from hotline_agents.collect.exchanges import exchange_of, first_exchange, mark_changed
 from hotline_agents.collect.schedule import place_of_cell
-from hotline_agents.collect.state import CHANGED, CollectServer
+from hotline_agents.collect.state import GIVEN, CollectServer
 from hotline_agents.hotset.ps.rpc import handle as handle_request
-from hotline_agents.interface import NO_REPLY
+from hotline_agents.interface import NO_REPLY, NOTHING
 from hotline_agents.ps.journal import append_note
-from hotline_agents.ps.rpcs import NEW, STALE, admit, find_job, record_result, write_answer
+from hotline_agents.ps.rpcs import NEW, STALE, admit, find_job, is_number_of, record_result, write_answer
 from hotline_agents.ps.share import HEAD_CELLS
 from hotline_agents.ps.values import NOT_OWNED, UPDATE_COUNT_MASK, lanes_to_serve, locate_lanes
 from nativekit.bits import popcount, swap32
@@ -22,20 +23,54 @@ def handle(server: CollectServer, rpc: Rpc, length: int, arrival: int, answer: R
     if length < HEADER_BYTES or rpc.version != VERSION:
         return handle_request(server, rpc, length, arrival, answer)
     h = decode(rpc)
-    if h.worker == COLLECTOR_BASE + server.header.ps:
+    if h.worker == COLLECTOR_BASE + h.ps and is_number_of(server, h.ps):
         receive(server, rpc, h, length, arrival)
         return NO_REPLY
-    if h.op != PUSH:
-        return handle_request(server, rpc, length, arrival, answer)
-    if h.flags & REPLAY:
+    j = find_job(server, h.job)
+    is_known = j >= 0 and is_number_of(server, h.ps) and h.count <= len(server.header.cell_indices)
+    if h.op == PUSH and h.flags & REPLAY:
         return take_replay(server, rpc, h, length, arrival, answer)
-    if h.flags & SET:
-        return set_words(server, rpc, h, length, arrival, answer)
+    if h.op == PUSH and h.flags & SET and is_known:
+        return set_words(server, j, rpc, h, length, arrival, answer)
+    opened_lanes = int64(0)
+    if server.header.last_home and is_known and (h.op == PULL or h.op == PUSH):
+        opened_lanes = open_lanes(server, j, rpc, h, exchange_of(server, j, h.ps))
     reply_length = handle_request(server, rpc, length, arrival, answer)
-    if reply_length > 0:
-        collector = server.collectors[find_job(server, h.job)]
+    if opened_lanes:
+        close_lanes(server, j, rpc, h, opened_lanes)
+    if h.op == PUSH and reply_length > 0:
+        collector = server.collectors[first_exchange(server, j)]
         collector.step = max(collector.step, h.iteration + 1)
     return reply_length
+
+
+@compiled
+def open_lanes(server: CollectServer, j: int, rpc: Rpc, h: Header, e: int) -> int:
+    """Have the handler serve rows that homes have, but not the home of exchange `e`; NOTHING: all such rows.
+
+    Return the bitmap of these lanes, for `close_lanes`. The handler serves only rows that no home has.
+    """
+    lanes, opened_lanes = lanes_to_serve(h), 0
+    locate_lanes(server, h, rpc, lanes)
+    for lane in range(h.count):
+        row = int64(server.header.cell_indices[lane])
+        if row < server.share.header.outside_cell and server.cells[j, row].word >= NOT_OWNED:
+            if e == NOTHING or not int64(server.copies[e, place_of_cell(server, row)].marks) & GIVEN:
+                server.cells[j, row].word &= UPDATE_COUNT_MASK  # NOT_OWNED is the top bit of `updates`
+                opened_lanes |= 1 << lane
+    return opened_lanes
+
+
+@compiled
+def close_lanes(server: CollectServer, j: int, rpc: Rpc, h: Header, opened_lanes: int) -> None:
+    """Have the handler refuse the rows of lanes again, after it may have changed them."""
+    locate_lanes(server, h, rpc, opened_lanes)
+    for lane in range(h.count):
+        if opened_lanes >> lane & 1:
+            row = int64(server.header.cell_indices[lane])
+            server.cells[j, row].word |= NOT_OWNED
+            if h.op == PUSH:
+                mark_changed(server, j, place_of_cell(server, row))
 
 
 @compiled
@@ -56,7 +91,7 @@ def take_replay(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival
 @compiled
 def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
     """Add replayed updates to the unsettled sums; return the bitmap of lanes whose keys belong to this PS."""
-    lanes, added_lanes = lanes_to_serve(h), 0
+    lanes, added_lanes, e = lanes_to_serve(h), 0, exchange_of(server, j, h.ps)
     locate_lanes(server, h, rpc, lanes)  # sets `header.cell_indices`
     for lane in range(h.count):
         row = int64(server.header.cell_indices[lane])
@@ -64,32 +99,18 @@ def add_unsettled(server: CollectServer, j: int, h: Header, rpc: Rpc) -> int:
             # The values follow `count` keys of two words.
             for v in range(h.dim):
                 units = swap32(rpc.words[2 * h.count + lane * h.dim + v])
-                server.unsettled[j, row + HEAD_CELLS + v] += units
+                server.unsettled[e, row + HEAD_CELLS + v] += units
             added_lanes |= 1 << lane
     server.jobs[j].applied_lanes += popcount(added_lanes)
     return added_lanes
 
 
 @compiled
-def set_words(server: CollectServer, rpc: Rpc, h: Header, length: int, arrival: int, answer: Rpc) -> int:
+def set_words(
+    server: CollectServer, j: int, rpc: Rpc, h: Header, length: int, arrival: int, answer: Rpc
+) -> int:
     """Set values or words of optimiser state; the next collections of keys in the switch publish them."""
-    j, lanes_in_switch = find_job(server, h.job), 0
-    if j < 0 or h.count > len(server.header.cell_indices):  # the handler counts it, and does not answer
-        return handle_request(server, rpc, length, arrival, answer)
-    locate_lanes(server, h, rpc, lanes_to_serve(h))
-    outside_cell = server.share.header.outside_cell
-    # The handler sets only keys that this PS owns, so keys in the switch are marked as owned meanwhile:
-    # NOT_OWNED is the top bit of `updates`.
-    for lane in range(h.count):
-        row = int64(server.header.cell_indices[lane])
-        if row < outside_cell and server.cells[j, row].word >= NOT_OWNED:
-            server.cells[j, row].word &= UPDATE_COUNT_MASK
-            lanes_in_switch |= 1 << lane
+    opened_lanes = open_lanes(server, j, rpc, h, NOTHING)
     reply_length = handle_request(server, rpc, length, arrival, answer)
-    for lane in range(h.count):
-        if lanes_in_switch >> lane & 1:
-            row = int64(server.header.cell_indices[lane])
-            server.cells[j, row].word |= NOT_OWNED
-            copy = server.copies[j, place_of_cell(server, row)]
-            copy.marks = copy.marks | CHANGED
+    close_lanes(server, j, rpc, h, opened_lanes)
     return reply_length

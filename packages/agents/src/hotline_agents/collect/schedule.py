@@ -1,7 +1,7 @@
 """The schedule of reads and publications: queues, intervals by how fast a value changes, and a budget.
 
 The cost of old copies is the sum of change · age over all keys. For a given number of collections the cost is
-least if each key's interval is proportional to 1 / √change. A job's `pace` is the factor: it grows while
+least if each key's interval is proportional to 1 / √change. An exchange's `pace` is the factor: it grows while
 reads are late, and shrinks while they are not. All intervals are below the bound of staleness.
 
 A row that has changed waits for being published until an RPC is nearly full of such rows, or a sixteenth of
@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from foundation.protocol.header import LANES, MAX_VALUES, QUAD
 from foundation.protocol.rpc import Key
-from hotline_agents.collect.state import AGES, QUEUED, Collection, Collector, CollectServer, QueueEntry
+from hotline_agents.collect.state import AGES, GIVEN, QUEUED, Collection, Collector, CollectServer, QueueEntry
 from hotline_agents.interface import NEVER
-from hotline_agents.ps.values import NOT_OWNED
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints
 
@@ -63,15 +62,15 @@ def group_of(server: CollectServer, dim: int) -> int:
 
 
 @compiled
-def first_queue(server: CollectServer, j: int, group: int) -> int:
+def first_queue(server: CollectServer, e: int, group: int) -> int:
     """Return the queue of lane 0 for rows of one dim that wait for being read; other lanes' queues follow."""
-    return (j * len(server.dims) + group) * LANES
+    return (e * len(server.dims) + group) * LANES
 
 
 @compiled
-def first_publish_queue(server: CollectServer, j: int, group: int) -> int:
+def first_publish_queue(server: CollectServer, e: int, group: int) -> int:
     """Return the queue of lane 0 for rows of one dim that wait for being published."""
-    return len(server.queue_sizes) // 2 + first_queue(server, j, group)
+    return len(server.queue_sizes) // 2 + first_queue(server, e, group)
 
 
 @compiled
@@ -115,24 +114,24 @@ def remove_first_entry(server: CollectServer, q: int) -> None:
 
 
 @compiled
-def first_due_time(server: CollectServer, j: int) -> int:
-    """Return when the next read or publication of a job is due."""
+def first_due_time(server: CollectServer, e: int) -> int:
+    """Return when the next read or publication of an exchange is due."""
     due = int64(NEVER)
     for group in range(len(server.dims)):
-        due = min(due, read_due_time(server, j, group), publish_due_time(server, j, group))
+        due = min(due, read_due_time(server, e, group), publish_due_time(server, e, group))
     return due
 
 
 @compiled
-def read_due_time(server: CollectServer, j: int, group: int) -> int:
-    """Return when the next read of a job's rows of one dim is due."""
-    return earliest(server, first_queue(server, j, group))
+def read_due_time(server: CollectServer, e: int, group: int) -> int:
+    """Return when the next read of an exchange's rows of one dim is due."""
+    return earliest(server, first_queue(server, e, group))
 
 
 @compiled
-def publish_due_time(server: CollectServer, j: int, group: int) -> int:
-    """Return when a job's rows of one dim are next published: at once (0) if they nearly fill an RPC."""
-    first, n_rows = first_publish_queue(server, j, group), int64(0)
+def publish_due_time(server: CollectServer, e: int, group: int) -> int:
+    """Return when an exchange's rows of one dim are next published: at once (0) if they nearly fill an RPC."""
+    first, n_rows = first_publish_queue(server, e, group), int64(0)
     for q in range(first, first + LANES):
         n_rows += server.queue_sizes[q] > 0
     rows_of_rpc = MAX_VALUES // max(int64(server.dims[group]), QUAD)
@@ -153,19 +152,19 @@ def earliest(server: CollectServer, first: int) -> int:
 
 @compiled
 def take_row(
-    server: CollectServer, j: int, q: int, now: int, is_read: bool, lane: int, target: Collection
+    server: CollectServer, q: int, now: int, is_read: bool, lane: int, target: Collection
 ) -> bool:
     """Move the first row of queue `q` to a lane of `target`; return False without one, or if it is early."""
     while server.queue_sizes[q]:
         entry = server.queues[q, 0]
-        copy = server.copies[j, entry.place]
+        copy = server.copies[target.exchange, entry.place]
         # An RPC also reads rows of which four fifths of the interval have passed since the last read.
         if is_read and 4 * (entry.due - now) > now - copy.last_read_time:
             return False
         place = entry.place
         target.places[lane], target.keys[lane] = place, entry.key
         remove_first_entry(server, q)
-        if server.cells[j, row_at(server, place)].word >= NOT_OWNED:
+        if copy.marks & GIVEN:
             return True
         copy.marks = copy.marks & ~QUEUED  # the key has left the switch
     return False
@@ -181,8 +180,12 @@ def interval(collector: Collector, change: float) -> int:
 
 @compiled
 def max_interval(collector: Collector) -> int:
-    """Return 7/8 of the bound of a copy's age, in ns; 1/8 is left for the queue and the RPCs."""
-    return collector.staleness * 7 // 8
+    """Return 7/8 of the bound of a copy's age, in ns; 1/8 is left for the queue and the RPCs.
+
+    With several homes it is half of that: what one has added waits for a read there, and then for a read at
+    another, after which the copy there is replaced.
+    """
+    return collector.staleness * 7 // (16 if collector.has_other_homes else 8)
 
 
 @compiled
@@ -209,9 +212,9 @@ def on_grid(collector: Collector, due: int) -> int:
 
 
 @compiled
-def delay_next_rpc(server: CollectServer, j: int, now: int) -> None:
-    """Delay the next RPC of a job by the time that one takes, divided by the share of the server's time."""
-    collector, job = server.collectors[j], server.jobs[j]
+def delay_next_rpc(server: CollectServer, collection: Collection, now: int) -> None:
+    """Delay an exchange's next RPC by the time that one takes, divided by the share of the server's time."""
+    collector, job = server.collectors[collection.exchange], server.jobs[collection.job]
     rpc_ns = job.proc_cpu_ns / job.rpcs if job.rpcs and job.proc_cpu_ns else float(_DEFAULT_RPC_NS)
     start = max(collector.budget_start, now - _BURST_NS)
     delay = int64((2 * rpc_ns + _KERNEL_NS_PER_RPC) / collector.share)
@@ -221,11 +224,11 @@ def delay_next_rpc(server: CollectServer, j: int, now: int) -> None:
 
 
 @compiled
-def count_age(server: CollectServer, j: int, age: int) -> None:
-    collector = server.collectors[j]
+def count_age(server: CollectServer, e: int, age: int) -> None:
+    collector = server.collectors[e]
     collector.oldest_ns = max(collector.oldest_ns, age)
     collector.n_late += age > collector.staleness
-    server.ages[j * AGES + bin_of(age)] += 1
+    server.ages[e * AGES + bin_of(age)] += 1
 
 
 @compiled

@@ -35,8 +35,9 @@ IDLE, READING, SUBTRACTING, PUBLISHING = 0, 1, 2, 3
 """Phases of a slot: idle; pulling sums; pushing negated sums, which clears them; setting new values."""
 DEFAULT_MAX_SUM = 1 << 30
 """Sums at least as large are cleared when they have been read: half of what a signed cell can hold."""
-QUEUED, CHANGED = 1, 2
-"""Bits of a copy's `marks`: it is in the queue or in a collection; its value has changed at the server."""
+QUEUED, CHANGED, GIVEN = 1, 2, 4
+"""Bits of a copy's `marks`: it is in the queue or in a collection; its value has changed at the server; the
+home has the key, so the server refuses it in RPCs that have passed this home."""
 
 
 class CollectHeader(HotsetHeader):
@@ -44,11 +45,12 @@ class CollectHeader(HotsetHeader):
 
 
 class Collector:
-    """The state of one job's collections; times in ns."""
+    """The state of one exchange: the collections of a job at a home of the server; times in ns."""
 
     epoch: int
     hold_reasons: int  # bitmap of the reasons to pause collections: `BY_COMMAND`, `BY_MOVE`
-    step: int  # largest iteration of a worker's push plus 1, for Adam
+    step: int  # largest iteration of a worker's push plus 1, for Adam; of all homes in the first exchange
+    has_other_homes: int  # whether the server has several homes
     staleness: int  # bound of a copy's age
     share: float
     """Maximum fraction of the server's time for collections."""
@@ -75,7 +77,8 @@ class Collector:
 class Collection:
     """A slot of the collector's window: up to 32 rows that an RPC reads, clears or publishes."""
 
-    job: int
+    job: int  # index of the job
+    exchange: int  # index of the job's exchange with a home
     seq: int
     phase: int
     sent_time: int  # when the current RPC was sent, in ns; 0 before
@@ -99,34 +102,38 @@ class QueueEntry:
 
 
 class Copy:
-    read_time: int  # when the gradients included in the published copy were read, in ns
+    read_time: int  # when the gradients of this home in the published copy were read, in ns
     last_read_time: int  # when the row's sum was last read, in ns
+    complete_until: int  # the published copy has what all homes had added before, in ns
+    next_complete_until: int  # the same of the copy that is being published
     change: np.float32  # mean change of the row per second: the largest of its values
-    marks: int  # bitmap: `QUEUED`, `CHANGED`
-    n_collections: int  # number of collections whose gradients were applied
+    marks: int  # bitmap: `QUEUED`, `CHANGED`, `GIVEN`
+    n_collections: int  # number of collections whose gradients were applied; of all homes in the first exchange
 
 
 class CollectServer(NamedTuple):
+    """A server with an exchange for each job and home, job by job; most have one home, so one for each job."""
+
     header: CollectHeader
     jobs: Records[Job]
     callers: Records[CallerRow]
     cells: RecordTable[Cell]
     collected: Words
-    """uint32[jobs, cells]: sum of the gradients of each value's cell, collected from the current switch."""
+    """uint32[exchanges, cells]: sum of the gradients of each value's cell, collected from the current switch."""
     last_sums: Words
-    """uint32[jobs, cells]: the sum that the switch had at the last read, of which all has been applied."""
+    """uint32[exchanges, cells]: the sum that the switch had at the last read, of which all has been applied."""
     unsettled: Words
-    """uint32[jobs, cells]: sum of updates replayed for lost switches, minus collected gradients."""
+    """uint32[exchanges, cells]: sum of updates replayed for lost switches, minus collected gradients."""
     dims: Ints  # int64[D]: the dims of rows, ascending
-    collectors: Records[Collector]  # [jobs]
-    collections: Records[Collection]  # [jobs * COLLECTIONS]
-    requests: Records[Rpc]  # [jobs * COLLECTIONS + 1]: current RPC of each collection, and a scratch RPC
+    collectors: Records[Collector]  # [exchanges]
+    collections: Records[Collection]  # [exchanges * COLLECTIONS]
+    requests: Records[Rpc]  # [exchanges * COLLECTIONS + 1]: current RPC of each collection, and a scratch RPC
     queues: RecordTable[QueueEntry]
-    """[2 * jobs * D * LANES, n]: heaps of the hot keys of each dim and lane: first those that wait for being
+    """[2 * exchanges * D * LANES, n]: heaps of the hot keys of each dim and lane: first those that wait for being
     read, then those that wait for being published."""
-    queue_sizes: Ints  # int64[2 * jobs * D * LANES]: number of keys in each queue
-    copies: RecordTable[Copy]  # [jobs, places + 1]
-    ages: Ints  # int64[jobs * AGES]: number of copies by their age when they were replaced
+    queue_sizes: Ints  # int64[2 * exchanges * D * LANES]: number of keys in each queue
+    copies: RecordTable[Copy]  # [exchanges, places + 1]
+    ages: Ints  # int64[exchanges * AGES]: number of copies by their age when they were replaced
     connection_records: Records[ConnectionRecord]
     journal: Octets
     rules: Records[OptimiserRule]
@@ -136,30 +143,32 @@ class CollectServer(NamedTuple):
 
 def make_server(
     ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
-    tables: Sequence[TableOptimiser] = (),
+    tables: Sequence[TableOptimiser] = (), homes: int = 1,
 ) -> CollectServer:  # fmt: skip
     rules = make_rules(tables)
     share = make_share(space, ps, n_ps, words_of_value(rules))
     header = one_record(CollectHeader)
-    header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
+    header.ps, header.last_home, header.is_durable, header.due = ps, homes - 1, journal_bytes > 0, NEVER
     cells = make_cells(len(jobs), share, rules)
     header.state_words = state_words_of(rules)
-    n_jobs, n_places = len(jobs), int(share.header.places) + 1
-    n_queues = 2 * n_jobs * len(space.dims) * LANES
-    collectors = records(n_jobs, Collector)
+    n_exchanges, n_places = len(jobs) * homes, int(share.header.places) + 1
+    n_queues = 2 * n_exchanges * len(space.dims) * LANES
+    collectors = records(n_exchanges, Collector)
     collectors.staleness, collectors.share = DEFAULT_STALENESS_NS, DEFAULT_SHARE
-    collectors.max_sum = DEFAULT_MAX_SUM
-    collections = records(n_jobs * COLLECTIONS, Collection)
-    collections.job = np.arange(n_jobs).repeat(COLLECTIONS)
-    collections.seq = WINDOW + np.tile(np.arange(COLLECTIONS), n_jobs)  # turn 1 of each slot
+    collectors.max_sum, collectors.has_other_homes = DEFAULT_MAX_SUM, homes > 1
+    collections = records(n_exchanges * COLLECTIONS, Collection)
+    collections.exchange = np.arange(n_exchanges).repeat(COLLECTIONS)
+    collections.job = collections.exchange // homes
+    collections.seq = WINDOW + np.tile(np.arange(COLLECTIONS), n_exchanges)  # turn 1 of each slot
+    sums = n_exchanges, cells.shape[1]
     return CollectServer(
         header=header, jobs=make_jobs(jobs), callers=records(CALLERS, CallerRow), cells=cells,
-        collected=np.zeros(cells.shape, np.uint32), last_sums=np.zeros(cells.shape, np.uint32),
-        unsettled=np.zeros(cells.shape, np.uint32), dims=np.array(space.dims, np.int64),
-        collectors=collectors, collections=collections, requests=rpcs(n_jobs * COLLECTIONS + 1),
+        collected=np.zeros(sums, np.uint32), last_sums=np.zeros(sums, np.uint32),
+        unsettled=np.zeros(sums, np.uint32), dims=np.array(space.dims, np.int64),
+        collectors=collectors, collections=collections, requests=rpcs(n_exchanges * COLLECTIONS + 1),
         queues=records((n_queues, min(n_places, MAX_QUEUED)), QueueEntry),
-        queue_sizes=np.zeros(n_queues, np.int64), copies=records((n_jobs, n_places), Copy),
-        ages=np.zeros(n_jobs * AGES, np.int64),
+        queue_sizes=np.zeros(n_queues, np.int64), copies=records((n_exchanges, n_places), Copy),
+        ages=np.zeros(n_exchanges * AGES, np.int64),
         connection_records=records(CONNECTION_RECORDS, ConnectionRecord),
         journal=np.zeros(journal_bytes, np.uint8), rules=rules, batch=one_record(Batch), share=share,
     )  # fmt: skip
@@ -168,8 +177,8 @@ def make_server(
 @compiled
 def needs_room(server: CollectServer, datagrams: int) -> bool:
     header = server.header
-    # Room for a note of each datagram, collection and job.
-    n_notes = datagrams + len(server.collections) + len(server.jobs)
+    # Room for a note of each datagram, collection and exchange.
+    n_notes = datagrams + len(server.collections) + len(server.collectors)
     if header.is_durable and header.journal_length + n_notes * NOTE_BYTES > len(server.journal):
         return True
     return hotset_needs_room(server, datagrams)

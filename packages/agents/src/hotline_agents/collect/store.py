@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
 from foundation.protocol.codec import Keys, Values
-from foundation.protocol.header import LANES, MAX_VALUES, QUAD, WINDOW
+from foundation.protocol.header import LANES, MAX_VALUES, PS_BITS, QUAD, WINDOW
 from foundation.protocol.rows import lanes_of_rows
 from hotline_agents.collect.collector import apply_words
+from hotline_agents.collect.exchanges import exchange_of
 from hotline_agents.collect.schedule import push_entry, upper_age_of
 from hotline_agents.collect.state import (
     AGES,
     CHANGED,
     COLLECTIONS,
+    GIVEN,
     IDLE,
     QUEUED,
     Collection,
@@ -25,33 +30,52 @@ from hotline_agents.ps.share import Places, keys_at
 from hotline_agents.ps.store import CopyAges, ShareContents
 from hotline_agents.ps.values import NOT_OWNED, UPDATE_COUNT_MASK
 from nativekit.compile import int64
+from nativekit.plain import plain
 from nativekit.records import Ints, Words
 from nativekit.reference import as_ref
 
+_exchange_of = plain(exchange_of)
 BY_COMMAND, BY_MOVE = 1, 2
 """Bits of `hold_reasons`: the controller's command HOLD; a move of keys out of the switch."""
 
 
 class CollectStore(OffloadingStore):
-    """A store that publishes copies and collects gradients; `has_replay_logs` is ignored."""
+    """A store that publishes copies and collects gradients; `has_replay_logs` is ignored.
 
-    def __init__(self, server: CollectServer, job: int, has_replay_logs: bool = False) -> None:
+    It is that of a mover, which exchanges rows with one `home` of the PS.
+    """
+
+    def __init__(
+        self, server: CollectServer, job: int, has_replay_logs: bool = False, home: int = 0
+    ) -> None:
         super().__init__(server, job)
         self._server: CollectServer = server
-        self._collected = server.collected[self._job_index]
-        self._last_sums = server.last_sums[self._job_index]
-        self._unsettled = server.unsettled[self._job_index]
-        self._copies = server.copies[self._job_index]
+        self._exchange = _exchange_of(server, self._job_index, home << PS_BITS)
+        self._collected = server.collected[self._exchange]
+        self._last_sums = server.last_sums[self._exchange]
+        self._unsettled = server.unsettled[self._exchange]
+        self._copies = server.copies[self._exchange]
         self._n_queues = LANES * len(server.dims)
 
     @property
+    def by_home(self) -> Sequence[CollectStore]:
+        job = int(self._server.jobs[self._job_index].job)
+        homes = range(int(self._server.header.last_home) + 1)
+        return [CollectStore(self._server, job, home=home) for home in homes]
+
+    @property
     def collector(self) -> Collector:
-        collector: Collector = self._server.collectors[self._job_index]
+        collector: Collector = self._server.collectors[self._exchange]
         return collector
 
-    def _slice_of_job(self, size: int) -> slice:
-        """Return the elements of the job in an array with `size` elements for each job."""
-        return slice(self._job_index * size, (self._job_index + 1) * size)
+    @property
+    def _exchanges_of_job(self) -> slice:
+        homes = int(self._server.header.last_home) + 1
+        return slice(self._job_index * homes, (self._job_index + 1) * homes)
+
+    def _slice_of_exchange(self, size: int) -> slice:
+        """Return the elements of the exchange in an array with `size` elements for each exchange."""
+        return slice(self._exchange * size, (self._exchange + 1) * size)
 
     def hold(self, reason: int) -> None:
         self.collector.hold_reasons |= reason
@@ -66,21 +90,40 @@ class CollectStore(OffloadingStore):
     def contents(self) -> ShareContents:
         contents = super().contents()
         cells = self._value_cells(self.locate(contents.keys))
-        # The switch's sums still have what was applied at the last read.
-        return contents._replace(sums=contents.sums + self._unsettled[cells] - self._last_sums[cells])
+        # The switches' sums still have what was applied at the last read.
+        of_job, sums = self._exchanges_of_job, contents.sums
+        for unsettled, last_sums in zip(
+            self._server.unsettled[of_job], self._server.last_sums[of_job], strict=True
+        ):
+            sums = sums + unsettled[cells] - last_sums[cells]
+        return contents._replace(sums=sums)
+
+    def is_owned(self, places: Places) -> NDArray[np.bool_]:
+        is_owned: NDArray[np.bool_] = self._copies.marks[places] & GIVEN == 0
+        return is_owned
 
     def release(self, places: Places) -> Values:
         """Let the switch serve these keys from now on; return their rows, which the caller publishes."""
         self._words[self._head_cells(places)] |= NOT_OWNED
+        self._copies.marks[places] |= GIVEN
         return self.values(places)
 
     def reclaim(self, places: Places) -> None:
         """Serve these keys from now on; the switch must hold none of their gradients."""
-        self._words[self._head_cells(places)] &= UPDATE_COUNT_MASK
+        self._copies.marks[places] &= ~GIVEN
+        is_given = np.zeros(len(places), np.bool_)
+        for copies in self._server.copies[self._exchanges_of_job]:
+            is_given |= copies.marks[places] & GIVEN != 0
+        self._words[self._head_cells(places[~is_given])] &= UPDATE_COUNT_MASK
 
     def begin_collecting(self, places: Places, now: int) -> None:
         """Queue keys, whose copies were published at `now` (ns), for collection."""
         self._copies.read_time[places] = self._copies.last_read_time[places] = now
+        complete = np.full(len(places), now)
+        for copies in self._server.copies[self._exchanges_of_job]:
+            is_given = copies.marks[places] & GIVEN != 0
+            np.minimum(complete, copies.last_read_time[places], out=complete, where=is_given)
+        self._copies.complete_until[places] = complete
         self._copies.change[places] = 0
         self._queue_places(places, now)
 
@@ -95,16 +138,16 @@ class CollectStore(OffloadingStore):
             self.requeue()
             return
         self._copies.marks[places] |= QUEUED
-        queue_keys(self._server, places, keys, self._job_index * self._n_queues + queues, now)
+        queue_keys(self._server, places, keys, self._exchange * self._n_queues + queues, now)
 
     @property
     def _queues_of_reads(self) -> slice:
-        """The queues of the job's rows that wait for being read."""
-        return self._slice_of_job(self._n_queues)
+        """The queues of the exchange's rows that wait for being read."""
+        return self._slice_of_exchange(self._n_queues)
 
     @property
     def _queues_of_publications(self) -> slice:
-        """The queues of the job's rows that wait for being published."""
+        """The queues of the exchange's rows that wait for being published."""
         reads, n_queues = self._queues_of_reads, len(self._server.queue_sizes) // 2
         return slice(n_queues + reads.start, n_queues + reads.stop)
 
@@ -115,7 +158,7 @@ class CollectStore(OffloadingStore):
             self._server.queue_sizes[q] = 0
 
     def _places_in_switch(self) -> Places:
-        return np.flatnonzero(np.concatenate(self._heads_by_range()) >= NOT_OWNED)
+        return np.flatnonzero(self._copies.marks & GIVEN)
 
     def requeue(self) -> None:
         """Queue all keys in the switch that are in no queue and no collection, due immediately."""
@@ -163,14 +206,15 @@ class CollectStore(OffloadingStore):
         values = self._unsettled[cells]
         self._unsettled[cells] = 0
         self._apply_gradients(places, values)
-        self._copies.marks[places] |= CHANGED
 
     def _apply_gradients(self, places: Places, values: Values) -> None:
-        step = max(int(self.collector.step), 1)
+        step = max(int(self._server.collectors[self._exchanges_of_job.start].step), 1)
         keys, dims = keys_at(self._share, places), self.dims(places)
         words, dim_of_word = np.array(values, np.uint32), dims.repeat(dims)
         for dim in self._server.dims.tolist():
             apply_all(self._server, self._job_index, dim, keys[dims == dim], words[dim_of_word == dim], step)
+        for copies in self._server.copies[self._exchanges_of_job]:
+            copies.marks[places[copies.marks[places] & GIVEN != 0]] |= CHANGED
 
     def _places_of_cells(self, cells: Places) -> Places:
         """Return the places of the rows in the share that have any of these cells, ascending."""
@@ -181,7 +225,7 @@ class CollectStore(OffloadingStore):
 
     def restore(self) -> None:
         """Own all keys again, after the switch was lost with gradients that workers will replay."""
-        super().restore()
+        self.reclaim(self._places_in_switch())
         for queues in (self._queues_of_reads, self._queues_of_publications):
             self._empty(queues)
         self._last_sums[:] = 0
@@ -204,21 +248,22 @@ class CollectStore(OffloadingStore):
 
     @property
     def _job_collections(self) -> list[Collection]:
-        return list(self._server.collections[self._slice_of_job(COLLECTIONS)])
+        return list(self._server.collections[self._slice_of_exchange(COLLECTIONS)])
 
     def copy_ages(self) -> CopyAges | None:
-        collector, counts = self.collector, self._server.ages[self._slice_of_job(AGES)]
-        if not collector.rpcs:
+        collectors = self._server.collectors[self._exchanges_of_job]
+        if not collectors.rpcs.any():
             return None
+        counts = self._server.ages.reshape(-1, AGES)[self._exchanges_of_job].sum(axis=0)
         bins = np.flatnonzero(counts)
         limits = upper_age_of(bins).astype(np.int64).tolist()
         copies = dict(zip(limits, counts[bins].tolist(), strict=True))
         return CopyAges(
             copies,
-            int(collector.oldest_ns),
-            int(collector.n_late),
-            int(collector.staleness),
-            int(collector.rpcs),
+            int(collectors.oldest_ns.max()),
+            int(collectors.n_late.sum()),
+            int(collectors.staleness[0]),
+            int(collectors.rpcs.sum()),
         )
 
 

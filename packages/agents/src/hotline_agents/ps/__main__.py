@@ -52,6 +52,7 @@ class PsProcess:
             journal_bytes=JOURNAL_BYTES if config.durable else 0,
             has_replay_logs=config.recovery.replay_log,
             tables=config.tables,
+            **({} if config.homes == 1 else {"homes": config.homes}),  # most designs allow one
         )
         self.core.server.state.header.n_workers = len(config.workers)
         configure_server(design(config.design), self.core.server.state, config)

@@ -9,6 +9,8 @@ from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import (
     HEADER_BYTES,
     MAX_EPOCHS,
+    PS_BITS,
+    PS_MASK,
     RESPONSE,
     SLOT_MASK,
     VALUE_BYTES,
@@ -28,6 +30,7 @@ from nativekit.records import Int32, Records, Words, dtype_of, records, with_arr
 
 class PsHeader:
     ps: int
+    last_home: int  # index of the last home; 0 for a server with one
     malformed: int
     foreign: int  # number of datagrams of another protocol version
     misdirected: int
@@ -136,7 +139,7 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
         header.malformed += 1
         return -1, -1, STALE
     j = find_job(server, h.job)
-    if j < 0 or h.ps != header.ps or h.flags & RESPONSE or is_unknown_worker(server, h):
+    if j < 0 or not is_number_of(server, h.ps) or h.flags & RESPONSE or is_unknown_worker(server, h):
         header.misdirected += 1
         return -1, -1, STALE
     c = find_caller(server, h.job, h.worker, h.epoch)
@@ -156,6 +159,12 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
         job.duplicates += 1
     job.in_burst += 1
     return j, c, NEW if turn > last_turn else DUPLICATE
+
+
+@compiled
+def is_number_of(server: PsState, ps: int) -> bool:
+    """Return whether `ps` is the number of the server at one of its homes."""
+    return ps & PS_MASK == server.header.ps and ps >> PS_BITS <= server.header.last_home
 
 
 @compiled

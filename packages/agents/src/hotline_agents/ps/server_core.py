@@ -35,7 +35,7 @@ class ServerCore(Generic[ReplyTo]):
         """Handle a datagram, read at `read` (ns), at the port of the server's own RPCs."""
         self.server.count_misdirected()  # servers with RPCs of their own override this method
 
-    def switch_epoch(self, job: int) -> int:
+    def switch_epoch(self, job: int, home: int = 0) -> int:
         """Return the epoch of this server, for a job, as a caller of the switch."""
         raise AgentConfigError("expected a design with a controller: the servers of this one have no epochs")
 

@@ -85,6 +85,7 @@ class WorkerJob:
             self.client.set_worker_count(len(config.workers))
         if config.homes:
             self.client.set_homes(config.homes)
+        self.client.set_home_index(config.home_index)
         if requests is not None:
             self.client.map_requests(requests)
         peers = servers + [(host, job.udp_port) for host in config.workers]

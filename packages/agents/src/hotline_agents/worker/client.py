@@ -182,6 +182,12 @@ class BaseClient:
         `homes` has the home of each PS, from 0 on. Designs without hot sets ignore it.
         """
 
+    def set_home_index(self, index: int) -> None:
+        """Set which of the homes of each server an idle client uses, if servers have several.
+
+        Designs without hot sets ignore it.
+        """
+
     def limit_lanes(self, lanes: int, hot_lanes: int | None = None) -> None:
         """Set the number of lanes of an RPC, a power of two up to `LANES`; most designs ignore it.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from foundation.logs.rpc_row import RpcRow
 from foundation.protocol.codec import MAX_U32, Caller
-from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, WINDOW_BITS, Header
+from foundation.protocol.header import PS_MASK, RESPONSE, SLOT_MASK, WINDOW, WINDOW_BITS, Header
 from foundation.protocol.rpc import Rpc, rpcs
 from hotline_agents.interface import NEVER, NOTHING
 from nativekit.bits import popcount
@@ -281,7 +281,7 @@ def log_answer(state: WindowState, slot: Slot, h: Header, length: int, arrival: 
     row = state.log[r]
     row.t0, row.arrival, row.w_queue = slot.t0, arrival, read - arrival
     row.ps_proc, row.ps_queue, row.residence_us = h.ps_proc, h.ps_queue, h.residence
-    row.iteration, row.ps, row.op = h.iteration, h.ps, h.op
+    row.iteration, row.ps, row.op = h.iteration, h.ps & PS_MASK, h.op
     row.request_bytes, row.response_bytes = slot.length, length
     row.lanes, row.served, row.attempts = popcount(h.live), popcount(h.served), slot.attempts
     header.rows += 1

@@ -56,19 +56,20 @@ class SimulatedCluster:
         self.switches = [RecoverableSwitch(self, number) for number in range(len(self.testbed.switches))]
         self.homes = [self.switches[number] for number in self.testbed.homes]
 
-    @property
-    def switch_numbers(self) -> SwitchNumbers:
-        """How often each home has restarted."""
-        return tuple(home.restarts for home in self.homes)
+    def switch_numbers(self, w: int) -> SwitchNumbers:
+        """Return how often each home of a worker has restarted."""
+        return tuple(self.switches[number].restarts for number in self.testbed.homes_of_worker(w))
 
     def has_replayed(self, home: int, restarts: int) -> bool:
         """Return whether all workers have replayed what a home that restarted so often had lost."""
         states = self.testbed.operations.progress.state
         is_complete = not (self.testbed.dead[:WORKERS].any() or self.testbed.successors)
         return is_complete and all(
-            client.log is not None and client.log.switch_numbers[home] == restarts
+            client.log is not None
+            and client.log.switch_numbers[self.testbed.homes_of_worker(w).index(home)] == restarts
             and not client.has_unreplayed and states[w] != REPLAYING
             for w, client in enumerate(self.testbed.network.clients)
+            if home in self.testbed.homes_of_worker(w)
         )  # fmt: skip
 
     def is_worker_lost(self) -> bool:
@@ -102,13 +103,13 @@ class SimulatedCluster:
     async def succeed_worker(self, w: int) -> None:
         """Start a worker that ends the push of a killed one; return when it takes part, or is killed."""
         incarnation, [home] = self.incarnations[w], self.homes
-        host = self.testbed.begin_succession(w, self.switch_numbers)
+        host = self.testbed.begin_succession(w, self.switch_numbers(w))
         while not host.is_done:
             await asyncio.sleep(_POLL_S)
             if incarnation != self.incarnations[w]:
                 return
         home.epochs[w] = self.new_epoch()
-        self.testbed.end_succession(w, home.epochs[w], self.switch_numbers)
+        self.testbed.end_succession(w, home.epochs[w], self.switch_numbers(w))
         await self.player.retry(lambda: home.admit_worker(w))
 
     def kill_server(self, p: int) -> None:
@@ -189,8 +190,12 @@ class RecoverableSwitch:
     async def renew_workers(self, epoch: int) -> None:
         """Send the new epoch to each worker, to arrive after a random delay unless the worker has died."""
         for w in range(WORKERS):
+            homes = self._testbed.homes_of_worker(w)
+            if self._number not in homes:
+                continue
+            home = homes.index(self._number)
             renewal = partial(
-                self._cluster.renew, w, self._cluster.incarnations[w], epoch, self.restarts, self._home
+                self._cluster.renew, w, self._cluster.incarnations[w], epoch, self.restarts, home
             )
             self._player.call_later(self._player.random.randrange(_MAX_RENEWAL_NS), renewal)
         settle = control_of(self._testbed.design).settle
@@ -201,10 +206,6 @@ class RecoverableSwitch:
                 self._player.start_task(self._settle(settle, epoch, restarts))
 
             self._player.call_later(0, begin_settling)
-
-    @property
-    def _home(self) -> int:
-        return self._testbed.homes.index(self._number)
 
     async def _settle(
         self, settle: Callable[[Controller, int, int], Awaitable[None]], epoch: int, restarts: int
@@ -222,7 +223,7 @@ class RecoverableSwitch:
     async def wait_for_replays(self, restarts: int) -> bool:
         """Wait until the switch is restored and all workers have replayed to it; False if they never will."""
         # `_settle` has to wait: its controller would supersede the one that restores the switch.
-        while not (self.liveness.all_up and self._cluster.has_replayed(self._home, restarts)):
+        while not (self.liveness.all_up and self._cluster.has_replayed(self._number, restarts)):
             await asyncio.sleep(_POLL_S)
             if self.restarts != restarts or self._cluster.is_worker_lost():
                 return False

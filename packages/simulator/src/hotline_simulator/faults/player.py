@@ -390,7 +390,7 @@ class Player:
         unreplayed = np.zeros(self.testbed.space.n_values, np.uint32)
         for w, log in enumerate(self.testbed.logs):
             if self._is_dead(w):
-                unreplayed += log.unacked(self.cluster.switch_numbers).lost
+                unreplayed += log.unacked(self.cluster.switch_numbers(w)).lost
         return unreplayed
 
     def _unknown_updates(self) -> list[tuple[int, int]]:

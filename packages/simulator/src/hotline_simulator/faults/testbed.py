@@ -210,6 +210,10 @@ class SimulatedTestbed:
         """Return those of these hot keys that belong into a switch."""
         return [*keys] if self.topology is None else self.topology.keys_by_home(keys).get(switch, [])
 
+    def homes_of_worker(self, w: int) -> list[int]:
+        """Return the switches with hot sets that a worker, counted from 0, uses."""
+        return self.homes if self.topology is None else self.topology.homes_of_worker(w + 1)
+
     @property
     def links(self) -> tuple[Records[LinkState], ...]:
         """All cables and uplinks."""
@@ -335,6 +339,9 @@ class SimulatedTestbed:
         new_client = client_class(
             Caller(self.arm.job, w + 1, epoch), SERVERS, self.space, lambda: self.now, max_keys=KEYS, log=log
         )
+        if self.topology is not None:
+            new_client.set_homes(self.topology.home_indexes)
+            new_client.set_home_index(self.topology.home_index_of(w + 1))
         new_state = new_client.state
         # Write the new state into the world's arrays, which the client uses from now on.
         new_client.adopt(row_of(self.world.workers, w))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from foundation.protocol.codec import Caller, Keys, Values
 from foundation.protocol.control import MAX_KEYS, SLOTS, Command, Control, Status, build
-from foundation.protocol.header import PS_CALLER_BASE
+from foundation.protocol.header import PS_BITS, PS_CALLER_BASE
 from hosts.keys import KeySpace
 from hotline_agents.hotset.ps.command_order import CommandOrder, CommandOrderSnapshot
 from hotline_agents.hotset.ps.store import HotsetStore, OffloadingStore
@@ -38,7 +38,9 @@ class MoverSnapshot(TypedDict):
 
 
 class BaseMover(Generic[S, ReplyTo]):
-    """One job's moves at one PS of `n_ps`. `epoch` is that of the PS as a caller of the switch.
+    """One job's moves between a home and one PS of `n_ps`, whose number there is `ps`.
+
+    `epoch` is that of the PS as a caller of the switch.
 
     Subclasses implement the moves as generators that yield while register RPCs are outstanding.
     """
@@ -57,7 +59,7 @@ class BaseMover(Generic[S, ReplyTo]):
         ops: AnyWorkerOps = COMPILED,
     ) -> None:
         self._caller = Caller(job, PS_CALLER_BASE + ps, epoch)
-        self._make_client = partial(
+        self._client_of = partial(
             self.client,
             n_ps=n_ps,
             space=space,
@@ -66,6 +68,7 @@ class BaseMover(Generic[S, ReplyTo]):
             ops=ops,
             uses_registers=True,
         )
+        self._home_index = ps >> PS_BITS
         self._switch = self._make_client(self._caller)
         self._space, self._clock = space, clock
         self._store = store
@@ -77,6 +80,11 @@ class BaseMover(Generic[S, ReplyTo]):
         self.answers: deque[tuple[bytes, ReplyTo]] = deque()
         """Answers to the controller with their destinations; the mover's owner sends and removes them."""
         store.renew(epoch)
+
+    def _make_client(self, caller: Caller) -> HotsetClient:
+        client = self._client_of(caller)
+        client.set_home_index(self._home_index)
+        return client
 
     def command(self, control: Control, reply_to: ReplyTo | None) -> None:
         """Handle a command of the controller, unless it is in progress; repeat the answer of a finished one.

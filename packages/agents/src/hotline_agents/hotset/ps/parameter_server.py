@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 from foundation.errors import MalformedDatagram
 from foundation.optimisers import TableOptimiser
 from foundation.protocol import control
-from foundation.protocol.header import HEADER_BYTES, Op, offset_of, unpack
+from foundation.protocol.header import HEADER_BYTES, PS_BITS, PS_MASK, Op, offset_of, unpack
 from hosts.keys import KeySpace
-from hotline_agents.hotset.ps.checkpoint import restore_checkpoint, take_checkpoint
+from hotline_agents.hotset.ps.checkpoint import MoverKey, restore_checkpoint, take_checkpoint
 from hotline_agents.hotset.ps.moves import BaseMover, Mover, ReplyTo
 from hotline_agents.hotset.ps.state import OffloadingState, make_server
 from hotline_agents.hotset.ps.store import HotsetStore, OffloadingStore
@@ -23,11 +24,14 @@ from hotline_agents.ps.server_core import ServerCore
 from hotline_agents.worker.ops import COMPILED, plain_ops
 
 _OP_AT = offset_of("op")
+_WAIT_ENDED = struct.Struct("<II")
+"""Content of a note `WAIT_ENDED`: the job and the home of the mover that has waited."""
 
 
 class OffloadingServer(ServerCore[ReplyTo]):
     """One PS of `n_ps`. `epochs` maps each job to the epoch of this PS as a caller of the switch.
 
+    It has hot sets in several switches, its `homes`, if the design allows, and a mover for each job and home.
     With a journal it is durable. `has_replay_logs`: whether workers keep any; `tables` has the optimisers.
     `state` is the state of a new PS; None makes one.
     """
@@ -52,15 +56,20 @@ class OffloadingServer(ServerCore[ReplyTo]):
         has_replay_logs: bool = False,
         state: OffloadingState | None = None,
         tables: Sequence[TableOptimiser] = (),
+        homes: int = 1,
     ) -> None:
         self._clock = clock
-        server_state = state or self.make_state(ps, n_ps, space, list(epochs), journal_bytes, tables)
+        of_homes = {} if homes == 1 else {"homes": homes}  # most designs allow one
+        server_state = state or self.make_state(
+            ps, n_ps, space, list(epochs), journal_bytes, tables, **of_homes
+        )
         stores = {job: self.make_store(server_state, job, has_replay_logs) for job in epochs}
         super().__init__(server_state, stores, clock, as_plain)
         ops = plain_ops() if as_plain else COMPILED
-        self._movers: dict[int, BaseMover[Any, ReplyTo]] = {
-            job: self.make_mover(job, ps, n_ps, epoch, space, self.stores[job], clock, ops)
+        self._movers: dict[MoverKey, BaseMover[Any, ReplyTo]] = {
+            (job, home): self.make_mover(job, ps | home << PS_BITS, n_ps, epoch, space, store, clock, ops)
             for job, epoch in epochs.items()
+            for home, store in enumerate(self.stores[job].by_home)
         }
 
     def handle(
@@ -78,23 +87,27 @@ class OffloadingServer(ServerCore[ReplyTo]):
         except MalformedDatagram:
             self.server.count_malformed()
             return
-        mover = self._movers.get(command.job)
-        if mover is None or command.ps != self.ps or command.is_answer:
+        mover = self._mover(command.job, command.ps)
+        if mover is None or command.is_answer:
             self.server.count_misdirected()
         else:
             self.server.note(FROM_CONTROLLER, datagram)
             mover.command(command, source)
 
-    def switch_epoch(self, job: int) -> int:
-        return self._movers[job].switch_epoch
+    def _mover(self, job: int, ps: int) -> BaseMover[Any, ReplyTo] | None:
+        """Return the mover of a job at the home where this server has the number `ps`, or None."""
+        return self._movers.get((job, ps >> PS_BITS)) if ps & PS_MASK == self.ps else None
+
+    def switch_epoch(self, job: int, home: int = 0) -> int:
+        return self._movers[job, home].switch_epoch
 
     def receive_rpc_answer(self, datagram: bytes | memoryview, read: int) -> None:
         try:
-            job = unpack(datagram).job
+            header = unpack(datagram)
         except MalformedDatagram:
             self.server.count_malformed()
             return
-        mover = self._movers.get(job)
+        mover = self._mover(header.job, header.ps)
         if mover is None:
             self.server.count_misdirected()
         else:
@@ -142,7 +155,7 @@ class OffloadingServer(ServerCore[ReplyTo]):
         if source == FROM_CONTROLLER:
             self.command(datagram, None)
         elif source == WAIT_ENDED:
-            self._movers[int.from_bytes(datagram, "little")].resume()
+            self._movers[_WAIT_ENDED.unpack(datagram)].resume()
         else:
             self.receive_rpc_answer(datagram, self._clock())
 
@@ -160,11 +173,11 @@ class OffloadingServer(ServerCore[ReplyTo]):
         return min((due for due in deadlines if due is not None), default=None)
 
     def wake(self, now: int) -> None:
-        for job, mover in self._movers.items():
+        for (job, home), mover in self._movers.items():
             mover.wake(now)
             if mover.can_resume:
                 # A push may be treated differently after this moment, so a replay must resume here, too.
-                self.server.note(WAIT_ENDED, job.to_bytes(8, "little"))
+                self.server.note(WAIT_ENDED, _WAIT_ENDED.pack(job, home))
                 mover.resume()
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +27,11 @@ class OffloadingStore(Store):
         super().__init__(server, job)
         self._previous_counts = np.zeros(self._share.header.places, np.uint32)
         """Update counts at the last call of `busiest`. The array takes no memory until it is written."""
+
+    @property
+    def by_home(self) -> Sequence[OffloadingStore]:
+        """The stores of the job's keys, one for each home of the PS, as the home's mover sees them."""
+        return [self]
 
     def is_owned(self, places: Places) -> NDArray[np.bool_]:
         is_owned: NDArray[np.bool_] = self._words[self._head_cells(places)] < NOT_OWNED

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
 from foundation.protocol.codec import Caller, Keys
-from foundation.protocol.header import WINDOW, WINDOW_BITS
+from foundation.protocol.header import PS_BITS, WINDOW, WINDOW_BITS
 from hosts.keys import KeySpace
 from hosts.replay import ReplayLog
 from hotline_agents.hotset.worker.recovery import renew
@@ -93,6 +93,9 @@ class HotsetClient(BaseClient):
         state = self.state
         windows = split_window(self._header, state.free, max(homes) + 1)
         self.adopt(state._replace(homes=np.array(homes, np.int64), windows=windows))
+
+    def set_home_index(self, index: int) -> None:
+        self._header.home_bits = index << PS_BITS
 
     def renew(self, epoch: int, home: int = 0) -> None:
         self._renew(self.state, home, epoch)
