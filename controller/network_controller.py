@@ -1,4 +1,4 @@
-"""A controller of several switches with hot sets: each has the hot keys of its own servers, or all of them."""
+"""A controller of several switches with hot sets: each has the hot keys of its own servers, or of all."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def _rows_of_switch(rows: Sequence[InitialRow], network: LeafSpine, switch: int)
             port = network.toward_host(switch, host_at(row.port))
             for caller, home in _callers(row, network):
                 yield CallerPortRow(row.job, caller, port)
-                if switch == home or home is None and is_home:
+                if switch == home or (home is None and is_home):
                     yield replace(row, worker=caller, port=port)
         elif not isinstance(row, JobRow):
             raise TypeError(f"expected a row of a program that passes packets on, got {row}")
@@ -57,8 +57,7 @@ def _callers(row: WorkerRow, network: LeafSpine) -> Iterator[tuple[int, int | No
     elif row.kind == CallerKind.WORKER:
         yield row.worker, network.leaf_of(host_at(row.port))
     else:
-        for caller, home in zip(_numbers(row.worker, network), network.homes, strict=True):
-            yield caller, home
+        yield from zip(_numbers(row.worker, network), network.homes, strict=True)
 
 
 def _server_rows(row: ServerRow, network: LeafSpine, switch: int) -> Iterator[ServerRow | HomeRow]:

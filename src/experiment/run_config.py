@@ -50,8 +50,7 @@ from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.optimisers import Optimiser
 from foundation.protocol import addressing
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
-from foundation.protocol.header import LANES, padded_dim
-from foundation.protocol.header import MAX_HOMES
+from foundation.protocol.header import LANES, MAX_HOMES, padded_dim
 from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row, check_dim
 from foundation.settings import Strict

@@ -9,7 +9,7 @@ from controller.tables import CPU_PORT, CallerKind, CallerPortRow, ServerRow, Ta
 from foundation.protocol import frames
 from foundation.protocol.frames import UdpEndpoint, packet_out_header
 from foundation.protocol.hashing import ps_of
-from foundation.protocol.header import unpack
+from foundation.protocol.header import PS_MASK, unpack
 from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine, host_at
 from softswitch.pipeline import ActionCall, Change, EntryWrite, Output, Pipeline
 from tests.harness.switches import Attached, PipelineSwitch
@@ -44,7 +44,7 @@ class Tree(PipelineSwitch):
         command = frame[header_bytes:]
         ps = unpack(frames.parse(command).payload).ps
         home = self.network.home_of(ps)
-        port = self.network.toward_host(home, WORKERS + ps + 1)
+        port = self.network.toward_host(home, WORKERS + (ps & PS_MASK) + 1)
         return home, CPU_PORT, packet_out_header(port) + command
 
     def _leave(self, switch: int, port: int) -> int:
@@ -89,7 +89,9 @@ class Tree(PipelineSwitch):
         return self.parts[self.network.home_of(ps_of(key, SERVERS))]
 
     def set_entry(self, job: int, key: int, state: str | None, slot: int) -> None:
-        self._home(key).set_entry(job, key, state, slot)
+        for home, keys in self.network.keys_by_home([key]).items():
+            if keys:
+                self.parts[home].set_entry(job, key, state, slot)
 
     def register(self, key: int, slot: int) -> int:
         return self._home(key).register(key, slot)

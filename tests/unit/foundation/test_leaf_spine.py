@@ -12,6 +12,7 @@ from controller.tables import NO_PORT, CallerPortRow, HomeRow, JobRow, Route, Se
 from experiment.design_parts import initial_rows
 from experiment.run_config import Config
 from foundation.protocol.addressing import CPU_PORT, host_port
+from foundation.protocol.header import PS_BITS, PS_CALLER_BASE
 from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine, host_at
 
 networks = st.builds(
@@ -65,6 +66,12 @@ def test_each_port_of_a_switch_has_one_end(network: LeafSpine) -> None:
         assert max(sizes) - min(sizes) <= 1
 
 
+def numbers_of(network: LeafSpine, ps: int) -> list[int]:
+    """Return the numbers of a server, one for each home of it."""
+    homes = len(network.homes) if network.place == "worker-leaves" else 1
+    return [ps | index << PS_BITS for index in range(homes)]
+
+
 @given(
     st.integers(2, 6), st.integers(1, 5), st.integers(2, 3), st.sampled_from(get_args(HotSetPlace)),
     st.integers(1, 3),
@@ -72,31 +79,57 @@ def test_each_port_of_a_switch_has_one_end(network: LeafSpine) -> None:
 def test_packets_pass_the_home_of_their_server(
     workers: int, servers: int, leaves: int, place: HotSetPlace, spines: int
 ) -> None:
-    """By the rows alone: from a worker to the home, and from there to the server."""
+    """By the rows alone: from a caller to the home, from there to the server, and back from both."""
     network = LeafSpine(workers, servers, leaves, place, spines)
     rows = initial_rows(Config(workers=workers, servers=servers))
     tables = [rows_of_switch(rows, network, switch) for switch in network.switches]
+    callers = {row.worker: host_at(row.port) for row in rows if isinstance(row, WorkerRow) and row.job == 1}
     for ps in range(servers):
-        home, server = network.home_of(ps), workers + ps + 1
-        for switch, own in enumerate(tables):
-            [row] = [
-                row for row in own if isinstance(row, ServerRow | HomeRow) and row.ps == ps and row.job == 1
-            ]
-            if switch != home and network.is_spine(switch) and network.is_spine(home):
-                assert row == HomeRow(1, ps, NO_PORT, NO_PORT)  # no link leads from one spine to another
-                continue
-            assert isinstance(row, ServerRow) == (switch == home)
-            if isinstance(row, ServerRow):
-                assert row.port == network.toward_host(home, server)
-                continue
-            # One more step toward the home, or toward the server behind it.
-            following = other_end(network, switch, row.home_port)
-            assert following is not None
-            assert following == home or (not network.is_spine(switch) and network.is_spine(following))
-            is_behind = switch in walk(network, home, server)
-            if is_behind:
-                assert switch == network.leaf_of(server)
-            assert row.server_port == (network.toward_host(switch, server) if is_behind else NO_PORT)
+        server = workers + ps + 1
+        for number in numbers_of(network, ps):
+            home = network.home_of(number)
+            of_switch = {
+                switch: row
+                for switch, own in enumerate(tables)
+                for row in own
+                if isinstance(row, ServerRow | HomeRow) and row.ps == number and row.job == 1
+            }
+            row = of_switch[home]
+            assert isinstance(row, ServerRow) and row.port == network.toward_host(home, server)
+            behind = walk(network, home, server)[1:]
+            for switch, row in of_switch.items():
+                if switch == home:
+                    continue
+                assert isinstance(row, HomeRow)
+                if network.is_spine(switch) and network.is_spine(home):
+                    # No link leads from one spine to another.
+                    assert row == HomeRow(1, number, NO_PORT, NO_PORT)
+                    continue
+                # One more step toward the home, or toward the server behind it.
+                following = other_end(network, switch, row.home_port)
+                assert following is not None
+                assert following == home or (not network.is_spine(switch) and network.is_spine(following))
+                toward_server = network.toward_host(switch, server)
+                assert row.server_port == (toward_server if switch in behind else NO_PORT)
+            for caller, host in callers.items():
+                if network.place == "worker-leaves" and caller < PS_CALLER_BASE:
+                    used = network.leaf_of(host) == home
+                else:
+                    used = caller < PS_CALLER_BASE or caller == PS_CALLER_BASE + ps
+                if not used:
+                    continue
+                number_of_caller = caller if caller < PS_CALLER_BASE else caller - ps + number
+                way = walk(network, home, host)
+                assert set(way) <= set(of_switch)
+                for switch in way:
+                    ports = {
+                        each.worker: each.port
+                        for each in tables[switch]
+                        if isinstance(each, CallerPortRow) and each.job == 1
+                    }
+                    assert ports[number_of_caller] == network.toward_host(switch, host)
+            if network.place == "worker-leaves":
+                assert set(of_switch) == {home, *behind}
 
 
 @given(networks, st.data())
@@ -123,8 +156,11 @@ def test_servers_take_turns_at_spines_or_are_at_their_leaf(network: LeafSpine) -
             of_leaf = homes[leaf :: network.leaves]
             if network.servers % network.spines == 0 and len(of_leaf) >= 2 and network.spines > 1:
                 assert len(set(of_leaf)) > 1, (network, homes)
-    else:
+    elif network.place == "leaves":
         assert homes == [network.leaf_of(network.workers + ps + 1) for ps in range(network.servers)]
+    else:
+        leaves = {network.leaf_of(worker) for worker in range(1, network.workers + 1)}
+        assert {network.home_of(number) for number in numbers_of(network, 0)} == leaves
     names = [network.name_of(switch) for switch in network.switches]
     assert len(set(names)) == len(names) and names[network.spines] == "leaf 1"
     assert names[0] == ("spine" if network.spines == 1 else "spine 1")
@@ -136,13 +172,30 @@ def test_callers_have_cells_at_homes_and_ports_at_all_switches(
 ) -> None:
     network = LeafSpine(workers, servers, 2, place, spines)
     rows = initial_rows(Config(workers=workers, servers=servers))
-    callers = {(row.job, row.worker): host_at(row.port) for row in rows if isinstance(row, WorkerRow)}
+    one_switch = {(row.job, row.worker): host_at(row.port) for row in rows if isinstance(row, WorkerRow)}
+    callers = {
+        (job, number): host
+        for (job, caller), host in one_switch.items()
+        for number in (numbers_of(network, caller) if caller >= PS_CALLER_BASE else [caller])
+    }
     for switch in network.switches:
         own = rows_of_switch(rows, network, switch)
         ports = {(row.job, row.worker): row.port for row in own if isinstance(row, CallerPortRow)}
         assert ports == {caller: network.toward_host(switch, host) for caller, host in callers.items()}
         cells = {(row.job, row.worker): row.port for row in own if isinstance(row, WorkerRow)}
-        assert cells == (ports if switch in network.homes else {})
+        if place == "worker-leaves" and switch in network.homes:
+            # A home has cells of its own workers, and of each server by its number there.
+            of_home = {
+                (job, caller)
+                for (job, caller), host in callers.items()
+                if (network.home_of(caller & PS_CALLER_BASE - 1) == switch
+                    if caller >= PS_CALLER_BASE else network.leaf_of(host) == switch)
+            }  # fmt: skip
+            assert cells == {caller: port for caller, port in ports.items() if caller in of_home}
+        else:
+            assert cells == (ports if switch in network.homes else {})
+        numbers = [row.caller for row in own if isinstance(row, WorkerRow)]
+        assert len(set(numbers)) == len(numbers)
         assert any(isinstance(row, JobRow) for row in own) == (switch in network.homes)
         routes = {row.port for row in own if isinstance(row, Route)}
         assert routes == {network.toward_host(switch, host) for host in network.hosts}

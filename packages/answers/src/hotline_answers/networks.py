@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Literal, NamedTuple
 
 from experiment.run_config import config_of, max_top_k
 from foundation.designs.arms import baseline_and_lead
+from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.hotset import NAME as HOTSET
 from foundation.designs.none import NAME as NO_HOT_SET
+from foundation.protocol.leaf_spine import HotSetPlace
 from hotline_answers.cluster_answer.hotset import hot_set_file, simulated_part, workload_for
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.costs import HostCosts
@@ -33,10 +35,22 @@ DIMS = (1, 64)
 TOP_K = 20_000
 MORE_ROWS = 100_000
 """Rows of one value that leaves have together, if each has somewhat fewer than `TOP_K`."""
-Placement = Literal["none", "spine", "leaves"]
+Placement = Literal["none", "spine", "leaves", "worker-leaves", "sums at the spine"]
+"""No hot set; one at a place (`HotSetPlace`); or at the spine, which sums as the workers' leaves do."""
 PLACEMENTS: tuple[tuple[Placement, int], ...] = (
-    ("none", TOP_K), ("spine", TOP_K), ("leaves", TOP_K), ("leaves", MORE_ROWS)
+    ("none", TOP_K), ("spine", TOP_K), ("leaves", TOP_K), ("leaves", MORE_ROWS), ("worker-leaves", TOP_K),
+    ("sums at the spine", TOP_K),
 )  # fmt: skip
+
+
+_SYSTEMS: Mapping[Placement, tuple[str, HotSetPlace | None]] = {
+    "none": (NO_HOT_SET, None),
+    "spine": (HOTSET, "spine"),
+    "leaves": (HOTSET, "leaves"),
+    "worker-leaves": (COLLECT, "worker-leaves"),
+    "sums at the spine": (COLLECT, "spine"),
+}
+"""The design and the place of the hot sets."""
 
 
 class PlacementPoint(NamedTuple):
@@ -88,8 +102,8 @@ def by_spines() -> list[PlacementPoint]:
 
 
 def config_at(point: PlacementPoint) -> SimulationConfig:
-    design = NO_HOT_SET if point.placement == "none" else HOTSET
-    arm = design if point.placement == "none" else baseline_and_lead(HOTSET)[1].name
+    design, place = _SYSTEMS[point.placement]
+    arm = NO_HOT_SET if place is None else baseline_and_lead(design)[1].name
     values: dict[str, object] = {
         "workers": WORKERS,
         "servers": SERVERS,
@@ -104,8 +118,8 @@ def config_at(point: PlacementPoint) -> SimulationConfig:
         "network": {**DEVICES["ideal"].network, "rate_mbit": 1e3 * point.cables_gbit},
         "hosts": with_dedicated_cores(HostCosts()).model_dump(),
     }
-    if point.placement != "none":
-        values["hot_sets"] = point.placement
+    if place is not None:
+        values["hot_sets"] = place
     config = config_of(SimulationConfig, values)
     assert config.leaf_spine is not None
     uplinks_mbit = config.leaf_spine.hosts_per_leaf * config.network.rate_mbit / point.oversubscription

@@ -59,10 +59,11 @@ class CollectingServer(OffloadingServer[ReplyTo]):
         collectors = self.server.state.collectors
         # Not in a replay of the journal, which may have a later epoch.
         if (collectors.n_used_up == COLLECTIONS).any() and not self.server.state.header.is_restoring:
-            e, homes = int(np.argmax(collectors.n_used_up)), int(self.server.state.header.last_home) + 1
+            e = int(np.argmax(collectors.n_used_up))
+            job = self.server.state.jobs[int(self.server.state.collections[e * COLLECTIONS].job)].job
             raise HotlineError(
-                f"PS {self.ps}: the collector of job {self.server.state.jobs[e // homes].job} has no sequence numbers "
-                f"of 32 bits left in epoch {collectors.epoch[e]}: end this run or session, and start another"
+                f"PS {self.ps}: the collector of job {job} has no sequence numbers of 32 bits left in "
+                f"epoch {collectors.epoch[e]}: end this run or session, and start another"
             )
         yield from super().transmit()
 

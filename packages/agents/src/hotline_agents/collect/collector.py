@@ -43,7 +43,6 @@ from foundation.protocol.rpc import (
     encode,
     is_well_formed,
 )
-from hotline_agents.collect.prefetch import prefetch_first_rows, prefetch_rows
 from hotline_agents.collect.exchanges import (
     complete_until,
     exchange_of,
@@ -51,6 +50,7 @@ from hotline_agents.collect.exchanges import (
     mark_changed,
     number_at,
 )
+from hotline_agents.collect.prefetch import prefetch_first_rows, prefetch_rows
 from hotline_agents.collect.schedule import (
     adapt_pace,
     count_age,

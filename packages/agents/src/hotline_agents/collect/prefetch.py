@@ -52,4 +52,6 @@ def prefetch_row(server: CollectServer, collection: Collection, place: int, octe
     copy = int64(server.copies[collection.exchange].ctypes.data) + place * _COPY_BYTES
     prefetch(copy)
     prefetch(copy + _COPY_BYTES - 1)  # a copy may be in two lines
-    prefetch_lines(int64(server.cells[collection.job].ctypes.data) + row_at(server, place) * CELL_BYTES, octets)
+    prefetch_lines(
+        int64(server.cells[collection.job].ctypes.data) + row_at(server, place) * CELL_BYTES, octets
+    )

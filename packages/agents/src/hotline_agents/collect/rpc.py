@@ -54,11 +54,17 @@ def open_lanes(server: CollectServer, j: int, rpc: Rpc, h: Header, e: int) -> in
     locate_lanes(server, h, rpc, lanes)
     for lane in range(h.count):
         row = int64(server.header.cell_indices[lane])
-        if row < server.share.header.outside_cell and server.cells[j, row].word >= NOT_OWNED:
-            if e == NOTHING or not int64(server.copies[e, place_of_cell(server, row)].marks) & GIVEN:
-                server.cells[j, row].word &= UPDATE_COUNT_MASK  # NOT_OWNED is the top bit of `updates`
-                opened_lanes |= 1 << lane
+        is_in_share = row < server.share.header.outside_cell
+        if is_in_share and server.cells[j, row].word >= NOT_OWNED and not is_given(server, e, row):
+            server.cells[j, row].word &= UPDATE_COUNT_MASK  # NOT_OWNED is the top bit of `updates`
+            opened_lanes |= 1 << lane
     return opened_lanes
+
+
+@compiled
+def is_given(server: CollectServer, e: int, row: int) -> bool:
+    """Return whether the home of an exchange has a row; NOTHING is the exchange of no home."""
+    return e != NOTHING and bool(int64(server.copies[e, place_of_cell(server, row)].marks) & GIVEN)
 
 
 @compiled

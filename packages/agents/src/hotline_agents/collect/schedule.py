@@ -1,8 +1,8 @@
 """The schedule of reads and publications: queues, intervals by how fast a value changes, and a budget.
 
 The cost of old copies is the sum of change · age over all keys. For a given number of collections the cost is
-least if each key's interval is proportional to 1 / √change. An exchange's `pace` is the factor: it grows while
-reads are late, and shrinks while they are not. All intervals are below the bound of staleness.
+least if each key's interval is proportional to 1 / √change. The `pace` of an exchange is the factor: it grows
+while reads are late, and shrinks while they are not. All intervals are below the bound of staleness.
 
 A row that has changed waits for being published until an RPC is nearly full of such rows, or a sixteenth of
 the bound has passed.
@@ -130,7 +130,7 @@ def read_due_time(server: CollectServer, e: int, group: int) -> int:
 
 @compiled
 def publish_due_time(server: CollectServer, e: int, group: int) -> int:
-    """Return when an exchange's rows of one dim are next published: at once (0) if they nearly fill an RPC."""
+    """Return when rows of one dim are next published to a home: at once (0) if they nearly fill an RPC."""
     first, n_rows = first_publish_queue(server, e, group), int64(0)
     for q in range(first, first + LANES):
         n_rows += server.queue_sizes[q] > 0
@@ -151,9 +151,7 @@ def earliest(server: CollectServer, first: int) -> int:
 
 
 @compiled
-def take_row(
-    server: CollectServer, q: int, now: int, is_read: bool, lane: int, target: Collection
-) -> bool:
+def take_row(server: CollectServer, q: int, now: int, is_read: bool, lane: int, target: Collection) -> bool:
     """Move the first row of queue `q` to a lane of `target`; return False without one, or if it is early."""
     while server.queue_sizes[q]:
         entry = server.queues[q, 0]

@@ -108,29 +108,31 @@ class Copy:
     next_complete_until: int  # the same of the copy that is being published
     change: np.float32  # mean change of the row per second: the largest of its values
     marks: int  # bitmap: `QUEUED`, `CHANGED`, `GIVEN`
-    n_collections: int  # number of collections whose gradients were applied; of all homes in the first exchange
+    n_collections: (
+        int  # number of collections whose gradients were applied; of all homes in the first exchange
+    )
 
 
 class CollectServer(NamedTuple):
-    """A server with an exchange for each job and home, job by job; most have one home, so one for each job."""
+    """A server with an exchange for each job and home, job by job. Most servers have one home."""
 
     header: CollectHeader
     jobs: Records[Job]
     callers: Records[CallerRow]
     cells: RecordTable[Cell]
     collected: Words
-    """uint32[exchanges, cells]: sum of the gradients of each value's cell, collected from the current switch."""
+    """uint32[exchanges, cells]: sum of the gradients of each value's cell, collected from the switch."""
     last_sums: Words
-    """uint32[exchanges, cells]: the sum that the switch had at the last read, of which all has been applied."""
+    """uint32[exchanges, cells]: the sum in the switch at the last read, of which all has been applied."""
     unsettled: Words
     """uint32[exchanges, cells]: sum of updates replayed for lost switches, minus collected gradients."""
     dims: Ints  # int64[D]: the dims of rows, ascending
     collectors: Records[Collector]  # [exchanges]
     collections: Records[Collection]  # [exchanges * COLLECTIONS]
-    requests: Records[Rpc]  # [exchanges * COLLECTIONS + 1]: current RPC of each collection, and a scratch RPC
+    requests: Records[Rpc]  # [exchanges * COLLECTIONS + 1]: RPC of each collection, and a scratch RPC
     queues: RecordTable[QueueEntry]
-    """[2 * exchanges * D * LANES, n]: heaps of the hot keys of each dim and lane: first those that wait for being
-    read, then those that wait for being published."""
+    """[2 * exchanges * D * LANES, n]: heaps of the hot keys of each dim and lane: first those that wait for
+    being read, then those that wait for being published."""
     queue_sizes: Ints  # int64[2 * exchanges * D * LANES]: number of keys in each queue
     copies: RecordTable[Copy]  # [exchanges, places + 1]
     ages: Ints  # int64[exchanges * AGES]: number of copies by their age when they were replaced

@@ -45,9 +45,7 @@ class CollectStore(OffloadingStore):
     It is that of a mover, which exchanges rows with one `home` of the PS.
     """
 
-    def __init__(
-        self, server: CollectServer, job: int, has_replay_logs: bool = False, home: int = 0
-    ) -> None:
+    def __init__(self, server: CollectServer, job: int, has_replay_logs: bool = False, home: int = 0) -> None:
         super().__init__(server, job)
         self._server: CollectServer = server
         self._exchange = _exchange_of(server, self._job_index, home << PS_BITS)
@@ -55,13 +53,13 @@ class CollectStore(OffloadingStore):
         self._last_sums = server.last_sums[self._exchange]
         self._unsettled = server.unsettled[self._exchange]
         self._copies = server.copies[self._exchange]
+        self._copies_by_home = [server.copies[e] for e in range(len(server.copies))[self._exchanges_of_job]]
         self._n_queues = LANES * len(server.dims)
 
     @property
     def by_home(self) -> Sequence[CollectStore]:
         job = int(self._server.jobs[self._job_index].job)
-        homes = range(int(self._server.header.last_home) + 1)
-        return [CollectStore(self._server, job, home=home) for home in homes]
+        return [CollectStore(self._server, job, home=home) for home in range(len(self._copies_by_home))]
 
     @property
     def collector(self) -> Collector:
@@ -112,7 +110,7 @@ class CollectStore(OffloadingStore):
         """Serve these keys from now on; the switch must hold none of their gradients."""
         self._copies.marks[places] &= ~GIVEN
         is_given = np.zeros(len(places), np.bool_)
-        for copies in self._server.copies[self._exchanges_of_job]:
+        for copies in self._copies_by_home:
             is_given |= copies.marks[places] & GIVEN != 0
         self._words[self._head_cells(places[~is_given])] &= UPDATE_COUNT_MASK
 
@@ -120,7 +118,7 @@ class CollectStore(OffloadingStore):
         """Queue keys, whose copies were published at `now` (ns), for collection."""
         self._copies.read_time[places] = self._copies.last_read_time[places] = now
         complete = np.full(len(places), now)
-        for copies in self._server.copies[self._exchanges_of_job]:
+        for copies in self._copies_by_home:
             is_given = copies.marks[places] & GIVEN != 0
             np.minimum(complete, copies.last_read_time[places], out=complete, where=is_given)
         self._copies.complete_until[places] = complete
@@ -213,7 +211,7 @@ class CollectStore(OffloadingStore):
         words, dim_of_word = np.array(values, np.uint32), dims.repeat(dims)
         for dim in self._server.dims.tolist():
             apply_all(self._server, self._job_index, dim, keys[dims == dim], words[dim_of_word == dim], step)
-        for copies in self._server.copies[self._exchanges_of_job]:
+        for copies in self._copies_by_home:
             copies.marks[places[copies.marks[places] & GIVEN != 0]] |= CHANGED
 
     def _places_of_cells(self, cells: Places) -> Places:

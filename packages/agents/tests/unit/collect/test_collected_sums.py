@@ -103,7 +103,7 @@ class Collections(RuleBasedStateMachine):
     @rule(settles=st.booleans())
     def lose_switch(self, settles: bool) -> None:
         self.epoch += 1
-        self.bench.switch = SwitchModel()
+        self.bench.switches[0] = SwitchModel()
         assert self.bench.command(Command.RENEW, [self.epoch]) is Status.OK
         self.wire.clear()
         for key, delta in self.acked.items():

@@ -9,7 +9,7 @@ from foundation.optimisers import Adagrad, Optimiser, TableOptimiser
 from foundation.protocol import codec, control
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.hashing import lane_of, ps_of
-from foundation.protocol.header import COLLECTOR_BASE, KEYS, LANES, REPLAY, SET, VALUES, Op
+from foundation.protocol.header import COLLECTOR_BASE, KEYS, LANES, PS_BITS, REPLAY, SET, VALUES, Op
 from hosts.keys import KeySpace
 from hosts.scapy.rows import split_rows
 from hotline_agents.collect import CollectingServer, schedule
@@ -29,14 +29,14 @@ on_grid = plain(schedule.on_grid)
 
 
 class Bench:
-    """PS 0 of 2 with one job, and the switch."""
+    """PS 0 of 2 with one job, and the switch of each home."""
 
     def __init__(
         self, optimiser: Optimiser | None = None, journal_bytes: int = 0, as_plain: bool = True,
-        space: KeySpace = SPACE, max_sum: int = DEFAULT_MAX_SUM,
+        space: KeySpace = SPACE, max_sum: int = DEFAULT_MAX_SUM, homes: int = 1,
     ) -> None:  # fmt: skip
         self.now, self.space, self.max_sum = 1, space, max_sum
-        self.switch = SwitchModel()
+        self.switches = [SwitchModel() for _ in range(homes)]
         self.epoch, self.seq = EPOCH, 0
         self.tables = [TableOptimiser(first=0, scale=1.0, optimiser=optimiser)] if optimiser else []
         self.as_plain, self.journal_bytes = as_plain, journal_bytes
@@ -47,18 +47,25 @@ class Bench:
         ps: CollectingServer[str] = CollectingServer(
             0, 2, self.space, {JOB: EPOCH}, lambda: self.now, self.as_plain,
             journal_bytes=self.journal_bytes, has_replay_logs=True, tables=self.tables,
+            homes=len(self.switches),
         )  # fmt: skip
         ps.server.state.collectors.max_sum = self.max_sum
         return ps
 
     @property
+    def switch(self) -> SwitchModel:
+        """The switch of the first home."""
+        return self.switches[0]
+
+    @property
     def store(self) -> CollectStore:
         return self.ps.stores[JOB]
 
-    def command(self, command: Command, keys: list[int], loses: bool = False) -> Status:
-        """Have the server execute a command, and return its status."""
+    def command(self, command: Command, keys: list[int], home: int = 0) -> Status:
+        """Have the server execute a command of a home's controller, and return its status."""
         self.seq += 4
-        request = control.build(Control(command, JOB, 0, 3, self.seq, np.array(keys, np.uint64)))
+        ps = home << PS_BITS
+        request = control.build(Control(command, JOB, ps, 3, self.seq, np.array(keys, np.uint64)))
         self.ps.handle(request, self.now, self.now, "controller")
         self.persist()
         for _ in range(1000):
@@ -88,19 +95,22 @@ class Bench:
         return found
 
     def deliver(self, answer: bytes) -> None:
-        if codec.parse(answer).header.worker == COLLECTOR_BASE:
+        if codec.parse(answer).header.worker >= COLLECTOR_BASE:
             assert self.ps.handle(answer, self.now, self.now, "switch") is None
         else:
             self.ps.receive_rpc_answer(answer, self.now)
         self.persist()
 
+    def answer_of_switch(self, datagram: bytes) -> bytes | None:
+        return self.switches[codec.parse(datagram).header.ps >> PS_BITS].answer(datagram)
+
     def exchange(self) -> int:
-        """Pass RPCs to the switch and back until there are no more; return their number."""
+        """Pass RPCs to the switches and back until there are no more; return their number."""
         rpcs = 0
         while datagrams := [*self.sent(), *(bytes(each) for each in self.ps.transmit())]:
             for datagram in datagrams:
                 rpcs += 1
-                if (answer := self.switch.answer(datagram)) is not None:
+                if (answer := self.answer_of_switch(datagram)) is not None:
                     self.deliver(answer)
         return rpcs
 
@@ -127,8 +137,9 @@ class Bench:
         held = self.store.contents()
         dims = self.space.dims_at(self.space.positions(held.keys)).tolist()
         rows = dict(zip(held.keys.tolist(), split_rows(held.sums.tolist(), dims), strict=True))
-        pending = self.switch.pending_rows
-        return {key: add(row, pending.get(key, (0,) * len(row))) for key, row in rows.items()}
+        for switch in self.switches:
+            rows |= {key: add(rows[key], row) for key, row in switch.pending_rows.items()}
+        return rows
 
     def restart(self) -> None:
         """Kill the server, and restore it from its journal."""
@@ -184,7 +195,7 @@ def test_nothing_is_applied_before_all_replays_are_settled() -> None:
     bench.switch.push(MINE[0], 3)
     bench.run(60)
     bench.switch.push(MINE[0], 4)  # is lost with the switch, and replayed with the 3
-    bench.switch = SwitchModel()
+    bench.switches = [SwitchModel()]
     assert bench.command(Command.RENEW, [9]) is Status.OK
     value = bench.store.contents().values[0]
     answer = bench.worker(Op.PUSH, MINE[:1], [7], flags=KEYS | VALUES | REPLAY)
@@ -282,8 +293,8 @@ def test_collecting_takes_its_share_of_the_servers_time(share: float, apart_us: 
     in_one_burst = 5 * MS // apart
     for _ in range(in_one_burst):
         assert collector.next_start <= now
-        plain(schedule.delay_next_rpc)(server, 0, now)
-    plain(schedule.delay_next_rpc)(server, 0, now)
+        plain(schedule.delay_next_rpc)(server, server.collections[0], now)
+    plain(schedule.delay_next_rpc)(server, server.collections[0], now)
     assert now < collector.budget_start <= now + apart
     assert collector.next_start == collector.budget_start + 7 * apart  # the next eight begin together
 

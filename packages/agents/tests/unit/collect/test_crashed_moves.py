@@ -10,7 +10,7 @@ import pytest
 
 from foundation.protocol import control
 from foundation.protocol.control import Command, Control, Status
-from foundation.protocol.header import Op
+from foundation.protocol.header import PS_BITS, Op
 from foundation.protocol.rows import RowRange
 from hosts.keys import KeySpace
 from packages.agents.tests.unit.collect.switch_model import Row, add
@@ -39,16 +39,17 @@ class CrashingBench(Bench):
     Steps are before and after the switch handles a datagram, and before the controller gets an answer.
     """
 
-    def __init__(self, space: KeySpace, kills: frozenset[int], wire: Wire) -> None:
-        super().__init__(journal_bytes=1 << 20, as_plain=False, space=space)
+    def __init__(self, space: KeySpace, kills: frozenset[int], wire: Wire, homes: int = 1) -> None:
+        super().__init__(journal_bytes=1 << 20, as_plain=False, space=space, homes=homes)
         self.kills, self.wire, self.steps = kills, wire, 0
         self.parts: dict[str, bytes] = {}
         self.request = b""  # of the controller, which repeats it until it is answered
         self.pushed: dict[int, Row] = {}
 
-    def command(self, command: Command, keys: list[int], loses: bool = False) -> Status:
+    def command(self, command: Command, keys: list[int], home: int = 0) -> Status:
         self.seq += 4
-        self.request = control.build(Control(command, JOB, 0, 3, self.seq, np.array(keys, np.uint64)))
+        ps = home << PS_BITS
+        self.request = control.build(Control(command, JOB, ps, 3, self.seq, np.array(keys, np.uint64)))
         for attempt in range(10_000):
             if attempt % 10 == 0:
                 self._send_request()
@@ -71,7 +72,7 @@ class CrashingBench(Bench):
                 n += 1
                 if self._is_killed() and self.wire is Wire.LOST:
                     break
-                answer = self.switch.answer(datagram)
+                answer = self.answer_of_switch(datagram)
                 if self._is_killed() and self.wire is Wire.LOST:
                     break
                 if answer is not None:
@@ -93,31 +94,34 @@ class CrashingBench(Bench):
         self.parts = dict(self.ps.checkpoint())
         self.journal.clear()
 
-    def push(self, *keys: int) -> None:
-        """Add rows of different values: to sums in the switch, or at the server."""
+    def push(self, *keys: int, home: int = 0) -> None:
+        """Add rows of different values: to sums in the switch of a worker's home, or at the server."""
+        switch = self.switches[home]
         for key in keys:
             dim = int(self.space.dims_at(np.array([key]))[0])
             row = tuple((7 * key + v + 1 + len(self.pushed)) % MODULUS for v in range(dim))
-            if key in self.switch.hot:
-                self.switch.push(key, *row)
+            if key in switch.hot:
+                switch.push(key, *row)
             else:
-                assert not self.worker(Op.PUSH, [key], list(row), dim=dim).header.refused
+                answer = self.worker(Op.PUSH, [key], list(row), dim=dim, ps=home << PS_BITS)
+                assert not answer.header.refused
             self.pushed[key] = add(self.pushed.get(key, (0,) * dim), row)
 
-    def enter(self, *keys: int) -> None:
-        self.switch.hot |= set(keys)
-        assert self.command(Command.SEED, list(keys)) is Status.OK
+    def enter(self, *keys: int, home: int = 0) -> None:
+        self.switches[home].hot |= set(keys)
+        assert self.command(Command.SEED, list(keys), home) is Status.OK
 
-    def leave(self, *keys: int) -> None:
-        assert self.command(Command.COLLECT, list(keys)) is Status.OK
-        self.switch.hot -= set(keys)
+    def leave(self, *keys: int, home: int = 0) -> None:
+        assert self.command(Command.COLLECT, list(keys), home) is Status.OK
+        self.switches[home].hot -= set(keys)
 
     def check(self) -> None:
         """Check that each row has its pushes once, and that neither a move nor a collection is left over."""
         assert {key: row for key, row in self.row_sums().items() if any(row)} == self.pushed
         assert self.ps.is_idle
-        collector = self.store.collector
-        assert (collector.hold_reasons, collector.n_in_flight, collector.n_wanted) == (0, 0, 0)
+        for store in self.store.by_home:
+            collector = store.collector
+            assert (collector.hold_reasons, collector.n_in_flight, collector.n_wanted) == (0, 0, 0)
 
 
 def moves(bench: CrashingBench) -> Iterator[None]:
@@ -148,27 +152,60 @@ def moves(bench: CrashingBench) -> Iterator[None]:
     bench.leave(A, C)
 
 
+def moves_of_homes(bench: CrashingBench) -> Iterator[None]:
+    """Move keys between a server and two homes, which have some in common."""
+    bench.enter(A, B, C)
+    bench.enter(B, C, D, home=1)
+    yield
+    for home in (0, 1):
+        bench.push(A, B, C, D, E, home=home)
+    bench.advance(60 * MS)  # collections begin at both
+    bench.leave(B)
+    yield
+    for home in (0, 1):
+        bench.push(A, B, C, D, home=home)
+    bench.leave(B, C, home=1)
+    yield
+    bench.push(B, C, home=1)
+    bench.enter(B, home=1)
+    assert bench.command(Command.HOLD, [], home=1) is Status.OK
+    yield
+    for home in (0, 1):
+        bench.push(A, B, C, D, home=home)
+    bench.run(60)
+    assert bench.command(Command.PUBLISH, [], home=1) is Status.OK
+    yield
+    bench.push(A, B, C, D, home=1)
+    bench.leave(A, C)
+    yield
+    bench.run(60)
+    bench.leave(B, D, home=1)
+
+
 CHECKPOINTS = 6
 """Number of moments at which `moves` yields, so that a checkpoint can be taken."""
 
 
-def play(space: KeySpace, kills: Iterable[int], wire: Wire, checkpoint: int | None) -> int:
+def play(space: KeySpace, kills: Iterable[int], wire: Wire, checkpoint: int | None, homes: int = 1) -> int:
     """Move rows while the server is killed; return the number of steps."""
-    bench = CrashingBench(space, frozenset(kills), wire)
-    for number, _ in enumerate(moves(bench)):
+    bench = CrashingBench(space, frozenset(kills), wire, homes)
+    for number, _ in enumerate((moves if homes == 1 else moves_of_homes)(bench)):
         if number == checkpoint:
             bench.checkpoint()
     bench.check()
     return bench.steps
 
 
+@pytest.mark.parametrize("homes", [1, 2])
 @pytest.mark.parametrize("wire", Wire)
 @pytest.mark.parametrize("name", ["scalars", "rows of 1, 16 and 64"])
-def test_a_server_killed_at_steps_of_moves_loses_and_doubles_nothing(name: str, wire: Wire) -> None:
+def test_a_server_killed_at_steps_of_moves_loses_and_doubles_nothing(
+    name: str, wire: Wire, homes: int
+) -> None:
     """Each step has its play, in which the server is killed there and at every 13th step after it."""
-    steps = play(SPACES[name], [], wire, None)
+    steps = play(SPACES[name], [], wire, None, homes)
     for first in range(1, 14):
-        play(SPACES[name], range(first, steps, 13), wire, checkpoint=first % CHECKPOINTS)
+        play(SPACES[name], range(first, steps, 13), wire, first % CHECKPOINTS, homes)
 
 
 @pytest.mark.soak

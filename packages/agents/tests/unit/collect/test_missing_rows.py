@@ -40,7 +40,7 @@ class MovesBench(Bench):
     def __init__(self, server: type[OffloadingServer[str]]) -> None:
         self._server = server
         super().__init__(space=MIXED)
-        self.switch = self.forgetful_switch = ForgetfulSwitch()
+        self.switches[0] = self.forgetful_switch = ForgetfulSwitch()
 
     # The base class makes a server of `collect`, and a server of `hotset` is not one.
     def _made(self) -> OffloadingServer[str]:  # type: ignore[override]

@@ -46,7 +46,7 @@ def test_a_collection_prefetches_rows_before_a_read_and_on_an_answer(name: str) 
     before = [np.asarray(array).tobytes() for array in (state.cells, state.copies, state.last_sums)]
     queue = _first_queue(state, 0, 0)
     queued = [int(state.queues[q, 0].place) for q in range(queue, queue + LANES) if state.queue_sizes[q]]
-    early = lines_touched(prefetch_first_rows, state, 0, 0, queue)
+    early = lines_touched(prefetch_first_rows, state, state.collections[0], 0, queue)
     assert queued
     for place in queued:
         assert lines_of(np.asarray(state.copies)[0, place : place + 1]) <= early
