@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,8 @@ BY_COMMAND, BY_MOVE = 1, 2
 class CollectStore(OffloadingStore):
     """A store that publishes copies and collects gradients; `has_replay_logs` is ignored.
 
-    It is that of a mover, which exchanges rows with one `home` of the PS.
+    It is that of a mover, which exchanges rows with one `home` of the PS. That of the first home is also the
+    job's.
     """
 
     def __init__(self, server: CollectServer, job: int, has_replay_logs: bool = False, home: int = 0) -> None:
@@ -56,10 +58,10 @@ class CollectStore(OffloadingStore):
         self._copies_by_home = [server.copies[e] for e in range(len(server.copies))[self._exchanges_of_job]]
         self._n_queues = LANES * len(server.dims)
 
-    @property
+    @cached_property
     def by_home(self) -> Sequence[CollectStore]:
-        job = int(self._server.jobs[self._job_index].job)
-        return [CollectStore(self._server, job, home=home) for home in range(len(self._copies_by_home))]
+        job, homes = int(self._server.jobs[self._job_index].job), range(1, len(self._copies_by_home))
+        return [self, *(CollectStore(self._server, job, home=home) for home in homes)]
 
     @property
     def collector(self) -> Collector:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from foundation.protocol.control import Command, Status
+from foundation.protocol import control
+from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.header import KEYS, PS_BITS, REPLAY, VALUES, Op
 from packages.agents.tests.unit.collect.switch_model import SwitchModel
-from packages.agents.tests.unit.collect.test_collector import MINE, MS, Bench
+from packages.agents.tests.unit.collect.test_collector import JOB, MINE, MS, Bench
 from switch_harness.effort import examples
 from tests.harness.wire import MODULUS
 
@@ -65,6 +67,30 @@ def test_a_number_of_no_home_is_not_answered() -> None:
     with pytest.raises(AssertionError):
         bench.worker(Op.PUSH, [B], [4], ps=1)
     assert bench.ps.server.misdirected == 2 and bench.sums()[B] == 0
+
+
+def busiest(bench: Bench, home: int) -> dict[int, int]:
+    """Return the updates of keys since the last call for a home."""
+    bench.seq += 4
+    keys = np.array([0, 10], np.uint64)
+    request = control.build(Control(Command.BUSIEST, JOB, through(home), 3, bench.seq, keys))
+    bench.ps.handle(request, bench.now, bench.now, "controller")
+    [(answer, _)] = bench.ps.control_answers()
+    ranking = control.parse(answer)
+    assert ranking.values is not None
+    return dict(zip(ranking.keys[1:].tolist(), ranking.values[1:].tolist(), strict=True))
+
+
+def test_each_homes_controller_counts_updates_by_itself_also_after_a_restart() -> None:
+    bench = bench_of([[], []])
+    bench.worker(Op.PUSH, [A], [1], ps=through(0))
+    assert busiest(bench, 0) == {A: 1}
+    bench.worker(Op.PUSH, [A], [1], ps=through(1))
+    assert (busiest(bench, 0), busiest(bench, 1)) == ({A: 1}, {A: 2})
+    bench.restart()
+    assert (busiest(bench, 0), busiest(bench, 1)) == ({}, {})
+    bench.worker(Op.PUSH, [B], [1], ps=through(0))
+    assert busiest(bench, 1) == {B: 1} == busiest(bench, 0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40)), min_size=1, max_size=20))

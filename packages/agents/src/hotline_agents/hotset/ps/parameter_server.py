@@ -133,7 +133,8 @@ class OffloadingServer(ServerCore[ReplyTo]):
         self.server.state.header.is_durable = 1
         if n_notes or parts:
             for store in self.stores.values():
-                store.restart_counts()
+                for each in store.by_home:
+                    each.restart_counts()
         return n_notes
 
     def _replay_journal(self, notes: NDArray[np.uint8]) -> int:

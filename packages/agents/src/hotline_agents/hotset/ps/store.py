@@ -30,7 +30,7 @@ class OffloadingStore(Store):
 
     @property
     def by_home(self) -> Sequence[OffloadingStore]:
-        """The stores of the job's keys, one for each home of the PS, as the home's mover sees them."""
+        """The stores of the job's keys for each home of the PS, as its mover sees them; the first is this."""
         return [self]
 
     def is_owned(self, places: Places) -> NDArray[np.bool_]:
