@@ -133,7 +133,7 @@ class InBand:
         status = (await self._command(command, server, keys)).status
         if status is not Status.OK:
             raise MoveRefused(
-                f"PS {server.ps} at {server.addr} answered {command.name} of the keys {keys[0]}, ... "
+                f"PS {server.server_id} at {server.addr} answered {command.name} of the keys {keys[0]}, ... "
                 f"with {status.name}; load again to finish"
             )
 
@@ -191,8 +191,8 @@ class InBand:
         if (await self._command(Command.VALUES, server, keys, dim)).status is not Status.OK:
             of_dim = "" if dim == 1 else f" with rows of {dim} values"
             raise MoveRefused(
-                f"PS {server.ps} at {server.addr} does not have all of the keys {keys[0]}, ...: not all "
-                f"are parameters of job {server.job}{of_dim}; nothing was changed"
+                f"PS {server.server_id} at {server.addr} does not have all of the keys {keys[0]}, ...: not "
+                f"all are parameters of job {server.job}{of_dim}; nothing was changed"
             )
 
     async def _read(
@@ -232,8 +232,8 @@ class InBand:
         seq = await free_seqs.get()
         if seq > MAX_U32:
             raise NoAnswer(
-                f"PS {server.ps} at {server.addr}: this controller has no sequence number of 32 bits left "
-                f"for {command.name}; another connection has new ones"
+                f"PS {server.server_id} at {server.addr}: this controller has no sequence number of 32 bits "
+                f"left for {command.name}; another connection has new ones"
             )
         key_array = np.array(keys, dtype=np.uint64)
         request = Control(command, server.job, server.ps, self.epoch, seq, key_array, dim=dim)
@@ -251,7 +251,7 @@ class InBand:
                 (server.job, server.ps, *request.identity),
                 frames.build(UdpFrame(self._source, endpoint, control.build(request))),
                 egress_port=server.port,
-                callee=f"PS {server.ps} at {server.addr}",
+                callee=f"PS {server.server_id} at {server.addr}",
                 operation=request.command.name,
                 hint=_UP_HINT,
             )
@@ -261,7 +261,7 @@ class InBand:
                 return answer
             if epoch == request.epoch:
                 raise NotPrimary(
-                    f"PS {server.ps} at {server.addr}: another controller has sent commands of job "
+                    f"PS {server.server_id} at {server.addr}: another controller has sent commands of job "
                     f"{server.job} since, so this controller's {request.command.name} was refused; try again"
                 )
 

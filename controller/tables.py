@@ -20,7 +20,7 @@ from finsy.proto import p4i, p4r
 from typing_extensions import Self
 
 from foundation.protocol import addressing
-from foundation.protocol.header import LANES
+from foundation.protocol.header import LANES, PS_MASK
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row
 
 CPU_PORT = addressing.CPU_PORT
@@ -145,7 +145,10 @@ class JobRow(TableRow):
 
 @dataclass(frozen=True, slots=True)
 class ServerRow(TableRow):
-    """Table `servers`: the address of a job's PS, and the service address that workers use for it."""
+    """Table `servers`: the address of a job's PS, and the service address that workers use for it.
+
+    If a server has several homes, `ps` is its number at this one (`PS_BITS`).
+    """
 
     TABLES = ("identify.servers",)
     ACTION = "identify.set_server"
@@ -159,6 +162,11 @@ class ServerRow(TableRow):
     service_mac: Mac
     service_addr: Ipv4
     service_port: int
+
+    @property
+    def server_id(self) -> int:
+        """The number of the server, counted from 0, at all homes."""
+        return self.ps & PS_MASK
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,11 +199,11 @@ class RealSession(Session):
     def _restarts_of_home(self, home: int) -> int:
         return self.switches[home].restarts if self.config.recovery.replay_log else 0
 
-    @property
-    def switch_number(self) -> int:
-        """Number of restarts of the only home."""
-        [home] = self._homes
-        return self._restarts_of_home(home)
+    def home_of_worker(self, worker: int) -> int:
+        """Return the only home of a worker."""
+        network = self.config.leaf_spine
+        [home] = [SPINE] if network is None else network.homes_of_worker(worker)
+        return home
 
     @property
     def _homes(self) -> list[int]:

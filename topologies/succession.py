@@ -47,7 +47,7 @@ class WorkerSuccession:
     def next_settings(self, agent: Agent) -> Message:
         session, number = self._session, _number_of(agent)
         previous = session.worker_epochs.begin_epochs(number)
-        epoch = session.worker_epochs.add_process(number, session.switch_number)
+        epoch = session.worker_epochs.add_process(number, *session.switch_numbers(number))
         return self.make_settings(number, epoch, previous, session.switch_numbers(number))
 
     async def admit(self, agent: Agent) -> None:
@@ -67,8 +67,9 @@ class WorkerSuccession:
 
 
 async def _renew(session: RealSession, number: int) -> None:
-    async with session.controller() as controller:
-        rows = session.worker_epochs.rows(initial_rows(session.config), session.switch_number)
+    home, [restarts] = session.home_of_worker(number), session.switch_numbers(number)
+    async with session.controller(home) as controller:
+        rows = session.worker_epochs.rows(initial_rows(session.config, switch=home), restarts)
         renewed = [row for row in rows if isinstance(row, WorkerRow) and row.worker == number]
         await controller.renew_callers(renewed)
 

@@ -478,8 +478,9 @@ class Config(RunSettings):
                 at_several_switches and self.script is not None,
             f"codec {self.codec} and hot sets at several switches: expected compiled workers":
                 at_several_switches and self.codec != "fast",
-            'after_death and hot sets at several switches: expected hot_sets "spine" and spines 1':
-                at_several_switches and self.after_death != "end",
+            'after_death and several homes of a worker: expected hot_sets "worker-leaves", or "spine" and '
+            "spines 1":
+                at_several_switches and self.hot_sets != "worker-leaves" and self.after_death != "end",
             f'hot_sets "worker-leaves" and leaves ({self.leaves}): expected at most {MAX_HOMES}':
                 self.hot_sets == "worker-leaves" and self.leaves > MAX_HOMES,
             f"leaves ({self.leaves}): expected a worker at each, of which there are {self.workers}":

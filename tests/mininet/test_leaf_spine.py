@@ -25,6 +25,7 @@ from tests.mininet.run_topo import (
 from tests.mininet.test_recovery import RECOVERY
 
 pytestmark = pytest.mark.mininet
+WORKER_LEAVES, SUMS = ("HOT_SETS=worker-leaves", "DESIGN=collect"), ["collect-baseline", "collect"]
 SCRIPT = ROOT / "examples" / "leaf_spine" / "leaf_spine.py"
 
 
@@ -56,13 +57,37 @@ def test_a_run_with_hot_sets_at_two_switches_of_a_network_loses_nothing(
     assert to_servers["offload-proxy"] < 0.8 * to_servers["baseline"]
 
 
-@pytest.mark.parametrize("place", ["spine", "leaves"])
-def test_a_killed_spine_and_a_killed_leaf_lose_no_update(tmp_path: Path, place: str) -> None:
+def test_a_worker_takes_the_rank_of_a_killed_one_at_its_leaf(tmp_path: Path) -> None:
+    """Each of two leaves sums the hot rows of its own workers, and the killed worker's sums are kept."""
+    run = finished_run(
+        tmp_path, "TOPOLOGY=leaf-spine", *WORKER_LEAVES, "ROUNDS=4", arms=SUMS, small=FEWER_KEYS,
+        after_death="wait", kill=["2@1"],
+    )  # fmt: skip
+    record = record_of(run.folder)
+    accounting, changes = record["accounting"], record["worker_changes"]
+    assert [(each["worker"], each["change"]) for each in changes] == [
+        ("worker-2", "died"), ("worker-2", "joined"),
+    ]  # fmt: skip
+    assert (accounting["lost"], accounting["mismatched_keys"]) == (0, 0)
+    to_servers = rpcs_to_servers(run.folder)
+    assert to_servers["collect"] < 0.8 * to_servers["collect-baseline"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "arms"),
+    [
+        (("HOT_SETS=spine",), ["baseline", "offload"]),
+        (("HOT_SETS=leaves",), ["baseline", "offload"]),
+        (WORKER_LEAVES, SUMS),
+    ],
+)
+def test_a_killed_spine_and_a_killed_leaf_lose_no_update(
+    tmp_path: Path, settings: tuple[str, ...], arms: list[str]
+) -> None:
     """The spine has the hot set and leaves pass packets on, or the other way round; s3 is the second leaf."""
     with run_topo(
-        tmp_path, "TOPOLOGY=leaf-spine", f"HOT_SETS={place}", "ROUNDS=12", tables=RECOVERY,
-        arms=["baseline", "offload"], small=FEWER_KEYS,
-    ) as run:  # fmt: skip
+        tmp_path, "TOPOLOGY=leaf-spine", *settings, "ROUNDS=12", tables=RECOVERY, arms=arms, small=FEWER_KEYS
+    ) as run:
         for block, name in ((3, "s1"), (9, "s3")):
             run.wait_for_parts(f"operations-worker-1-{block}.parquet")
             [switch] = [pid for pid in run.agents("softswitch") if f"{name}-eth" in command_line(pid)]

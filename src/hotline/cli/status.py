@@ -190,7 +190,7 @@ def _print_details(status: SwitchStatus) -> None:
     from controller.tables import CallerKind
 
     servers = [
-        [server.job, server.ps, server.addr, server.udp_port, server.port, server.service_addr]
+        [server.job, server.server_id, server.addr, server.udp_port, server.port, server.service_addr]
         for server in status.servers
     ]
     columns = ["job", "PS", "address", "UDP port", "switch port", "service address"]

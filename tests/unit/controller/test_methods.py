@@ -20,6 +20,7 @@ from controller.tables import (
     INGRESS,
     CallerKind,
     Change,
+    HomeRow,
     HotParam,
     JobRow,
     KeyState,
@@ -33,7 +34,7 @@ from controller.tables import (
 from foundation.designs.registry import design
 from foundation.protocol.control import Command
 from foundation.protocol.hashing import lane_of, ps_of
-from foundation.protocol.header import CONTROLLER_CALLER, LANES
+from foundation.protocol.header import CONTROLLER_CALLER, LANES, PS_BITS
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 from tests.harness.snapshots import exactly
 from tests.harness.testnet import KEY_OF
@@ -219,6 +220,16 @@ def test_a_jobs_servers_are_numbered_from_0_on(switch: type[Switch], ids: list[i
     with pytest.raises(UnknownJob, match=exactly(text)):
         on(lambda c: c.load(4, [1]))
     assert switch.written == []
+
+
+def test_a_server_with_several_homes_is_known_by_its_number_at_each(switch: type[Switch]) -> None:
+    """Here is the second home of both servers, and the packets of one to its first home pass this switch."""
+    numbers = [ps | 1 << PS_BITS for ps in range(2)]
+    own = [replace(server(4, ps), ps=number) for ps, number in enumerate(numbers)]
+    switch.rows[:] = [JobRow(4, True, False), *own, HomeRow(4, 0, 1, 2)]
+    servers = on(lambda c: c._read_servers(4))
+    assert servers.n_ps == len(servers) == 2
+    assert [(row.ps, row.server_id) for row in servers] == list(zip(numbers, range(2), strict=True))
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,24 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from controller.controller import Controller
+from controller.controller import Controller, Register
 from controller.errors import DeviceError, UnknownKey
+from controller.hotset.initial_rows import CONTROL
 from controller.hotset.migrate import MigrationPlan
 from controller.inband import Servers
 from controller.network_controller import NetworkController
 from controller.status import Counters, LaneCounters
 from controller.tables import HotParam, KeyState, ServerRow
+from foundation.designs.hotset import HotSet
+from foundation.designs.interface import Arm
 from foundation.protocol.control import Command
 from foundation.protocol.hashing import lane_of, ps_of
-from foundation.protocol.leaf_spine import LeafSpine
+from foundation.protocol.leaf_spine import SPINE, LeafSpine
+from hosts.keys import KeySpace
 
 SERVERS = 5
 NETWORK = LeafSpine(workers=3, servers=SERVERS, leaves=3, place="leaves")
@@ -118,6 +124,36 @@ def test_registers_are_read_at_the_homes_of_their_keys(homes: list[Home]) -> Non
     assert sorted(asyncio.run(read())) == sorted([*range(100), 7, 8])
     for home in homes:
         assert set(home.read) == set(home.keys)
+
+
+class LeafOfWorkers(Home):
+    """A switch that sums rows of all servers: two of them, of which the others may have one."""
+
+    def __init__(self, keys: Sequence[int], value: int) -> None:
+        super().__init__(SPINE)
+        self.keys, self.value = [*keys], value
+
+    async def registers(self, _job: int, keys: Sequence[int] | None = None, *_params: object) -> list[Any]:
+        shown = self.keys if keys is None else [key for key in keys if key in self.keys]
+        return [Register(HotParam(JOB, key, lane_of(key), 0, KeyState.HOT), (self.value,)) for key in shown]
+
+
+def test_leaves_of_workers_have_all_keys_and_parts_of_each_sum() -> None:
+    homes = [LeafOfWorkers([3, 5], 10), LeafOfWorkers([5, 7], -4)]
+    network = LeafSpine(workers=3, servers=SERVERS, leaves=2, place="worker-leaves")
+    controller = NetworkController(network, cast(Sequence[Controller], homes))
+    arm = Arm("collect", JOB, "collect", HotSet(aggregates=True), "#000000", "")
+
+    async def run() -> NDArray[np.uint32]:
+        async with controller:
+            await controller.load_all({JOB: [3, 5, 7]}, renew=True)
+            assert len(await controller.registers(JOB, [5])) == 2
+            assert CONTROL.read_values is not None
+            return (await CONTROL.read_values(controller, [arm], KeySpace(9)))["collect"]
+
+    sums = asyncio.run(run())
+    assert [home.loaded for home in homes] == [{JOB: [3, 5, 7]}] * 2
+    assert sums.tolist() == [0, 0, 0, 10, 0, 6, 0, 2**32 - 4, 0]
 
 
 def test_counters_of_homes_are_added(homes: list[Home]) -> None:

@@ -288,6 +288,9 @@ def test_a_run_with_an_optimiser_collects_unless_its_design_is_given(
     assert load_text("").design == "hotset"
 
 
+WORKER_LEAVES = {"hot_sets": "worker-leaves", "design": "collect"}
+
+
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
@@ -301,9 +304,15 @@ def test_a_run_with_an_optimiser_collects_unless_its_design_is_given(
             for settings, named in (
                 ({"codec": "scapy"}, ("codec scapy",)),
                 ({"script": "train.py"}, ("script",)),
-                ({"after_death": "wait"}, ("after_death", "spines 1")),
             )
         ),
+        *(
+            ({"after_death": "wait", **homes}, ("after_death", "several homes", '"worker-leaves"'))
+            for homes in ({"hot_sets": "leaves"}, {"spines": 2})
+        ),
+        ({"hot_sets": "worker-leaves"}, ('"worker-leaves"', "design hotset", "collect")),
+        ({**WORKER_LEAVES, "script": "train.py"}, ("script", "several switches")),
+        ({**WORKER_LEAVES, "leaves": 16, "workers": 20}, ('"worker-leaves"', "leaves (16)", "15")),
     ],
 )
 def test_settings_without_an_equivalent_in_a_network_of_switches_are_refused(
@@ -311,6 +320,11 @@ def test_settings_without_an_equivalent_in_a_network_of_switches_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=mentions('"leaf-spine"', *named)):
         config_of(Config, {"topology": "leaf-spine", **settings})
+
+
+def test_workers_whose_leaf_is_their_only_home_may_have_successors() -> None:
+    config = config_of(Config, {"topology": "leaf-spine", **WORKER_LEAVES, "after_death": "wait"})
+    assert config.has_hot_sets_at_several_switches and config.after_death == "wait"
 
 
 @pytest.mark.parametrize("settings", [{"codec": "scapy"}, {"script": "train.py"}, {"after_death": "wait"}])

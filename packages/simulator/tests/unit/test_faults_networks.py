@@ -37,9 +37,9 @@ def test_no_fault_in_a_network_loses_doubles_or_tears_an_update(
 
 def test_an_arm_of_a_network_gets_all_faults_its_placement_survives() -> None:
     injected = {arm: {fault for fault, of in ROWS if of == arm} for arm in NETWORK_ARMS}
-    of_one_home = {"worker restarted", "workers"}
+    of_one_window = {"worker restarted", "workers"}
     for arm, faults in injected.items():
-        assert faults == set(FAULTS) - (of_one_home if arm.endswith("@leaves") else set())
+        assert faults == set(FAULTS) - (of_one_window if arm.endswith("@leaves") else set())
 
 
 def test_each_switch_and_each_direction_of_an_uplink_is_a_target() -> None:
@@ -72,11 +72,12 @@ def test_a_target_outside_of_the_network_is_refused() -> None:
 
 @pytest.mark.parametrize("arm", NETWORK_ARMS)
 def test_only_a_restart_of_a_home_makes_workers_replay(arm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    network, testbed, renewed = network_of(arm), cached_testbed(arm), set[int]()
+    network, testbed, renewed = network_of(arm), cached_testbed(arm), set[tuple[int, int]]()
     assert network is not None
 
     def note(client: HotsetClient, log: ReplayLog, epoch: int, switch: int, home: int) -> None:
-        renewed.add(network.homes[home])
+        worker = int(client.state.header.worker)
+        renewed.add((worker, network.homes_of_worker(worker)[home]))
         replay.renew(client, log, epoch, switch, home)
 
     monkeypatch.setattr(virtual, "renew", note)
@@ -84,7 +85,9 @@ def test_only_a_restart_of_a_home_makes_workers_replay(arm: str, monkeypatch: py
         schedule = draw_faults("switch restarted", arm, seed)
         renewed.clear()
         assert play_schedule(testbed, schedule).holds
-        assert renewed == {schedule.injections[0].target} & set(network.homes)
+        lost = schedule.injections[0].target
+        workers = range(1, 1 + network.workers)
+        assert renewed == {(w, lost) for w in workers if lost in network.homes_of_worker(w)}
 
 
 def forget_the_home_of_a_renewal(patched: pytest.MonkeyPatch) -> None:
@@ -140,9 +143,10 @@ def test_a_broken_recovery_of_a_network_is_found(
     assert play_schedule(testbed, schedule).holds
 
 
-def test_a_load_moves_each_key_at_its_home() -> None:
-    testbed = cached_testbed("offload@leaves")
-    assert play_schedule(testbed, draw_faults("hot set", "offload@leaves", 3)).holds
+@pytest.mark.parametrize("arm", ["offload@leaves", "collect@worker-leaves"])
+def test_a_load_moves_each_key_at_its_home(arm: str) -> None:
+    testbed = cached_testbed(arm)
+    assert play_schedule(testbed, draw_faults("hot set", arm, 3)).holds
     assert testbed.topology is not None and len(testbed.entries) > 2
     for number, switch in enumerate(testbed.switches):
         keys = [entry.key for entry in switch.entries]

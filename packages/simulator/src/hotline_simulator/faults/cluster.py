@@ -102,7 +102,8 @@ class SimulatedCluster:
 
     async def succeed_worker(self, w: int) -> None:
         """Start a worker that ends the push of a killed one; return when it takes part, or is killed."""
-        incarnation, [home] = self.incarnations[w], self.homes
+        incarnation, [number] = self.incarnations[w], self.testbed.homes_of_worker(w)
+        home = self.switches[number]
         host = self.testbed.begin_succession(w, self.switch_numbers(w))
         while not host.is_done:
             await asyncio.sleep(_POLL_S)

@@ -379,7 +379,7 @@ def kinds_of(arm: str, is_mixed: bool = False) -> Mapping[str, type[Fault]]:
     is_supported = {
         None: True,
         "durability": design.is_durable and not is_mixed,
-        "successors": not is_mixed and (network is None or len(network.homes) == 1),
+        "successors": not is_mixed and (network is None or len(network.homes_of_worker(1)) == 1),
         "switch state": design.has_hot_set,
         "requests at servers": design.values_register is None,
         "uplinks": network is not None,
