@@ -9,6 +9,9 @@ from typing import Literal
 from hotline_answers.networks import (
     COMPARED,
     COMPUTE_MS,
+    COST_GBIT,
+    COST_MS,
+    COST_OVERSUBSCRIPTION,
     LEAVES,
     PLACEMENTS,
     SERVERS,
@@ -24,8 +27,13 @@ from tools.evidence.stage import Stage, json_output, modules_of, typed
 
 _POINTS = typed("points", "python -m hotline_answers.networks")
 _CLUSTER = f"of {WORKERS} workers and {SERVERS} servers at {LEAVES} leaves and a spine"
-_PLACES: Mapping[Placement, str] = {"none": "none", "spine": "at the spine", "leaves": "at the leaves"}
-_COST_MS, _COST_GBIT, _COST_OVERSUBSCRIPTION = 5.0, 10.0, 1
+_PLACES: Mapping[Placement, str] = {
+    "none": "none",
+    "spine": "at the spine",
+    "leaves": "at the servers' leaves",
+    "worker-leaves": "at the workers' leaves",
+}
+_SUMS_AT_SPINE: Placement = "sums at the spine"
 
 Results = Mapping[PlacementPoint, NetworkResult]
 
@@ -54,7 +62,7 @@ def tables_of(results: Results) -> dict[str, Table]:
 def _gains(results: Results) -> Table:
     rows: dict[tuple[str, ...], list[Cell]] = {}
     for point, result in results.items():
-        if point.placement != "none":
+        if point.placement not in ("none", _SUMS_AT_SPINE):
             names = (
                 f"{point.dim}", f"{point.cables_gbit:g} Gbit/s", f"{point.oversubscription}",
                 _PLACES[point.placement], f"{point.top_k:,}",
@@ -78,20 +86,21 @@ def _costs(results: Results) -> Table:
     rows: dict[tuple[str, ...], list[Cell]] = {}
     for point, result in results.items():
         where = point.cables_gbit, point.oversubscription, point.compute_ms
-        if where == (_COST_GBIT, _COST_OVERSUBSCRIPTION, _COST_MS):
+        if where == (COST_GBIT, COST_OVERSUBSCRIPTION, COST_MS):
             hot_rows = "0" if point.placement == "none" else f"{point.top_k:,}"
-            rows[f"{point.dim}", _PLACES[point.placement], hot_rows] = [
+            place = _PLACES.get(point.placement, point.placement)
+            rows[f"{point.dim}", place, hot_rows] = [
                 result.server_packets, result.servers_cpu_us, result.uplink_kb, result.pull_us / 1e3,
-                result.capacity,
+                result.age_ms, result.capacity,
             ]  # fmt: skip
     return make_table(
-        f"what a step takes at the cluster's capacity, with {_COST_MS:g} ms of computing and cables of "
-        f"{_COST_GBIT:g} Gbit/s, {_CLUSTER}",
+        f"what a step takes at the cluster's capacity, with {COST_MS:g} ms of computing, cables of "
+        f"{COST_GBIT:g} Gbit/s and an oversubscription of {COST_OVERSUBSCRIPTION}, {_CLUSTER}",
         "one simulation each",
         ("values of a row", "hot set", "rows"),
         {
             "packets to servers": "{:,.0f}", "servers' CPU, µs": "{:,.0f}", "kB on uplinks": "{:,.0f}",
-            "time of a pull, ms": "{:,.2f}", "steps/s": "{:,.0f}",
+            "time of a pull, ms": "{:,.2f}", "age of copies, ms": "{:,.0f}", "steps/s": "{:,.0f}",
         },
         rows,
     )  # fmt: skip
@@ -102,9 +111,11 @@ def _by_shape(results: Results, kind: Literal["leaves", "spines"], networks: lis
     for network in networks:
         without = results[network]
         for placement, title in _PLACES.items():
-            result = results[network._replace(placement=placement)]
+            result = results.get(network._replace(placement=placement))
+            if result is None:
+                continue
             rows[f"{getattr(network, kind)}", title] = [
-                result.uplink_kb, result.capacity, result.capacity / without.capacity
+                result.servers_cpu_us, result.uplink_kb, result.capacity, result.capacity / without.capacity
             ]  # fmt: skip
     return make_table(
         f"what {WORKERS} workers and {SERVERS} servers carry by the number of {kind}, with "
@@ -112,7 +123,12 @@ def _by_shape(results: Results, kind: Literal["leaves", "spines"], networks: lis
         f"oversubscription of {COMPARED.oversubscription}",
         "one simulation each",
         (kind, "hot set"),
-        {"kB on uplinks a step": "{:,.0f}", "steps/s": "{:,.0f}", "gain": "× {:.2f}"},
+        {
+            "servers' CPU a step, µs": "{:,.0f}",
+            "kB on uplinks a step": "{:,.0f}",
+            "steps/s": "{:,.0f}",
+            "gain": "× {:.2f}",
+        },
         rows,
     )
 
@@ -120,10 +136,10 @@ def _by_shape(results: Results, kind: Literal["leaves", "spines"], networks: lis
 assert PLACEMENTS[0][0] == "none"
 NETWORKS = Stage(
     name="leaf-spine-simulated",
-    minutes=12,
+    minutes=40,
     results=("leaf-spine-gain", "leaf-spine-cost", "leaf-spine-by-leaves", "leaf-spine-by-spines"),
     steps=(_POINTS,),
     tables=tables,
-    modules=("hotline_answers.networks", *modules_of("hotset", "none")),
+    modules=("hotline_answers.networks", *modules_of("collect", "hotset", "none")),
     files=("p4src/**/*.json",),
 )

@@ -84,7 +84,7 @@ def max_top_k(jobs: int, dim: int = 1) -> int:
 
 
 MAX_TOP_K = max_top_k(1)
-MAX_LEAVES = 16
+MAX_LEAVES = MAX_HOMES
 MAX_SPINES = 8
 FAULT_RATES_ADVICE = "runs complete with up to 0.05 of each"
 _SCHEDULER = re.compile(r"(tcp|tls)://([\w.-]+|\[[0-9a-fA-F:]+\]):\d{1,5}", re.ASCII)
@@ -464,6 +464,11 @@ class Config(RunSettings):
     def has_hot_sets_at_several_switches(self) -> bool:
         return self.topology == "leaf-spine" and (self.hot_sets != "spine" or self.spines > 1)
 
+    @property
+    def _max_homes(self) -> int:
+        """Maximum number of homes of all servers together: each has a row for each job in table `servers`."""
+        return SERVER_ROWS // len(self.every_arm)
+
     def _check_leaf_spine(self) -> None:
         """Raise for what a network of several switches does not have."""
         at_several_switches = self.has_hot_sets_at_several_switches
@@ -481,8 +486,9 @@ class Config(RunSettings):
             'after_death and several homes of a worker: expected hot_sets "worker-leaves", or "spine" and '
             "spines 1":
                 at_several_switches and self.hot_sets != "worker-leaves" and self.after_death != "end",
-            f'hot_sets "worker-leaves" and leaves ({self.leaves}): expected at most {MAX_HOMES}':
-                self.hot_sets == "worker-leaves" and self.leaves > MAX_HOMES,
+            f'hot_sets "worker-leaves", leaves ({self.leaves}) and servers ({self.servers}): expected at '
+            f"most {self._max_homes} of servers times leaves, as the table of servers has no room for more":
+                self.hot_sets == "worker-leaves" and self.leaves * self.servers > self._max_homes,
             f"leaves ({self.leaves}): expected a worker at each, of which there are {self.workers}":
                 self.leaves > self.workers,
         }  # fmt: skip

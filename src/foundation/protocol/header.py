@@ -26,8 +26,9 @@ PS_BITS = 10
 """Bits of the field `ps` with the number of a server. Those above have the index of a home, the switch with
 the hot set that an RPC may use, if a server has hot sets in several switches."""
 PS_MASK = (1 << PS_BITS) - 1
-MAX_HOMES = 15
-"""Maximum number of homes of a server: `COLLECTOR_BASE + ps` stays below `CONTROLLER_CALLER`."""
+MAX_HOMES = 16
+"""Maximum number of homes of a server. No run has so many servers that one has the number `CONTROLLER_CALLER`
+as a caller at its last home."""
 PS_CALLER_BASE = 0x8000
 """A PS calls the switch as worker `PS_CALLER_BASE + ps`."""
 COLLECTOR_BASE = 0xC000

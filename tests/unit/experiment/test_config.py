@@ -310,9 +310,9 @@ WORKER_LEAVES = {"hot_sets": "worker-leaves", "design": "collect"}
             ({"after_death": "wait", **homes}, ("after_death", "several homes", '"worker-leaves"'))
             for homes in ({"hot_sets": "leaves"}, {"spines": 2})
         ),
+        ({**WORKER_LEAVES, "leaves": 8, "workers": 8, "servers": 9}, ("leaves (8)", "servers (9)", "64")),
         ({"hot_sets": "worker-leaves"}, ('"worker-leaves"', "design hotset", "collect")),
         ({**WORKER_LEAVES, "script": "train.py"}, ("script", "several switches")),
-        ({**WORKER_LEAVES, "leaves": 16, "workers": 20}, ('"worker-leaves"', "leaves (16)", "15")),
     ],
 )
 def test_settings_without_an_equivalent_in_a_network_of_switches_are_refused(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Literal, NamedTuple
 
-from experiment.run_config import config_of, max_top_k
+from experiment.run_config import SERVER_ROWS, config_of, max_top_k
 from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.hotset import NAME as HOTSET
@@ -38,9 +38,10 @@ MORE_ROWS = 100_000
 Placement = Literal["none", "spine", "leaves", "worker-leaves", "sums at the spine"]
 """No hot set; one at a place (`HotSetPlace`); or at the spine, which sums as the workers' leaves do."""
 PLACEMENTS: tuple[tuple[Placement, int], ...] = (
-    ("none", TOP_K), ("spine", TOP_K), ("leaves", TOP_K), ("leaves", MORE_ROWS), ("worker-leaves", TOP_K),
-    ("sums at the spine", TOP_K),
+    ("none", TOP_K), ("spine", TOP_K), ("leaves", TOP_K), ("leaves", MORE_ROWS), ("worker-leaves", TOP_K)
 )  # fmt: skip
+COST_GBIT, COST_OVERSUBSCRIPTION, COST_MS = 1.0, 8, 5.0
+"""The network in which also the costs of the last placement, sums at the spine, are simulated."""
 
 
 _SYSTEMS: Mapping[Placement, tuple[str, HotSetPlace | None]] = {
@@ -77,6 +78,8 @@ class NetworkResult(NamedTuple):
     uplink_kb: float
     """Thousands of bytes that leaves send to the spine and get from it, for a step."""
     pull_us: float
+    age_ms: float | None
+    """Median age of copies in switches when newer ones replace them; None without copies."""
 
 
 def points() -> Iterator[PlacementPoint]:
@@ -88,9 +91,15 @@ def points() -> Iterator[PlacementPoint]:
             rows = min(top_k, max_top_k(1, dim))
             if top_k == TOP_K or rows == top_k:
                 yield PlacementPoint(dim, cables_gbit, oversubscription, compute_ms, placement, rows)
+    for dim in DIMS:
+        rows = min(TOP_K, max_top_k(1, dim))
+        yield PlacementPoint(dim, COST_GBIT, COST_OVERSUBSCRIPTION, COST_MS, "sums at the spine", rows)
     for network in (*by_leaves(), *by_spines()):
         if network != COMPARED:
-            yield from (network._replace(placement=place) for place, _ in PLACEMENTS[:3])
+            for place, top_k in PLACEMENTS:
+                # Switches have no room for 16 homes of 20 servers.
+                if top_k == TOP_K and (place != "worker-leaves" or network.leaves * SERVERS <= SERVER_ROWS):
+                    yield network._replace(placement=place)
 
 
 def by_leaves() -> list[PlacementPoint]:
@@ -145,6 +154,7 @@ def _result_of(found: ClosedLoopOfArm) -> NetworkResult:
         server_packets=found.arm.server_packets,
         uplink_kb=found.arm.uplink_bytes / 1e3,
         pull_us=found.arm.pull_us,
+        age_ms=None if found.staleness is None else found.staleness.p50_ms,
     )
 
 

@@ -29,24 +29,26 @@ def test_the_published_gains_and_costs_equal_simulations() -> None:
     without, spine = result_at(COMPARED), result_at(COMPARED._replace(placement="spine"))
     gain = published_table("leaf-spine-gain").cell("1, 1 Gbit/s, 8, at the spine, 20,000", "5 ms")
     assert gain == pytest.approx(spine.capacity / without.capacity, rel=0.005)
-    dearer = COMPARED._replace(cables_gbit=10.0, oversubscription=1)
-    cost = result_at(dearer)
     table = published_table("leaf-spine-cost")
-    expected = {
-        "packets to servers": cost.server_packets, "servers' CPU, µs": cost.servers_cpu_us,
-        "kB on uplinks": cost.uplink_kb, "time of a pull, ms": cost.pull_us / 1e3, "steps/s": cost.capacity,
-    }  # fmt: skip
-    for column, value in expected.items():
-        assert table.cell("1, none, 0", column) == pytest.approx(value, rel=0.01), column
+    sums = result_at(COMPARED._replace(placement="worker-leaves"))
+    for row, cost in (("1, none, 0", without), ("1, at the workers' leaves, 20,000", sums)):
+        expected = {
+            "packets to servers": cost.server_packets, "servers' CPU, µs": cost.servers_cpu_us,
+            "kB on uplinks": cost.uplink_kb, "time of a pull, ms": cost.pull_us / 1e3,
+            "age of copies, ms": cost.age_ms, "steps/s": cost.capacity,
+        }  # fmt: skip
+        for column, value in expected.items():
+            published = table.cell(row, column)
+            assert published is value is None or published == pytest.approx(value, rel=0.01), column
 
 
 def test_each_network_has_a_cell_for_each_computing_time() -> None:
     found = published_table("leaf-spine-gain")
     of_default = [point for point in points() if point[-2:] == COMPARED[-2:]]
-    compared = [point for point in of_default if point.placement != "none"]
+    compared = [point for point in of_default if point.placement not in ("none", "sums at the spine")]
     assert len(found.rows) * len(COMPUTE_MS) == len(compared)
     assert all(cell is not None for row in found.rows for cell in row.cells)
-    networks = Counter(point[:4] for point in of_default)
+    networks = Counter(point[:4] for point in of_default if point.placement != "sums at the spine")
     assert set(networks.values()) == {len(PLACEMENTS), len(PLACEMENTS) - 1}  # longer rows do not fit so often
 
 
@@ -62,6 +64,11 @@ def test_the_configuration_of_a_point_has_the_values_of_the_point() -> None:
     four = config_at(COMPARED._replace(spines=4))
     assert four.leaf_spine is not None and four.leaf_spine.homes == [0, 1, 2, 3]
     assert four.network.uplink_mbit == 13_000 / 8 / 4
+    summing = config_at(COMPARED._replace(placement="worker-leaves"))
+    assert (summing.design, summing.hot_sets, summing.arms) == ("collect", "worker-leaves", ("collect",))
+    assert summing.leaf_spine is not None and len(summing.leaf_spine.homes) == LEAVES
+    central = config_at(COMPARED._replace(placement="sums at the spine"))
+    assert (central.design, central.hot_sets) == ("collect", "spine")
     alone = config_at(COMPARED)
     assert (alone.design, alone.arms, alone.hot_sets) == ("none", ("none",), "spine")
 
@@ -69,7 +76,7 @@ def test_the_configuration_of_a_point_has_the_values_of_the_point() -> None:
 def test_gains_are_of_the_same_network_without_a_hot_set() -> None:
     def result(point: PlacementPoint) -> NetworkResult:
         of_network = 1 + point.dim * point.cables_gbit / point.oversubscription + point.compute_ms
-        return NetworkResult(of_network * (1 if point.placement == "none" else point.top_k), 0, 0, 0, 0)
+        return NetworkResult(of_network * (1 if point.placement == "none" else point.top_k), 0, 0, 0, 0, None)
 
     gains = tables_of({point: result(point) for point in points()})["leaf-spine-gain"]
     for row in gains.rows:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from analysis.record import Accounting, Staleness
+from analysis.record import Accounting
 from experiment.phases.check_updates import Lanes, count_lanes_served_by_switch, reconcile
 from foundation.designs.registry import DesignError, design
 from hosts.ledger import count_mismatches
@@ -25,9 +25,8 @@ def account(session: SimulatedSession) -> Accounting:
             continue
         arm.network.hold()
         pass_time(arm.network, arm.network.now + _DRAIN_NS)
-        ages = [store_ages._asdict() for store in arm.network.stores if (store_ages := store.copy_ages())]
-        if ages:
-            session.record.staleness[arm.network.arm.name] = Staleness.of(ages)
+        if (staleness := arm.network.staleness()) is not None:
+            session.record.staleness[arm.network.arm.name] = staleness
         space = session.trace.space
         sums = arm.switch.stored_values(arm.network.arm.job, space)
         if len(sums) != space.n_values:

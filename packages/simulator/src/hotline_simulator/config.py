@@ -127,6 +127,10 @@ class SimulationConfig(Config):
             log.warning("arm %s is left out: a simulation has no noise that it could show", name)
         return tuple(name for name in arms if name not in repeats)
 
+    @property
+    def _max_homes(self) -> int:
+        return SERVER_ROWS  # each arm has switches of its own
+
     @model_validator(mode="before")
     @classmethod
     def _make_enough_steps(cls, given: Any) -> Any:  # the input of pydantic, of any type

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from analysis.record import RunRecord, SimulatedArm, Simulation, min_capacity
+from analysis.record import RunRecord, SimulatedArm, Simulation, Staleness, min_capacity
 from analysis.summary import Summary, summarise
 from experiment.design_parts import hosts_of, prepare
 from experiment.machine_description import describe_machine
@@ -166,6 +166,7 @@ def quiet_reporter() -> Reporter:
 class ClosedLoopOfArm(NamedTuple):
     capacity: float  # steps/s
     arm: SimulatedArm
+    staleness: Staleness | None  # of copies in switches
 
 
 def simulate_closed_loops(
@@ -177,8 +178,11 @@ def simulate_closed_loops(
     """
     with _run_folder(config, hot_set) as run:
         session = asyncio.run(_open_calibrated(config, data, run, reporter, wants_logs=False))
-    arms = session.simulated_arms()
-    return {name: ClosedLoopOfArm(capacity, arms[name]) for name, capacity in session.record.capacity.items()}
+    arms, networks = session.simulated_arms(), session.arms
+    return {
+        name: ClosedLoopOfArm(capacity, arms[name], networks[name].network.staleness())
+        for name, capacity in session.record.capacity.items()
+    }
 
 
 @contextmanager

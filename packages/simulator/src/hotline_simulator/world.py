@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.record import Staleness
 from experiment.run_config import EPOCH
 from foundation.designs.interface import Arm, Design
 from foundation.logs.rpc_row import RpcRow
@@ -255,6 +256,11 @@ class SimulatedNetwork:
         for client in self.clients:
             client.hint(keys)
         self._wake_servers()
+
+    def staleness(self) -> Staleness | None:
+        """Return the ages of the copies that servers have replaced; None if none has published any."""
+        ages = [store_ages._asdict() for store in self.stores if (store_ages := store.copy_ages())]
+        return Staleness.of(ages) if ages else None
 
     def hold(self) -> None:
         """Suspend the servers' own exchange with the switch until `publish`."""

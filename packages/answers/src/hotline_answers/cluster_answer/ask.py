@@ -303,4 +303,4 @@ def _closed_loops(
     workload = simulated_part(workload, top_k)
     with hot_set_file(workload, top_k) as hot_set:
         found = simulate_closed_loops(config, workload.trace, reporter, hot_set)
-    return [arm_capacity(config, *found[name]) for name in names]
+    return [arm_capacity(config, found[name].capacity, found[name].arm) for name in names]

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from experiment.errors import ConfigError
 from experiment.run_config import max_top_k
+from foundation.designs.collect import NAME as COLLECT
 from foundation.optimisers import Adagrad
 from foundation.protocol.header import LANES
-from foundation.protocol.leaf_spine import HotSetPlace
 from foundation.protocol.rows import RowRange
 from foundation.settings import Strict
 from hosts.workload.trace import Trace, prefix_sums
@@ -36,6 +36,7 @@ from hotline_answers.cluster_answer.cluster import (
 )
 from hotline_answers.cluster_answer.dims import OTHER_DIMS
 from hotline_answers.cluster_answer.hotset import ReadLog
+from hotline_answers.cluster_answer.sentences import PLACES
 from hotline_simulator.config import SimulationConfig, SimulationError
 from hotline_simulator.costs import HostCosts
 from hotline_simulator.devices import DEVICES
@@ -183,10 +184,11 @@ def _variants(cluster: Cluster, log: ReadLog | None, keys_per_step: float) -> It
             yield _Variant("values of a row", f"{cluster.dim}", f"{dim}", other, partial(_with_dim, dim=dim))
     yield from _host_variants(cluster)
     if cluster.leaves is not None:
-        other_place: HotSetPlace = "leaves" if cluster.placement == "spine" else "spine"
-        other = cluster.model_copy(update={"placement": other_place})
-        yield _Variant("hot set", f"at the {cluster.placement}", f"it at the {other_place}", other)
-    if DEVICES[cluster.switch].lanes == LANES and cluster.optimiser is None:
+        for place in PLACES:
+            if place != cluster.placement:
+                other = cluster.model_copy(update={"placement": place})
+                yield _Variant("hot set", PLACES[cluster.placement], f"it {PLACES[place]}", other)
+    if DEVICES[cluster.switch].lanes == LANES and cluster.design != COLLECT:
         yield _Variant("lanes", f"{LANES}", f"{LANES // 2}", cluster, lanes=LANES // 2)
 
 

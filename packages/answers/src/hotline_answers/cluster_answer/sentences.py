@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from analysis.metrics import Subject, metrics_of_subject
 from analysis.record import Staleness
 from analysis.sentences.answers import device_speed
 from analysis.sentences.differences import cluster_changes
 from foundation.protocol.header import LANES
-from foundation.protocol.leaf_spine import LeafSpine
+from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine
 from foundation.protocol.memory import MemoryOfRows
 from foundation.text import pluralize, signed
 from hotline_answers.cluster_answer.arm_results import ArmResult, Limit, OffloadComparison
@@ -161,8 +161,11 @@ def _utilization(name: str, result: ArmResult) -> str:
 
 def _collection(config: SimulationConfig, ages: Staleness) -> str:
     collection = config.collection
+    optimiser = "" if config.optimiser is None else f"Servers optimise with {config.optimiser}. "
+    network = config.leaf_spine
+    switches = "each leaf" if network is not None and network.is_home_by_worker else "the switch"
     return (
-        f"Servers optimise with {config.optimiser}. With the hot set they collect gradients from the switch "
+        f"{optimiser}With the hot set servers collect gradients from {switches} "
         f"for up to {_percent(collection.share_of_server)} of their time, to publish values every "
         f"{collection.staleness_ms:g} ms: half of the values were replaced within "
         f"{ages.p50_ms:.3g} ms, 99 % within {ages.p99_ms:.3g} ms."
@@ -256,16 +259,22 @@ def _racks(cluster: Cluster, config: SimulationConfig) -> str:
     )
 
 
+PLACES: Mapping[HotSetPlace, str] = {
+    "spine": "at the spine",
+    "leaves": "at the leaves of the servers",
+    "worker-leaves": "at the leaves of the workers",
+}
+
+
 def _leaves(network: LeafSpine, config: SimulationConfig) -> str:
     assert config.network.uplink_mbit is not None
-    place = "the spine" if network.place == "spine" else "the leaves of the servers"
-    spines = "a spine"
+    place, spines = PLACES[network.place], "a spine"
     if network.spines > 1:
         spines = f"each of {network.spines} spines"
-        place = "the spines, by server" if network.place == "spine" else place
+        place = "at the spines, by server" if network.place == "spine" else place
     return (
         f"Hosts are at {network.leaves} leaves, up to {network.hosts_per_leaf} at each, whose uplinks to "
-        f"{spines} have {config.network.uplink_mbit / 1000:,.4g} Gbit/s; the hot set is at {place}, and "
+        f"{spines} have {config.network.uplink_mbit / 1000:,.4g} Gbit/s; the hot set is {place}, and "
         "without it packets take the shortest way."
     )
 
