@@ -14,12 +14,17 @@ from tools.evidence.stages.deaths import DEATHS
 from tools.evidence.stages.intervals import INTERVALS
 from tools.evidence.stages.leaf_spine import LEAF_SPINE
 from tools.evidence.stages.placement import LOST_ANSWERS, PLACEMENT
-from tools.evidence.stages.reliability import FAULT_SCHEDULES, FAULT_SCHEDULES_OF_NETWORKS, RECOVERY
+from tools.evidence.stages.reliability import (
+    FAULT_SCHEDULES,
+    FAULT_SCHEDULES_OF_NETWORKS,
+    FAULT_SCHEDULES_OF_WORKER_LEAVES,
+    RECOVERY,
+)
 from tools.evidence.stages.runs import BMV2_RUNS, RUNS, SEPARATE_CORES
 from tools.evidence.stages.validation import VALIDATION
 
 _CORE = (
-    INTERVALS, FAULT_SCHEDULES, FAULT_SCHEDULES_OF_NETWORKS, RUNS, DATAPATH_RUNS, LEAF_SPINE, SEPARATE_CORES,
+    INTERVALS, FAULT_SCHEDULES, FAULT_SCHEDULES_OF_NETWORKS, FAULT_SCHEDULES_OF_WORKER_LEAVES, RUNS, DATAPATH_RUNS, LEAF_SPINE, SEPARATE_CORES,
     BMV2_RUNS, BENCH, MANY_SWITCHES, NETWORKS, PLACEMENT, LOST_ANSWERS, RECOVERY, DEATHS, VALIDATION,
     COMMAND_TIMES,
 )  # fmt: skip

@@ -1,20 +1,27 @@
-"""Default runs with two leaves and a spine, with hot sets at the spine or at the servers' leaves."""
+"""Default runs with two leaves and a spine, by the place of hot sets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from analysis.summary import Summary
+from foundation.designs.collect import COLLECT
 from foundation.protocol.leaf_spine import HotSetPlace
-from tools.evidence.result import Table
+from tools.evidence.result import Cell, Measured, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage
 from tools.evidence.stages.each_run import each_run
 from tools.evidence.stages.real_runs import PROGRAM_FILES, run_step, summary_of_step
 from tools.evidence.stages.run_changes import as_table, measured_changes
 from tools.evidence.stages.runs import SEEDS
 
-_PLACES: Mapping[HotSetPlace, str] = {"spine": "at the spine", "leaves": "at the servers' leaves"}
+_PLACES: Mapping[HotSetPlace, str] = {
+    "spine": "at the spine",
+    "leaves": "at the servers' leaves",
+    "worker-leaves": "at the workers' leaves",
+}
 """Value of the setting `hot_sets` -> name of its column."""
+_SUMS: HotSetPlace = "worker-leaves"
 
 
 def tables(folder: Path) -> dict[str, Table]:
@@ -31,16 +38,44 @@ def tables(folder: Path) -> dict[str, Table]:
     quantity = "change by offload in a default run with two leaves and a spine, measured"
     return {
         "offload-leaf-spine": as_table(quantity, columns),
-        "offload-leaf-spine-each-run": each_run(f"{quantity}, in each of six runs", each),
+        "offload-leaf-spine-each-run": each_run(f"{quantity}, in each of nine runs", each),
+        "copies-leaf-spine": _copies(runs[_PLACES[_SUMS]]),
     }
+
+
+def _copies(summaries: Sequence[Summary]) -> Table:
+    rows: dict[tuple[str, ...], list[Cell]] = {}
+    for number, summary in enumerate(summaries, 1):
+        ages, loss = summary.staleness, summary.learning[COLLECT.name]
+        assert ages is not None and loss.ratio is not None
+        assert loss.ratio_low is not None and loss.ratio_high is not None
+        interval = Measured(value=100 * loss.ratio, low=100 * loss.ratio_low, high=100 * loss.ratio_high)
+        rows[f"run {number}",] = [ages.p50_ms, ages.p99_ms, 100 * ages.late / ages.copies, interval]
+    return make_table(
+        "ages of copies at the workers' leaves when newer ones replace them, and the change in the model's "
+        "log loss, in default runs with two leaves and a spine",
+        "one run each; the loss with its interval (docs/intervals.md)",
+        ("",),
+        {
+            "median age, ms": "{:.0f}",
+            "99 % are younger than, ms": "{:.0f}",
+            "older than the bound, %": "{:.0f}",
+            "change in loss": "{:+.2f} %",
+        },
+        rows,
+    )
+
+
+def _variables(place: HotSetPlace) -> list[str]:
+    return [f"HOT_SETS={place}", *([f"DESIGN={COLLECT.design}"] if place == _SUMS else [])]
 
 
 LEAF_SPINE = Stage(
     name="leaf-spine",
-    minutes=14,
-    results=("offload-leaf-spine", "offload-leaf-spine-each-run"),
+    minutes=21,
+    results=("offload-leaf-spine", "offload-leaf-spine-each-run", "copies-leaf-spine"),
     steps=tuple(
-        run_step(f"{place}-seed-{seed}", "TOPOLOGY=leaf-spine", f"HOT_SETS={place}", f"SEED={seed}")
+        run_step(f"{place}-seed-{seed}", "TOPOLOGY=leaf-spine", *_variables(place), f"SEED={seed}")
         for seed in SEEDS
         for place in _PLACES
     ),

@@ -12,15 +12,18 @@ from hotline_simulator.faults.kinds import FAULTS
 from hotline_simulator.faults.schedule import ARMS, NETWORK_ARMS
 from tools.bench.recovery import SETTINGS, WITHOUT, Change
 from tools.evidence.result import Cell, Measured, Table, make_table
-from tools.evidence.stage import REAL_RUN, Stage, json_output, modules_of, typed
+from tools.evidence.stage import REAL_RUN, Stage, Step, json_output, modules_of, typed
 
 _FAULTS = typed("faults", "./hotline faults --json", "--into", "{folder}/faults.json")
-_NETWORK_FAULTS = typed(
-    "faults",
-    " ".join(("./hotline faults --json --schedules 1050", *(f"--arm {arm}" for arm in NETWORK_ARMS))),
-    "--into",
-    "{folder}/faults.json",
-)
+_ARMS_OF_WORKER_LEAVES = [arm for arm in NETWORK_ARMS if arm.endswith("@worker-leaves")]
+_OTHER_NETWORK_ARMS = [arm for arm in NETWORK_ARMS if arm not in _ARMS_OF_WORKER_LEAVES]
+
+
+def _network_faults(arms: Sequence[str]) -> Step:
+    command = " ".join(("./hotline faults --json --schedules 1050", *(f"--arm {arm}" for arm in arms)))
+    return typed("faults", command, "--into", "{folder}/faults.json")
+
+
 _RECOVERY = typed("recovery", "python -m tools.bench.recovery --passes 6 --json", "--folder", "{folder}/runs")
 _WRONG = ("lost", "doubled", "torn", "misread")
 _COUNTS = ("schedules", "rpcs", "sent")
@@ -36,8 +39,14 @@ def fault_tables(folder: Path) -> dict[str, Table]:
 
 def network_fault_tables(folder: Path) -> dict[str, Table]:
     title = "schedules of faults in simulated networks of two leaves and a spine, and what they did"
-    tallies = json_output(folder, _NETWORK_FAULTS.name)
-    return {"faults-networks": _fault_table(tallies, NETWORK_ARMS, title)}
+    tallies = json_output(folder, "faults")
+    return {"faults-networks": _fault_table(tallies, _OTHER_NETWORK_ARMS, title)}
+
+
+def worker_leaves_fault_tables(folder: Path) -> dict[str, Table]:
+    title = "schedules of faults in simulated networks whose leaves sum for their workers, and what they did"
+    tallies = json_output(folder, "faults")
+    return {"faults-worker-leaves": _fault_table(tallies, _ARMS_OF_WORKER_LEAVES, title)}
 
 
 def _fault_table(tallies: Sequence[Tally], arms: Collection[str], title: str) -> Table:
@@ -85,9 +94,19 @@ FAULT_SCHEDULES_OF_NETWORKS = replace(
     FAULT_SCHEDULES,
     name="faults-networks",
     results=("faults-networks",),
-    steps=(_NETWORK_FAULTS,),
+    steps=(_network_faults(_OTHER_NETWORK_ARMS),),
     tables=network_fault_tables,
     modules=("hotline_simulator.faults.matrix", *modules_of("hotset", "collect")),
+)
+
+FAULT_SCHEDULES_OF_WORKER_LEAVES = replace(
+    FAULT_SCHEDULES_OF_NETWORKS,
+    name="faults-worker-leaves",
+    minutes=15,
+    results=("faults-worker-leaves",),
+    steps=(_network_faults(_ARMS_OF_WORKER_LEAVES),),
+    tables=worker_leaves_fault_tables,
+    modules=("hotline_simulator.faults.matrix", *modules_of("collect")),
 )
 
 
