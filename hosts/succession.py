@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from foundation.errors import MalformedDatagram
 from foundation.logs.parts import atomic_path
 from foundation.protocol.codec import Values
-from foundation.protocol.header import HEADER_BYTES, NO_KEY, RESPONSE, SLOT_MASK, Header, Op, unpack
+from foundation.protocol.header import HEADER_BYTES, NO_KEY, PS_MASK, RESPONSE, SLOT_MASK, Header, Op, unpack
 from hosts import in_flight
 from hosts.in_flight import InFlight
 from hosts.keys import KeySpace
@@ -118,7 +118,7 @@ def _send_until_answered(ending: PredecessorPush, exchange: Exchange) -> bool:
     receiver = Receiver(exchange.sock)
     while ending.requests:
         for datagram in ending.requests.values():
-            send(exchange.sock, datagram, exchange.servers[unpack(datagram).ps])
+            send(exchange.sock, datagram, exchange.servers[unpack(datagram).ps & PS_MASK])
         ready, _, _ = select.select([exchange.sock.fileno(), exchange.interrupt_fd], [], [], RETRANSMISSION_S)
         if exchange.interrupt_fd in ready:
             return False

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -13,14 +16,17 @@ from hypothesis import strategies as st
 from foundation.protocol import codec
 from foundation.protocol.codec import Caller
 from foundation.protocol.hashing import lane_of, ps_of
-from foundation.protocol.header import WINDOW, Op, unpack
+from foundation.protocol.header import PS_BITS, PS_MASK, WINDOW, Op, unpack
+from hosts import succession
 from hosts.keys import KeySpace
 from hosts.replay import ReplayLog
 from hosts.replay_words import UNDO_WORDS
+from hosts.succession import PredecessorPush
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.worker.ops import COMPILED, AnyWorkerOps, plain_ops
 from switch_harness.effort import examples
 from tests.harness import wire
+from tests.harness.wire import reply, rpc
 
 SIZE, JOB, EPOCH = 2_000, 3, 10
 SPACE = KeySpace(SIZE)
@@ -134,3 +140,32 @@ def test_a_restarted_home_renews_its_share_alone(ops: AnyWorkerOps) -> None:
 def test_a_window_with_fewer_slots_than_homes_is_refused() -> None:
     with pytest.raises(ValueError, match=r"at least 3 slots.*got 2"):
         worker_of([0, 1, 2], window=2)
+
+
+def test_a_successor_sends_a_request_through_any_home_to_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, int]] = []
+    monkeypatch.setattr(succession, "send", lambda _sock, _datagram, server: sent.append(server))
+    servers = [("10.0.3.1", 5001), ("10.0.3.2", 5001)]
+    left, right = socket.socketpair()
+    with left, right, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setblocking(False)
+        right.send(b"interrupt")
+        requests = {ps: rpc(Op.PUSH, [1], [1], ps=ps % 2 | ps << PS_BITS) for ps in range(4)}
+        ending = cast(PredecessorPush, SimpleNamespace(requests=requests))
+        exchange = succession.Exchange(sock, servers, left.fileno())
+        assert not succession._send_until_answered(ending, exchange)
+    assert sent == [servers[0], servers[1]] * 2
+
+
+def test_a_client_sends_to_the_home_that_is_its_own() -> None:
+    """The upper bits of the field `ps` name the home, and the log has the server's number without them."""
+    worker = worker_of([0, 0])
+    worker.set_home_index(3)
+    worker.pull(1, np.arange(SPACE.size))
+    requests = [bytes(request) for request, _ in iter(worker.transmit, None)]
+    headers = [unpack(request) for request in requests]
+    assert {header.ps >> PS_BITS for header in headers} == {3}
+    assert {header.ps & PS_MASK for header in headers} == {0, 1}
+    for header in headers:
+        worker.receive(reply(header), arrival=2 * MS, read=2 * MS)
+    assert worker.idle and set(worker.take_records().ps.tolist()) == {0, 1}

@@ -10,6 +10,7 @@ import click
 
 from foundation.logs.parts import write_text
 from hotline_allreduce.atp.model.description import AtpDescription
+from hotline_allreduce.atp.model.two_levels import AtpTreeDescription
 from hotline_allreduce.judge.description import Description, Violation
 from hotline_allreduce.judge.engine import Judge, JudgedState, PacketFault
 from hotline_allreduce.judge.hotset import HotSetDescription
@@ -44,6 +45,8 @@ PROTOCOLS: Mapping[str, tuple[Description, int, int]] = {
     "SwitchML, checked": (switchml.CHECKED, 9, 7),
     "ATP": (AtpDescription(), 6, 5),
     "ATP, checked": (AtpDescription(check=True), 6, 5),
+    "ATP, two levels": (AtpTreeDescription(), 5, 4),
+    "ATP, two levels, checked": (AtpTreeDescription(check=True), 5, 4),
     "exact": (switchml.EXACT, 9, 7),
     "hotset": (HotSetDescription(), 6, 4),
     "hotset, keys move": (HotSetDescription(window=1, pushes=1, moves=2), 8, 6),

@@ -13,7 +13,7 @@ from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from foundation.protocol import addressing, frames
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
-from foundation.protocol.header import HOTLINE_PORT, unpack
+from foundation.protocol.header import HOTLINE_PORT, PS_MASK, unpack
 from foundation.protocol.rpc import PUSH
 from hosts.in_flight import InFlight
 from hosts.keys import KeySpace
@@ -78,6 +78,6 @@ class SuccessorHost:
     def wake(self, now: int) -> None:
         self.due = NEVER if self.is_done else now + _RETRANSMISSION_NS
         for datagram in self.ending.requests.values():
-            server = self._peer(unpack(datagram).ps + 1)
+            server = self._peer((unpack(datagram).ps & PS_MASK) + 1)
             destination = UdpEndpoint(server.mac, server.address, HOTLINE_PORT)
             self._send(self._w, frames.build(UdpFrame(self._source, destination, datagram)))
