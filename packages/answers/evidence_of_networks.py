@@ -26,6 +26,7 @@ from tools.evidence.result import Cell, Table, make_table
 from tools.evidence.stage import Stage, json_output, modules_of, typed
 
 _POINTS = typed("points", "python -m hotline_answers.networks")
+_TRAININGS = typed("trainings", "python -m hotline_answers.network_training")
 _CLUSTER = f"of {WORKERS} workers and {SERVERS} servers at {LEAVES} leaves and a spine"
 _PLACES: Mapping[Placement, str] = {
     "none": "none",
@@ -133,6 +134,40 @@ def _by_shape(results: Results, kind: Literal["leaves", "spines"], networks: lis
     )
 
 
+def training_tables(folder: Path) -> dict[str, Table]:
+    rows: dict[tuple[str, ...], list[Cell]] = {
+        (_PLACES.get(each["placement"], each["placement"]),): [
+            each["loss_without"], each["loss"], 100 * (each["loss"] / each["loss_without"] - 1),
+            each["p50_ms"], each["p99_ms"], 100 * each["late"],
+        ]
+        for each in json_output(folder, _TRAININGS.name)
+    }  # fmt: skip
+    return {
+        "leaf-spine-training": make_table(
+            f"log loss with copies in switches, and their ages when newer ones replace them, {_CLUSTER}, "
+            f"with {COMPARED.compute_ms:g} ms of computing, cables of {COMPARED.cables_gbit:g} Gbit/s and an "
+            f"oversubscription of {COMPARED.oversubscription}",
+            "one simulation each, at 0.8 of the steps/s that the slower arm carries",
+            ("hot set",),
+            {
+                "loss without": "{:.3f}", "loss": "{:.3f}", "change in loss": "{:+.1f} %",
+                "median age, ms": "{:.0f}", "99 % are younger than, ms": "{:.0f}",
+                "older than the bound, %": "{:.0f}",
+            },
+            rows,
+        )
+    }  # fmt: skip
+
+
+TRAINING = Stage(
+    name="leaf-spine-training",
+    minutes=8,
+    results=("leaf-spine-training",),
+    steps=(_TRAININGS,),
+    tables=training_tables,
+    modules=("hotline_answers.network_training", *modules_of("collect")),
+    files=("p4src/**/*.json",),
+)
 assert PLACEMENTS[0][0] == "none"
 NETWORKS = Stage(
     name="leaf-spine-simulated",
