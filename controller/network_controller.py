@@ -89,7 +89,10 @@ class NetworkController(Controller):
         return [(home, progress_of(index)) for index, home in enumerate(self._homes)]
 
     async def command_servers(self, job: int, command: Command, epoch: int | None = None) -> None:
-        await gather_or_cancel(home.command_servers(job, command, epoch) for home in self._homes)
+        # What one home has added is published at the others the second time.
+        is_repeated = command is Command.PUBLISH and self._network.is_home_by_worker
+        for _ in range(2 if is_repeated else 1):
+            await gather_or_cancel(home.command_servers(job, command, epoch) for home in self._homes)
 
     async def set_ranges(self, job: int, ranges: RowRanges) -> None:
         for home in self._homes:

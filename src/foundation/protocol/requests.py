@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from foundation.protocol import addressing, codec, frames
-from foundation.protocol.header import HOTLINE_PORT, KEYS, LANES, VALUES, WINDOW_BITS, Header, Op
+from foundation.protocol.header import HOTLINE_PORT, KEYS, LANES, PS_BITS, VALUES, WINDOW_BITS, Header, Op
 
 FIRST_SEQ = 1 << WINDOW_BITS
 """Sequence number of a worker's first request: slot 0 of its window, used once."""
@@ -24,6 +24,7 @@ def request_frame(
     dim: int = 1,
     worker: int = 1,
     server: int = 1,
+    home: int = 0,
     epoch: int = 1,
     seq: int = FIRST_SEQ,
 ) -> bytes:
@@ -31,7 +32,8 @@ def request_frame(
 
     Keys are 64-bit numbers, one for each lane. Values are signed 32-bit fixed-point numbers, `dim` for each
     key. `job` is the number of an arm. Workers and servers are numbered from 1; addresses are those of runs,
-    where the switch has the service address of a server. Raises `ValueError`.
+    where the switch has the service address of a server. `home` is the index of the switch with the hot set,
+    if the server has several. Raises `ValueError`.
     """
     if op not in _OPS:
         raise ValueError(f"op: expected 'pull' or 'push', got {op!r}")
@@ -46,7 +48,7 @@ def request_frame(
         job=job,
         worker=worker,
         epoch=epoch,
-        ps=server - 1,
+        ps=server - 1 | home << PS_BITS,
         count=len(keys),
         dim=dim,
         seq=seq,

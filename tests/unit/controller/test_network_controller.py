@@ -147,12 +147,16 @@ def test_leaves_of_workers_have_all_keys_and_parts_of_each_sum() -> None:
     async def run() -> NDArray[np.uint32]:
         async with controller:
             await controller.load_all({JOB: [3, 5, 7]}, renew=True)
+            await controller.command_servers(JOB, Command.PUBLISH)
+            await controller.command_servers(JOB, Command.HOLD)
             assert len(await controller.registers(JOB, [5])) == 2
             assert CONTROL.read_values is not None
             return (await CONTROL.read_values(controller, [arm], KeySpace(9)))["collect"]
 
     sums = asyncio.run(run())
     assert [home.loaded for home in homes] == [{JOB: [3, 5, 7]}] * 2
+    # What one leaf has added is published at the other by the second command.
+    assert [home.commands for home in homes] == [[(JOB, Command.PUBLISH)] * 2 + [(JOB, Command.HOLD)]] * 2
     assert sums.tolist() == [0, 0, 0, 10, 0, 6, 0, 2**32 - 4, 0]
 
 

@@ -17,6 +17,7 @@ from hotline_simulator.explain import FIRST_VALUE, HOSTS, SLOT, WORKER, explain_
 from tests.harness.cli import invoke
 
 LINES = "HotlineIngress.bank_{:02d}.values_a"
+PENDING = "HotlineIngress.bank_{:02d}.pending_a"
 
 
 def run(*arguments: str) -> Any:
@@ -32,7 +33,9 @@ def events(*arguments: str) -> list[dict[str, Any]]:
 def written(found: list[dict[str, Any]]) -> dict[str, str]:
     """Return the lanes' registers that were written, with their new values."""
     ours = (
-        e for e in found if e["kind"] == "register" and e["op"] == "write" and e["name"].endswith("values_a")
+        e
+        for e in found
+        if e["kind"] == "register" and e["op"] == "write" and e["name"].endswith(("values_a", "pending_a"))
     )
     return {e["name"]: e["after"] for e in ours if e["index"] == SLOT}
 
@@ -77,6 +80,8 @@ def test_an_rpc_with_a_cold_key_goes_on_to_its_server() -> None:
         ("spine", 1, ["leaf 2", "spine", "leaf 1"]),
         ("leaves", 0, ["leaf 2", "spine", "leaf 1", "spine", "leaf 2"]),
         ("leaves", 1, ["leaf 2", "spine", "leaf 1"]),
+        ("worker-leaves", 0, ["leaf 2"]),
+        ("worker-leaves", 1, ["leaf 2", "spine", "leaf 1"]),
     ],
 )
 def test_each_switch_on_the_way_of_an_rpc_is_named(place: str, cold: int, passed: list[str]) -> None:
@@ -84,16 +89,25 @@ def test_each_switch_on_the_way_of_an_rpc_is_named(place: str, cold: int, passed
     options = ("push", "--keys", "2", "--cold", str(cold), "--hot-sets", place)
     found = events(*options)
     assert [name for name, _ in groupby(event["switch"] for event in found)] == passed
-    home = "spine" if place == "spine" else "leaf 1"
+    home = {"spine": "spine", "leaves": "leaf 1", "worker-leaves": "leaf 2"}[place]
+    cells = PENDING if place == "worker-leaves" else LINES
     for name in set(passed):
         here = written([event for event in found if event["switch"] == name])
         assert here == (
-            {LINES.format(lane): hex(100 + lane) for lane in range(2 - cold)} if name == home else {}
+            {cells.format(lane): hex(100 + lane) for lane in range(2 - cold)} if name == home else {}
         )
     last = [event for event in found if event["kind"] == "send"][-1]
     assert last["port"] == (HOSTS.server_port(1) if cold else HOSTS.worker_port(2))
     lines = run(*options).output.splitlines()
     assert [line for line in lines if line in passed] == passed
+
+
+def test_a_pull_at_a_workers_leaf_reads_the_copy_and_not_the_sum() -> None:
+    found = events("pull", "--keys", "2", "--hot-sets", "worker-leaves")
+    last = [event for event in found if event["kind"] == "send"][-1]
+    answer = codec.parse(frames.parse(bytes.fromhex(last["data"])).payload)
+    assert answer.values is not None and answer.values.tolist() == [0, 0]
+    assert {event["switch"] for event in found} == {"leaf 2"}
 
 
 def test_an_explained_pull_of_a_network_reads_the_values_of_a_push() -> None:

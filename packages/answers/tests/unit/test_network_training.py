@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hotline_answers import network_training
-from hotline_answers.networks import PlacementPoint, config_at
+from hotline_answers.networks import Placement, PlacementPoint, config_at
 from hotline_simulator.config import SimulationConfig
 
 
@@ -22,7 +22,7 @@ def small_config_at(point: PlacementPoint) -> SimulationConfig:
 
 @pytest.mark.parametrize("placement", network_training.PLACEMENTS)
 def test_a_training_with_copies_has_losses_and_ages(
-    placement: network_training.Placement, monkeypatch: pytest.MonkeyPatch
+    placement: Placement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network_training, "config_at", small_config_at)
     result = network_training.train(placement)

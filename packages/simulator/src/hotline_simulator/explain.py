@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from itertools import count
 from typing import NamedTuple
 
-from controller.hotset.initial_rows import CONTROL
+from controller.controller_ops import control_of
 from controller.network_rows import rows_of_switch
 from controller.tables import HotParam, InitialRow, KeyState
-from foundation.designs.hotset import DESIGN, OFFLOAD_PROXY
-from foundation.designs.interface import SwitchHosts
+from foundation.designs.collect import COLLECT
+from foundation.designs.hotset import OFFLOAD_PROXY
+from foundation.designs.interface import Arm, SwitchHosts
+from foundation.designs.registry import design
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import WINDOW_BITS, Op
 from foundation.protocol.leaf_spine import SPINE, HotSetPlace, LeafSpine
@@ -34,8 +36,13 @@ def keys_of_lanes(lanes: int) -> list[int]:
     return [next(key for key in count() if lane_of(key) == lane) for lane in range(lanes)]
 
 
-def program() -> Program:
-    return loaded_config(DESIGN).program
+def program(place: HotSetPlace | None = None) -> Program:
+    """Return the program of the switches, of which those at workers' leaves sum for servers."""
+    return loaded_config(design(_arm_of(place).design)).program
+
+
+def _arm_of(place: HotSetPlace | None) -> Arm:
+    return COLLECT if place == "worker-leaves" else OFFLOAD_PROXY
 
 
 class Hop(NamedTuple):
@@ -50,7 +57,10 @@ def explain_rpc(op: Op, lanes: int, cold_keys: int = 0) -> list[Event]:
     The last `cold_keys` keys are not in the switch. A pull follows a push of the same keys, so that it reads
     values.
     """
-    [hop] = _hops([_Switch(_rows(), _hot_params(lanes, cold_keys))], None, WORKER, op, lanes)
+    arm = _arm_of(None)
+    [hop] = _hops(
+        [_Switch(arm, _rows(arm), _hot_params(arm, lanes, cold_keys))], arm, None, WORKER, op, lanes
+    )
     return hop.events
 
 
@@ -60,21 +70,25 @@ def explain_in_network(op: Op, lanes: int, place: HotSetPlace, cold_keys: int = 
     There are two leaves and a spine. The RPC is of worker 2, whose leaf is not that of the server.
     """
     network = LeafSpine(HOSTS.workers, HOSTS.servers, leaves=2, place=place)
-    hot_params = _hot_params(lanes, cold_keys)
+    arm = _arm_of(place)
+    hot_params = _hot_params(arm, lanes, cold_keys)
     switches = [
-        _Switch(rows_of_switch(_rows(), network, number), hot_params if number in network.homes else ())
+        _Switch(
+            arm, rows_of_switch(_rows(arm), network, number), hot_params if number in network.homes else ()
+        )
         for number in network.switches
     ]
-    return _hops(switches, network, FAR_WORKER, op, lanes)
+    return _hops(switches, arm, network, FAR_WORKER, op, lanes)
 
 
 def _hops(
-    switches: Sequence[_Switch], network: LeafSpine | None, worker: int, op: Op, lanes: int
+    switches: Sequence[_Switch], arm: Arm, network: LeafSpine | None, worker: int, op: Op, lanes: int
 ) -> list[Hop]:
     rpcs = [op] if op is Op.PUSH else [Op.PUSH, op]
     hops: list[Hop] = []
     for rpc_number, rpc_op in enumerate(rpcs, start=1):
-        frame: bytes | None = _make_frame(rpc_op, keys_of_lanes(lanes), worker, rpc_number)
+        home = 0 if network is None else network.home_index_of(worker)
+        frame: bytes | None = _make_frame(rpc_op, keys_of_lanes(lanes), arm, worker, rpc_number, home)
         at, port, hops = SPINE if network is None else network.leaf_of(worker), HOSTS.worker_port(worker), []
         peers = {} if network is None else network.port_peers()
         while frame is not None:
@@ -88,18 +102,18 @@ def _hops(
     return hops
 
 
-def _rows() -> list[InitialRow]:
-    return list(CONTROL.rows(HOSTS, [OFFLOAD_PROXY], EPOCH))
+def _rows(arm: Arm) -> list[InitialRow]:
+    return list(control_of(design(arm.design)).rows(HOSTS, [arm], EPOCH))
 
 
-def _hot_params(lanes: int, cold_keys: int) -> list[HotParam]:
+def _hot_params(arm: Arm, lanes: int, cold_keys: int) -> list[HotParam]:
     hot_keys = keys_of_lanes(lanes)[: lanes - cold_keys]
-    return [HotParam(OFFLOAD_PROXY.job, key, lane_of(key), SLOT, KeyState.HOT) for key in hot_keys]
+    return [HotParam(arm.job, key, lane_of(key), SLOT, KeyState.HOT) for key in hot_keys]
 
 
 class _Switch:
-    def __init__(self, rows: Sequence[InitialRow], hot_params: Sequence[HotParam]) -> None:
-        config = loaded_config(DESIGN)
+    def __init__(self, arm: Arm, rows: Sequence[InitialRow], hot_params: Sequence[HotParam]) -> None:
+        config = loaded_config(design(arm.design))
         recorder = self._recorder = Recorder(config.program)
         control = ControlledPipeline(
             config, lambda loaded: InterpretedPipeline(loaded, observer=recorder), clock=lambda: 0
@@ -113,14 +127,15 @@ class _Switch:
         return self._recorder.take(), list(outputs)
 
 
-def _make_frame(op: Op, keys: Sequence[int], worker: int, rpc_number: int) -> bytes:
+def _make_frame(op: Op, keys: Sequence[int], arm: Arm, worker: int, rpc_number: int, home: int) -> bytes:
     is_push = op is Op.PUSH
     return request_frame(
         "push" if is_push else "pull",
         keys,
         range(FIRST_VALUE, FIRST_VALUE + len(keys)) if is_push else None,
-        job=OFFLOAD_PROXY.job,
+        job=arm.job,
         worker=worker,
+        home=home,
         epoch=EPOCH,
         seq=rpc_number << WINDOW_BITS,  # slot 0, in its turn `rpc_number`
     )

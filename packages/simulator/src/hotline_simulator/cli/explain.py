@@ -77,7 +77,7 @@ def explain(rpc: str, settings: ExplainSettings) -> None:
         try:
             selected_filters = [parse_filter(text) for text in settings.filters]
             for event_filter in selected_filters:
-                event_filter.check(program())
+                event_filter.check(program(settings.hot_sets))
         except SwitchError as error:
             raise HotlineError(str(error)) from error
         op, place = _OPS[rpc], settings.hot_sets
