@@ -15,7 +15,9 @@ from hosts.ledger import Ledger
 from hosts.ps_config import PsConfig
 from hosts.replay import ReplayLog, file_name
 from hosts.unreplayed import UNREPLAYED_FOLDER
-from hotline_agents.hotset.ps.parameter_server import ParameterServer
+from hotline_agents.collect import CollectingServer
+from hotline_agents.collect.moves import CollectClient
+from hotline_agents.hotset.ps.parameter_server import OffloadingServer, ParameterServer
 from hotline_agents.hotset.worker.client import HotsetClient
 from hotline_agents.ps.durable import DurableFile
 from hotline_agents.ps.journal import JOURNAL_BYTES
@@ -30,10 +32,14 @@ class CrashedRunFolder:
     """The folder of a run of two servers and two workers, whose files are in the folder `files` of it."""
 
     def __init__(
-        self, folder: Path, files: str = UNREPLAYED_FOLDER, *, controller: int | None = None, epoch: int = 1
-    ) -> None:
-        """`controller` is the epoch of a controller that has renewed the servers, `epoch` that of callers."""
-        self.folder = folder
+        self, folder: Path, files: str = UNREPLAYED_FOLDER, *, controller: int | None = None, epoch: int = 1,
+        homes: int = 1,
+    ) -> None:  # fmt: skip
+        """`controller` is the epoch of a controller that has renewed the servers, `epoch` that of callers.
+
+        With several homes each worker has one of its own, and the design is `collect`.
+        """
+        self.folder, self.homes = folder, homes
         self.files = folder / files
         self.files.mkdir(parents=True)
         (folder / "logs").mkdir()
@@ -51,7 +57,7 @@ class CrashedRunFolder:
     @classmethod
     def reopen(cls, folder: Path) -> CrashedRunFolder:
         run = cls.__new__(cls)
-        run.folder, run.files = folder, folder / UNREPLAYED_FOLDER
+        run.folder, run.files, run.homes = folder, folder / UNREPLAYED_FOLDER, 1
         return run
 
     def _renew(self, controller: int, epoch: int) -> None:
@@ -61,16 +67,22 @@ class CrashedRunFolder:
             durable.append(core.server.notes)
             core.server.forget_notes()
 
-    def open_server(self, ps: int) -> tuple[ParameterServer[str], DurableFile]:
+    @property
+    def _design(self) -> str:
+        return "hotset" if self.homes == 1 else "collect"
+
+    def open_server(self, ps: int) -> tuple[OffloadingServer[str], DurableFile]:
         settings = ps_config(
-            Path("parts"), ps, "10.0.0.9", {JOB: False}, n_ps=N_PS, parameters=SIZE,
-            recovery={"replay_log": True}, durable={"file": f"parts/ps-{ps}.db"},
+            Path("parts"), ps, "10.0.0.9", {JOB: False}, n_ps=N_PS, parameters=SIZE, homes=self.homes,
+            design=self._design, recovery={"replay_log": True}, durable={"file": f"parts/ps-{ps}.db"},
         )  # fmt: skip
         (self.folder / "logs" / f"ps-{ps}.json").write_text(json.dumps(settings))
         config = PsConfig.model_validate(settings)
-        core: ParameterServer[str] = ParameterServer(
-            ps, N_PS, SPACE, {JOB: 1}, lambda: 0, journal_bytes=JOURNAL_BYTES, has_replay_logs=True
-        )
+        server: type[OffloadingServer[str]] = ParameterServer if self.homes == 1 else CollectingServer
+        core = server(
+            ps, N_PS, SPACE, {JOB: 1}, lambda: 0, journal_bytes=JOURNAL_BYTES, has_replay_logs=True,
+            homes=self.homes,
+        )  # fmt: skip
         file = self.files / f"ps-{ps}.db"
         return core, DurableFile(file, config.identity(), "never", 1 << 30)
 
@@ -78,7 +90,7 @@ class CrashedRunFolder:
         """Push to all keys: some RPCs are served by the switch, and some of the last push are lost."""
         services, arms = ["10.0.1.9"] * N_PS, {JOB: "offload"}
         settings = worker_config(Path("parts"), "10.0.0.1", services, arms, number=worker, trace="trace",
-            recovery={"replay_log": True},
+            recovery={"replay_log": True}, design=self._design, home_index=self._home_index(worker),
         )  # fmt: skip
         (self.folder / "logs" / f"worker-{worker}.json").write_text(json.dumps(settings))
         log = ReplayLog.in_file(
@@ -87,9 +99,11 @@ class CrashedRunFolder:
         ledger = Ledger(
             JOB, 1, KeySpace(SIZE), CAPACITY, self.files / f"ledger-worker-{worker}-job-{JOB}-epoch-1.bin"
         )
-        client = HotsetClient(
+        make_client = HotsetClient if self.homes == 1 else CollectClient
+        client = make_client(
             Caller(JOB, worker, self.epoch), N_PS, SPACE, lambda: 0, max_keys=CAPACITY, log=log
         )
+        client.set_home_index(self._home_index(worker))
         for start in range(0, SIZE, CAPACITY):
             keys, deltas = np.arange(start, start + CAPACITY), np.full(CAPACITY, worker, np.uint32)
             answered = ledger.open(keys, deltas)
@@ -103,6 +117,9 @@ class CrashedRunFolder:
                 assert client.idle
                 ledger.close()
             self.pushed[keys] += np.where(answered, np.uint32(worker), np.uint32(0))
+
+    def _home_index(self, worker: int) -> int:
+        return (worker - 1) % self.homes
 
     def _answer(self, ps: int, request: bytes, is_switch: bool) -> bytes:
         if is_switch:
@@ -122,6 +139,6 @@ class CrashedRunFolder:
             core, durable = self.open_server(ps)
             core.recover(durable.parts(), durable.notes())
             own = core.stores[JOB].contents()
-            held[own.keys.astype(int)] = own.values
+            held[own.keys.astype(int)] = own.sums
             durable.close()
         return held

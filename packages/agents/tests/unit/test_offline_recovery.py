@@ -49,6 +49,15 @@ def test_unreplayed_updates_are_listed_and_applied_once(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["logs", "run.json", UNREPLAYED_FOLDER]
 
 
+def test_updates_that_several_homes_had_are_replayed_through_each(tmp_path: Path) -> None:
+    """Each worker's home had acknowledged updates that no server has."""
+    run = CrashedRunFolder(tmp_path, homes=2)
+    assert (run.held() != run.pushed).any() and len(unreplayed_in(tmp_path)) == 2
+    for _ in range(2):
+        assert recover_in(tmp_path) == 0
+        assert run.held().tolist() == run.pushed.tolist() and run.pushed.any()
+
+
 def test_updates_still_missing_after_a_recovery_are_an_error(tmp_path: Path) -> None:
     """The replay log has lost an update."""
     run = CrashedRunFolder(tmp_path)
