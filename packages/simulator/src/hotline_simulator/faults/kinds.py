@@ -317,9 +317,16 @@ class DiskFull(Fault):
 
 
 def _act_during_load(
-    player: Player, keys: list[int], action: Callable[[ControllerProcess, asyncio.Task[object]], None]
+    player: Player,
+    keys: list[int],
+    action: Callable[[ControllerProcess, asyncio.Task[object]], None],
+    pause_ns: int = MS,
 ) -> None:
-    """Call `action` in the middle of a controller's load; load again if a load ends before that point."""
+    """Call `action` in the middle of a controller's load; load again if a load ends before that point.
+
+    Pauses become longer, since another fault's load may have ended this one by becoming primary, and would be
+    ended by the next one.
+    """
     process, testbed = player.new_controller(), player.testbed
     writes = testbed.state_ops.count_writes(testbed.entries, testbed.arm.job, keys)
     # Within the first half of the writes.
@@ -333,7 +340,10 @@ def _act_during_load(
 
     def reload_unless_scheduled(_: object) -> None:
         if not action_scheduled:
-            player.call_later(MS, lambda: _act_during_load(player, _draw_other_hot_set(player), action))
+            player.call_later(
+                pause_ns,
+                lambda: _act_during_load(player, _draw_other_hot_set(player), action, 2 * pause_ns),
+            )
 
     process.watch(check_progress)
     task = player.start_task(player.load(process, keys))
