@@ -35,8 +35,8 @@ class ExplainSettings(Strict):
     cold: int = Field(default=0, ge=0, le=LANES)
     """Number of the keys that the switch does not hold; the RPC then goes to a server."""
     hot_sets: HotSetPlace | None = None
-    """Explain it in a network of two leaves and a spine, with the hot set at the spine, at the leaf of the
-    server, which is not that of the worker, or at the worker's leaf, which then sums. [default: one switch]"""
+    """Explain it in a network of two leaves and a spine, with the hot set at the spine, at the server's leaf,
+    which is not the worker's, or at the worker's leaf, which then sums. [default: one switch]"""
     filters: tuple[str, ...] = ()
     """Show only these events, such as part=parser or table=hot_params; may be repeated."""
     show_all: bool = False
