@@ -20,7 +20,8 @@ UNKNOWN = "neither"
 RENAMED = pl.col("arm").cast(pl.String).replace("baseline", UNKNOWN).cast(pl.Categorical)
 
 FAULT_ARM = (
-    "expected arm (offload, offload-proxy, collect, none), ARM@spine or ARM@leaves in a network, or "
+    "expected arm (offload, offload-proxy, collect, none), in a network ARM@spine, ARM@leaves, "
+    "ARM@worker-leaves, or "
     f"MODULE:ARM of a design, got '{UNKNOWN}'"
 )
 ONE = {"kind": "delay", "after": 1, "duration_us": 1, "target": 0}

@@ -174,7 +174,7 @@ def test_forged_packets_are_dropped_at_the_first_switch(tree: Tree, packet: tupl
     assert state_of(tree) == before
 
 
-def test_a_worker_uses_no_home_but_that_of_its_leaf() -> None:
+def test_a_worker_uses_no_home_but_its_own_leaf() -> None:
     """Its requests to a server's number at another home are dropped there, or before."""
     for spines in (1, 2):
         tree = TREES["worker-leaves", spines]

@@ -52,7 +52,7 @@ def test_a_server_refuses_a_row_only_behind_a_home_that_has_the_row() -> None:
     assert bench.sums()[A] == 6 and bench.sums()[B] == 12
 
 
-def test_what_one_home_adds_is_published_at_all_that_have_the_row() -> None:
+def test_sums_of_one_home_are_published_at_all_homes_with_the_row() -> None:
     bench = bench_of([[A], [A, B], [B]])
     bench.switches[0].push(A, 5)
     bench.switches[2].push(B, 7)
@@ -94,7 +94,7 @@ def test_each_homes_controller_counts_updates_by_itself_also_after_a_restart() -
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40)), min_size=1, max_size=20))
-def test_a_copy_has_what_all_homes_added_before_the_bound(pushes: list[tuple[int, int]]) -> None:
+def test_a_copy_has_the_sums_of_all_homes_within_the_bound(pushes: list[tuple[int, int]]) -> None:
     """An addition at any home is in the copies of all homes within the bound, if the server has time."""
     bench, added, added_at = bench_of([[A], [A]]), [0], [bench_start()]
     for home, pause_ms in pushes:

@@ -45,7 +45,7 @@ SCHEDULES = {
 
 
 @pytest.mark.parametrize(("fault", "steps"), SCHEDULES.values(), ids=SCHEDULES)
-def test_a_cell_takes_a_sum_of_the_last_tensor_for_one_of_this(
+def test_a_cell_mixes_sums_of_two_tensors_unless_tensors_are_compared(
     fault: PacketFault, steps: tuple[str, ...]
 ) -> None:
     """As with one level: cells compare sequence numbers, which start anew in each tensor."""

@@ -35,10 +35,9 @@ class FaultArms(dict[str, Arm]):
         for arm in measured_arms(module) if module else ():
             if arm.name == arm_name:
                 return arm
-        places = " or ".join(f"ARM@{place}" for place in PLACES)
+        places = "".join(f"ARM@{place}, " for place in PLACES)
         raise HotlineError(
-            f"expected arm ({', '.join(self)}), {places} in a network, or MODULE:ARM of a design, "
-            f"got {name!r}"
+            f"expected arm ({', '.join(self)}), in a network {places}or MODULE:ARM of a design, got {name!r}"
         )
 
 
