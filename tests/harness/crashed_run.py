@@ -139,6 +139,6 @@ class CrashedRunFolder:
             core, durable = self.open_server(ps)
             core.recover(durable.parts(), durable.notes())
             own = core.stores[JOB].contents()
-            held[own.keys.astype(int)] = own.sums
+            held[own.keys.astype(int)] = own.values
             durable.close()
         return held
