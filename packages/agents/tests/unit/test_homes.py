@@ -157,7 +157,7 @@ def test_a_successor_sends_a_request_through_any_home_to_its_server(monkeypatch:
     assert sent == [servers[0], servers[1]] * 2
 
 
-def test_a_client_sends_to_the_home_that_is_its_own() -> None:
+def test_requests_of_a_client_name_the_home_of_the_client_and_the_server() -> None:
     """The upper bits of the field `ps` name the home, and the log has the server's number without them."""
     worker = worker_of([0, 0])
     worker.set_home_index(3)

@@ -49,7 +49,7 @@ def test_unreplayed_updates_are_listed_and_applied_once(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["logs", "run.json", UNREPLAYED_FOLDER]
 
 
-def test_updates_that_several_homes_had_are_replayed_through_each(tmp_path: Path) -> None:
+def test_lost_updates_of_several_homes_are_replayed_and_settled_at_each_home(tmp_path: Path) -> None:
     """Each worker's home had acknowledged updates that no server has."""
     run = CrashedRunFolder(tmp_path, homes=2)
     assert (run.held() != run.pushed).any() and len(unreplayed_in(tmp_path)) == 2

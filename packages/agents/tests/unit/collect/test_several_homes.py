@@ -39,7 +39,7 @@ def through(home: int) -> int:
     return home << PS_BITS
 
 
-def test_a_server_refuses_a_row_only_behind_a_home_that_has_the_row() -> None:
+def test_a_server_refuses_a_row_only_in_rpcs_through_a_home_with_the_row() -> None:
     bench = bench_of([[A], []])
     assert bench.worker(Op.PUSH, [A, B], [4, 5], ps=through(0)).header.refused == 1
     assert bench.worker(Op.PULL, [A, B], ps=through(0)).header.refused == 1

@@ -62,5 +62,5 @@ class UnfreedLeaf(AtpTreeDescription):
         return [SentFrame(worker, packet) for worker in self.workers_of(leaf)]
 
 
-def test_a_leaf_that_keeps_its_cell_is_found() -> None:
+def test_the_judge_finds_a_leaf_without_a_release_of_cells() -> None:
     assert Violation.LEAKED in shortest(UnfreedLeaf(check=True), set(), 6)
