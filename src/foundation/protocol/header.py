@@ -27,8 +27,8 @@ PS_BITS = 10
 the hot set that an RPC may use, if a server has hot sets in several switches."""
 PS_MASK = (1 << PS_BITS) - 1
 MAX_HOMES = 16
-"""Maximum number of homes of a server. The numbers of callers below `CONTROLLER_CALLER` have room for 16 homes
-of each of 1,023 servers, which are more than runs have."""
+"""Maximum number of homes of a server. The numbers of callers below `CONTROLLER_CALLER` have room for 16
+homes of each of 1,023 servers, which are more than runs have."""
 PS_CALLER_BASE = 0x8000
 """A PS calls the switch as worker `PS_CALLER_BASE + ps`."""
 COLLECTOR_BASE = 0xC000
