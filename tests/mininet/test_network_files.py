@@ -23,7 +23,8 @@ from switch_harness.exercises import write_exercise
 from switch_harness.waiting import wait_for
 
 pytestmark = pytest.mark.mininet
-COMMAND = (sys.executable, "-m", "softswitch", "net")
+COMMAND = (sys.executable, "-m", "softswitch", "net", "--grpc-port", "20051")
+"""Its ports are none of those that the kernel gives to other tests' connections, as 50051 and 50052 are."""
 END_S = 3.0
 SLEEP = "sleep 31536001"
 """A command of a host; no other process of this machine has its argument."""

@@ -15,7 +15,7 @@ import click
 from softswitch.emulation.ending_signals import ended_by_signals
 from softswitch.emulation.options import NetOptions
 from softswitch.emulation.plan import check_interfaces_are_free, read_plan
-from softswitch.emulation.switches import FIRST_GRPC_PORT
+from softswitch.emulation.switches import FIRST_GRPC_PORT, check_ports_are_free
 from softswitch.errors import SwitchError
 from softswitch.network.command import INTERRUPTED
 
@@ -71,6 +71,7 @@ def _run_network(options: NetOptions) -> int:
             raise SwitchError("softswitch net: expected root, who may make network interfaces: use sudo")
         use = import_mininet("use")
         check_interfaces_are_free(plan)
+        check_ports_are_free(plan, options.grpc_port)
         with ended_by_signals():
             status: int = use.use_network(plan, options)
             return status

@@ -16,6 +16,7 @@ from softswitch.emulation.plan import CommandFile, NetworkPlan, PlannedSwitch
 from softswitch.emulation.shaping import port_options
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.service import check_address
 from softswitch.processes import SOFTSWITCH, SwitchProcess, start_switch
 from softswitch.runtime.client import connect
 
@@ -36,6 +37,18 @@ def switch_command(switch: PlannedSwitch, plan: NetworkPlan, grpc_port: int) -> 
     words += ["--device-id", str(switch.number), "--grpc-server-addr", f"{_HOST}:{grpc_port}"]
     words += ["--priority-queues", str(switch.priorities)]
     return words if switch.cpu_port is None else [*words, "--cpu-port", str(switch.cpu_port)]
+
+
+def check_ports_are_free(plan: NetworkPlan, first_grpc_port: int) -> None:
+    """Raise `SwitchError` if a switch of the network cannot listen on its P4Runtime port."""
+    for switch in plan.planned_switches:
+        try:
+            check_address(f"{_HOST}:{first_grpc_port + switch.number}")
+        except SwitchError as error:
+            raise SwitchError(
+                f"switch {switch.name}: {error}: expected free ports from {first_grpc_port} on, one for each "
+                "switch; --grpc-port chooses others"
+            ) from None
 
 
 @contextmanager

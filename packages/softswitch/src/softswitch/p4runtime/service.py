@@ -104,7 +104,7 @@ class P4RuntimeServer(Generic[PL]):
         With credentials clients need TLS. Raises SwitchError if it cannot listen.
         """
         for each_address in (address, *more_addresses):
-            _check_address(each_address)
+            check_address(each_address)
         options = [
             ("grpc.so_reuseport", 0),  # refuse a port that another server uses
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -346,7 +346,7 @@ def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCrede
     return port
 
 
-def _check_address(address: str) -> None:
+def check_address(address: str) -> None:
     """Raise SwitchError with the system's reason if HOST:PORT cannot be bound; gRPC reports no reason."""
     host, _, port = address.rpartition(":")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -15,7 +15,7 @@ import pytest
 from softswitch.emulation.command import main, net
 from softswitch.emulation.plan import check_interfaces_are_free, read_plan
 from softswitch.emulation.shaping import host_rate_command, missing_without_netem, netem_command
-from softswitch.emulation.switches import switch_command
+from softswitch.emulation.switches import check_ports_are_free, switch_command
 from softswitch.errors import SwitchError
 from softswitch.network import Network
 from softswitch.network.files import read_network
@@ -94,6 +94,19 @@ def test_existing_interfaces_of_a_machine_are_refused(
     monkeypatch.setattr(socket, "if_nameindex", lambda: [(1, "lo"), (2, "s2-eth3")])
     with read_plan(topology) as planned, pytest.raises(SwitchError, match=mentions("s2-eth3", "mn -c")):
         check_interfaces_are_free(planned)
+
+
+def test_ports_of_switches_in_use_or_beyond_the_last_one_are_refused(topology: Path) -> None:
+    with read_plan(topology) as planned, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        for number, switch in enumerate(planned.planned_switches):
+            refusal = mentions(f"switch {switch.name}", f"127.0.0.1:{port}", "--grpc-port")
+            with pytest.raises(SwitchError, match=refusal):
+                check_ports_are_free(planned, port - number)
+        check_ports_are_free(planned, 20051)
+        with pytest.raises(SwitchError, match=mentions("127.0.0.1:65536", "--grpc-port")):
+            check_ports_are_free(planned, 65535)
 
 
 def test_switches_with_names_too_long_for_interfaces_are_refused(topology: Path) -> None:
