@@ -16,7 +16,7 @@ from controller.tables import (
     ServerRow,
     WorkerRow,
 )
-from foundation.protocol.header import PS_BITS
+from foundation.protocol.header import PS_MASK
 from foundation.protocol.leaf_spine import LeafSpine, host_at
 
 
@@ -31,7 +31,7 @@ def _rows_of_switch(rows: Sequence[InitialRow], network: LeafSpine, switch: int)
         if isinstance(row, Route):
             yield replace(row, port=network.toward_host(switch, host_at(row.port)))
         elif isinstance(row, ServerRow):
-            for number in _numbers(row.ps, network):
+            for number in network.numbers_of(row.ps):
                 yield from _server_rows(replace(row, ps=number), network, switch)
         elif isinstance(row, WorkerRow):
             port = network.toward_host(switch, host_at(row.port))
@@ -45,19 +45,15 @@ def _rows_of_switch(rows: Sequence[InitialRow], network: LeafSpine, switch: int)
             yield row
 
 
-def _numbers(ps: int, network: LeafSpine) -> range:
-    """Return a server's numbers, one for each of its homes; also as a caller."""
-    return range(ps, ps + (network.homes_of_server << PS_BITS), 1 << PS_BITS)
-
-
 def _callers(row: WorkerRow, network: LeafSpine) -> Iterator[tuple[int, int | None]]:
     """Yield the numbers of a caller, each with the only home that it calls; None if it calls all."""
-    if not network.is_home_by_worker:
+    if row.kind == CallerKind.WORKER:
+        yield row.worker, network.leaf_of(host_at(row.port)) if network.is_home_by_worker else None
+    elif network.homes_of_server == 1:
         yield row.worker, None
-    elif row.kind == CallerKind.WORKER:
-        yield row.worker, network.leaf_of(host_at(row.port))
     else:
-        yield from zip(_numbers(row.worker, network), network.homes, strict=True)
+        homes = map(network.home_of, network.numbers_of(row.worker & PS_MASK))
+        yield from zip(network.numbers_of(row.worker), homes, strict=True)
 
 
 def _server_rows(row: ServerRow, network: LeafSpine, switch: int) -> Iterator[ServerRow | HomeRow]:

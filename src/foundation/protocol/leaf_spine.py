@@ -10,19 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from foundation.protocol.addressing import CPU_PORT, host_port
+from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import PS_BITS, PS_MASK
 
 SPINE = 0
 """The only spine, or the first one."""
-HotSetPlace = Literal["spine", "leaves", "worker-leaves"]
-"""Place of a server's hot set: a spine (servers take turns at several), the leaf of the server, or each leaf
-with workers. In the last case a server has several homes, and a number at each (`PS_BITS`)."""
+HotSetPlace = Literal["spine", "leaves", "worker-leaves", "both"]
+"""Place of a server's hot set: a spine (servers take turns at several), the leaf of the server, each leaf
+with workers, or both the server's leaf and a spine, each with a part of the rows. In the last two cases a
+server has several homes, and a number at each (`PS_BITS`)."""
+LEVELS = 2
+"""Homes of a server with hot rows at both levels: its leaf, and a spine."""
+SPINE_SHARE = 0.5
+ServerHomes: TypeAlias = Sequence[Sequence[int]]
+"""By level, the home of each server, from 0 on. Servers have one level, or `LEVELS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,8 @@ class LeafSpine:
     leaves: int = 2
     place: HotSetPlace = "spine"
     spines: int = 1
+    spine_share: float = SPINE_SHARE
+    """Share of the hot rows, the hottest ones, that are at a spine if rows are at both levels."""
 
     @property
     def switches(self) -> range:
@@ -92,24 +101,35 @@ class LeafSpine:
         return self.place == "worker-leaves"
 
     @property
+    def has_levels(self) -> bool:
+        """Whether a server has a home at each level, its leaf and a spine, and each row is at one of them."""
+        return self.place == "both"
+
+    @property
     def homes_of_server(self) -> int:
         """The number of homes of each server."""
+        if self.has_levels:
+            return LEVELS
         return len(self.homes) if self.is_home_by_worker else 1
 
     def home_of(self, ps: int) -> int:
         """Return the switch with the hot set of a server, counted from 0, or of its number at one home."""
         if self.is_home_by_worker:
             return self.homes[ps >> PS_BITS]
-        if self.place == "leaves":
-            return self.leaf_of(self.workers + ps + 1)
-        return _spines_of_servers(self.servers, self.leaves, self.spines)[ps]
+        if self.place == "leaves" or (self.has_levels and ps <= PS_MASK):
+            return self.leaf_of(self.workers + (ps & PS_MASK) + 1)
+        return _spines_of_servers(self.servers, self.leaves, self.spines)[ps & PS_MASK]
+
+    def numbers_of(self, ps: int) -> range:
+        """Return a server's numbers, one for each of its homes; also those by which it calls them."""
+        return range(ps, ps + (self.homes_of_server << PS_BITS), 1 << PS_BITS)
 
     @property
     def homes(self) -> list[int]:
         """The switches with hot sets, ascending."""
         if self.is_home_by_worker:
             return sorted({self.leaf_of(worker) for worker in range(1, 1 + self.workers)})
-        return sorted({self.home_of(ps) for ps in range(self.servers)})
+        return sorted({self.home_of(number) for ps in range(self.servers) for number in self.numbers_of(ps)})
 
     def homes_of_worker(self, worker: int) -> list[int]:
         """Return the homes that a worker's RPCs pass, ascending, which share out its window."""
@@ -127,21 +147,37 @@ class LeafSpine:
         return [home, leaf] if self.is_spine(home) else [home, self._spine_between(home, leaf), leaf]
 
     def keys_by_home(self, keys: Sequence[int]) -> dict[int, list[int]]:
-        """Return the keys of each home's servers, in their order; homes ascend."""
+        """Return the keys of each home, in their order, of which the hottest are first; homes ascend."""
         if self.is_home_by_worker:
             return {home: [*keys] for home in self.homes}
         parts: dict[int, list[int]] = {home: [] for home in self.homes}
-        for key, ps in zip(keys, ps_ids_of(np.array(keys, np.uint64), self.servers).tolist(), strict=True):
-            parts[self.home_of(ps)].append(key)
+        servers = ps_ids_of(np.array(keys, np.uint64), self.servers)
+        n_at_spines = self.count_at_spines(len(keys))
+        for rank, (key, ps) in enumerate(zip(keys, servers.tolist(), strict=True)):
+            parts[self.home_of(ps | 1 << PS_BITS if rank < n_at_spines else ps)].append(key)
         return parts
 
+    def keys_by_number(self, keys: Keys) -> list[Keys]:
+        """Return the keys of all servers for each number of a server, given the hottest first."""
+        if not self.has_levels:
+            return [keys] * self.homes_of_server
+        n_at_spines = self.count_at_spines(len(keys))
+        return [keys[n_at_spines:], keys[:n_at_spines]]
+
+    def count_at_spines(self, rows: int) -> int:
+        """Return how many of so many hot rows, the hottest, are at spines if there are two levels."""
+        return round(self.spine_share * rows) if self.has_levels else 0
+
     @property
-    def home_indexes(self) -> list[int]:
-        """The home of each server for a worker's RPCs, by its place in `homes_of_worker`."""
+    def home_indexes(self) -> ServerHomes:
+        """The homes of servers for a worker's RPCs, by their places in `homes_of_worker`."""
         if self.is_home_by_worker:
-            return [0] * self.servers
-        homes = self.homes
-        return [homes.index(self.home_of(ps)) for ps in range(self.servers)]
+            return [[0] * self.servers]
+        homes, levels = self.homes, range(self.homes_of_server)
+        return [
+            [homes.index(self.home_of(ps | level << PS_BITS)) for ps in range(self.servers)]
+            for level in levels
+        ]
 
     def toward_host(self, switch: int, host: int) -> int:
         """Return a switch's port toward a host."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
+import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -12,6 +14,7 @@ from controller.tables import NO_PORT, CallerPortRow, HomeRow, JobRow, Route, Se
 from experiment.design_parts import initial_rows
 from experiment.run_config import Config
 from foundation.protocol.addressing import CPU_PORT, host_port
+from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import PS_BITS, PS_CALLER_BASE
 from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine, host_at
 
@@ -68,7 +71,7 @@ def test_each_port_of_a_switch_has_one_end(network: LeafSpine) -> None:
 
 def numbers_of(network: LeafSpine, ps: int) -> list[int]:
     """Return the numbers of a server, one for each home of it."""
-    homes = len(network.homes) if network.place == "worker-leaves" else 1
+    homes = {"worker-leaves": len(network.homes), "both": 2}.get(network.place, 1)
     return [ps | index << PS_BITS for index in range(homes)]
 
 
@@ -156,8 +159,12 @@ def test_servers_take_turns_at_spines_or_are_at_their_leaf(network: LeafSpine) -
             of_leaf = homes[leaf :: network.leaves]
             if network.servers % network.spines == 0 and len(of_leaf) >= 2 and network.spines > 1:
                 assert len(set(of_leaf)) > 1, (network, homes)
-    elif network.place == "leaves":
+    elif network.place in ("leaves", "both"):
         assert homes == [network.leaf_of(network.workers + ps + 1) for ps in range(network.servers)]
+        if network.place == "both":
+            spines = [network.home_of(ps | 1 << PS_BITS) for ps in range(network.servers)]
+            assert spines == [replace(network, place="spine").home_of(ps) for ps in range(network.servers)]
+            assert network.homes == sorted({*homes, *spines})
     else:
         leaves = {network.leaf_of(worker) for worker in range(1, network.workers + 1)}
         assert {network.home_of(number) for number in numbers_of(network, 0)} == leaves
@@ -183,13 +190,13 @@ def test_callers_have_cells_at_homes_and_ports_at_all_switches(
         ports = {(row.job, row.worker): row.port for row in own if isinstance(row, CallerPortRow)}
         assert ports == {caller: network.toward_host(switch, host) for caller, host in callers.items()}
         cells = {(row.job, row.worker): row.port for row in own if isinstance(row, WorkerRow)}
-        if place == "worker-leaves" and switch in network.homes:
-            # A home has cells of its own workers, and of each server by its number there.
+        if place in ("worker-leaves", "both") and switch in network.homes:
+            # A home has cells of workers, at a worker's leaf its own, and of each server by its number there.
             of_home = {
                 (job, caller)
                 for (job, caller), host in callers.items()
                 if (network.home_of(caller & PS_CALLER_BASE - 1) == switch
-                    if caller >= PS_CALLER_BASE else network.leaf_of(host) == switch)
+                    if caller >= PS_CALLER_BASE else place == "both" or network.leaf_of(host) == switch)
             }  # fmt: skip
             assert cells == {caller: port for caller, port in ports.items() if caller in of_home}
         else:
@@ -199,3 +206,17 @@ def test_callers_have_cells_at_homes_and_ports_at_all_switches(
         assert any(isinstance(row, JobRow) for row in own) == (switch in network.homes)
         routes = {row.port for row in own if isinstance(row, Route)}
         assert routes == {network.toward_host(switch, host) for host in network.hosts}
+
+
+@given(networks, st.floats(0.01, 0.99), st.lists(st.integers(0, 2**64 - 2), max_size=40, unique=True))
+def test_the_hottest_rows_are_at_a_spine_and_the_others_at_the_leaf_of_their_server(
+    network: LeafSpine, share: float, keys: list[int]
+) -> None:
+    network = replace(network, place="both", spine_share=share)
+    parts, n_at_spines = network.keys_by_home(keys), round(share * len(keys))
+    for rank, key in enumerate(keys):
+        [home] = [home for home, own in parts.items() if key in own]
+        number = ps_of(key, network.servers) | (rank < n_at_spines) << PS_BITS
+        assert home == network.home_of(number) and network.is_spine(home) == (rank < n_at_spines)
+    lower, upper = network.keys_by_number(np.array(keys, np.uint64))
+    assert (upper.tolist(), lower.tolist()) == (keys[:n_at_spines], keys[n_at_spines:])
