@@ -18,12 +18,13 @@ that the row is logged as a whole or not at all. A worker that takes the killed 
 logged as answered (`hosts.succession`).
 
 In a network of switches each home, a switch with hot sets, is lost by itself. So the log has a switch number
-for each home, and if there are several, the home of each value.
+for each home, and if there are several, the home of each value. If servers have a home at each of two levels,
+the log has all values once for each level, with what the homes of that level acknowledged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -33,6 +34,7 @@ from numpy.typing import NDArray
 from foundation.compiled import entry_point
 from foundation.protocol.codec import MAX_U32, Values
 from foundation.protocol.hashing import ps_ids_of
+from foundation.protocol.leaf_spine import ServerHomes
 from hosts.keys import KeySpace, places_of_rows
 from hosts.ledger import LedgerError, check_file, create_file
 from hosts.replay_words import (
@@ -54,14 +56,15 @@ from nativekit.memory import store_item_release
 from nativekit.records import Ints
 from nativekit.reference import as_ref
 
-_MAGIC = 0x34676F6C79616C70  # arbitrary; "playlog4" in the file, which is little-endian
-_FIELDS = ("magic", "size", "capacity", "widest", "homes", "noted", "taken")
+_MAGIC = 0x35676F6C79616C70  # arbitrary; "playlog5" in the file, which is little-endian
+_FIELDS = ("magic", "size", "capacity", "widest", "homes", "levels", "noted", "taken")
 _HEAD = np.dtype([(name, "<i8") for name in _FIELDS])
-"""`size` is the number of values of all rows, and a part has at most `capacity` rows of `widest` values each.
+"""`size` is the number of values of all rows, at all levels together.
 
-The current part has `noted` rows; `taken` is 1 if they are removed from the unreplayed updates.
+A part has at most `capacity` rows of `widest` values each. The current part has `noted` rows; `taken` is 1 if
+they are removed from the unreplayed updates.
 """
-_NOTED, _TAKEN = map(_FIELDS.index, ("noted", "taken"))
+_LEVELS, _NOTED, _TAKEN = map(_FIELDS.index, ("levels", "noted", "taken"))
 SwitchNumbers = tuple[int, ...]
 """How often the switch of each home has restarted."""
 NO_SWITCHES: SwitchNumbers = ()
@@ -98,29 +101,30 @@ class ReplayLog:
         self.words = arrays.words
 
     @classmethod
-    def in_memory(cls, words: Ints, space: KeySpace, capacity: int, homes: Sequence[int] = ()) -> ReplayLog:
-        """Return a log with the words of the caller's array [values of the space + UNDO_WORDS].
+    def in_memory(cls, words: Ints, space: KeySpace, capacity: int, homes: ServerHomes = ()) -> ReplayLog:
+        """Return a log with the words of the caller's array [levels * values of the space + UNDO_WORDS].
 
-        `homes` has the home of each PS, empty for a single switch.
+        `homes` is empty for a single switch.
         """
-        widest, n_homes = max(space.dims), _count_homes(homes)
+        widest, n_homes, levels = max(space.dims), _count_homes(homes), len(homes) or 1
         sections = _section_bytes(0, capacity, widest, n_homes)
         arrays = _split_content(np.zeros(sum(sections), np.uint8), sections)
-        arrays.head[:] = _MAGIC, space.n_values, capacity, widest, n_homes, 0, 0
+        arrays.head[:] = _MAGIC, levels * space.n_values, capacity, widest, n_homes, levels, 0, 0
         return cls(arrays._replace(words=words, homes=_homes_of_values(space, homes)), space)
 
     @classmethod
     def in_file(
-        cls, space: KeySpace, capacity: int, switches: SwitchNumbers, path: Path, homes: Sequence[int] = ()
+        cls, space: KeySpace, capacity: int, switches: SwitchNumbers, path: Path, homes: ServerHomes = ()
     ) -> ReplayLog:
         """Open or create the log; updates of other switches become unreplayed. Raises `LedgerError`.
 
-        `homes` has the home of each PS, empty for a single switch.
+        `homes` is empty for a single switch.
         """
-        size, widest, n_homes = space.n_values, max(space.dims), _count_homes(homes)
+        levels, widest, n_homes = len(homes) or 1, max(space.dims), _count_homes(homes)
+        size = levels * space.n_values
         n_bytes = sum(_section_bytes(size, capacity, widest, n_homes))
         if not path.exists():
-            head = np.array([(_MAGIC, size, capacity, widest, n_homes, 0, 0)], _HEAD)
+            head = np.array([(_MAGIC, size, capacity, widest, n_homes, levels, 0, 0)], _HEAD)
             first_arrays = (head, np.array(switches, np.int64), _homes_of_values(space, homes))
             create_file(path, n_bytes, b"".join(each.tobytes() for each in first_arrays))
         elif path.stat().st_size != n_bytes:
@@ -146,13 +150,18 @@ class ReplayLog:
 
     @property
     def acknowledged(self) -> Values:
-        """The updates that the current switch acknowledged, uint32[size] by value, a view."""
+        """The updates that the current switches acknowledged, uint32[size] by level and value, a view."""
         return acknowledged_sums(self.words[:-UNDO_WORDS])
 
     @property
     def unreplayed(self) -> Values:
-        """The updates of lost switches, uint32[size] by value, a view."""
+        """The updates of lost switches, uint32[size] by level and value, a view."""
         return unreplayed_sums(self.words[:-UNDO_WORDS])
+
+    @property
+    def levels(self) -> int:
+        """The number of levels of homes, each of which has acknowledged updates by itself."""
+        return int(self._arrays.head[_LEVELS])
 
     @property
     def capacity(self) -> int:
@@ -274,11 +283,16 @@ def _restore(log: _LogArrays, switches: Ints) -> None:
     undo_marked_row(log.words)
     remove_mark(log.words)
     # The unknown updates are not replayed, since the switch may have added them.
+    levels = int64(log.head[_LEVELS])
+    values = (len(log.words) - UNDO_WORDS) // levels
     if not log.head[_TAKEN]:
         start = 0
         for i in range(int64(log.head[_NOTED])):
             for v in range(int64(log.dims[i])):
-                set_unreplayed(log.words, int64(log.first[i]) + v, int64(log.deltas[start + v]))
+                place = int64(log.first[i]) + v
+                set_unreplayed(log.words, place, int64(log.deltas[start + v]))
+                for level in range(1, levels):  # the part has the updates of all levels
+                    set_unreplayed(log.words, level * values + place, 0)
             start += int64(log.dims[i])
     store_item_release(log.head, _NOTED, 0)
     if len(switches) == 1:
@@ -324,7 +338,8 @@ def _undo_marked_row(words: Ints) -> None:
 
 def _unacked(arrays: _LogArrays, switches: SwitchNumbers) -> UnackedUpdates:
     words = arrays.words[:-UNDO_WORDS]
-    lost, unknown = np.array(unreplayed_sums(words)), np.zeros(len(words), np.uint32)
+    lost = _sum_levels(arrays, unreplayed_sums(words))
+    unknown = np.zeros_like(lost)
     n = int(arrays.head[_NOTED])
     dims = arrays.dims[:n]
     places, deltas = places_of_rows(arrays.first[:n], dims), arrays.deltas[: dims.sum()]
@@ -336,7 +351,7 @@ def _unacked(arrays: _LogArrays, switches: SwitchNumbers) -> UnackedUpdates:
         lost[places] = deltas
     is_home_lost = arrays.switches != _current_switches(arrays, switches)
     is_lost = is_home_lost[arrays.homes] if len(is_home_lost) > 1 else is_home_lost
-    lost += np.where(is_lost, acknowledged_sums(words), np.uint32(0))
+    lost += _sum_levels(arrays, np.where(is_lost, acknowledged_sums(words), np.uint32(0)))
     return UnackedUpdates(lost, unknown)
 
 
@@ -344,15 +359,22 @@ def _current_switches(arrays: _LogArrays, switches: SwitchNumbers) -> Ints:
     return np.array(switches or [_LOST] * len(arrays.switches), np.int64)
 
 
-def _count_homes(server_homes: Sequence[int]) -> int:
-    return max(server_homes, default=0) + 1
+def _sum_levels(arrays: _LogArrays, sums: Values) -> Values:
+    """Return the sums of values over all levels, given those of each."""
+    total: Values = sums.reshape(int(arrays.head[_LEVELS]), -1).sum(axis=0, dtype=np.uint32)
+    return total
 
 
-def _homes_of_values(space: KeySpace, server_homes: Sequence[int]) -> Ints:
-    if _count_homes(server_homes) == 1:
+def _count_homes(homes: ServerHomes) -> int:
+    return max(chain(*homes), default=0) + 1
+
+
+def _homes_of_values(space: KeySpace, homes: ServerHomes) -> Ints:
+    if _count_homes(homes) == 1:
         return np.zeros(0, np.int64)
-    homes_of_rows = np.array(server_homes, np.int64)[ps_ids_of(space.all(), len(server_homes))]
-    return homes_of_rows.repeat(space.dims_at(np.arange(space.size)))
+    of_servers = np.array(homes, np.int64)
+    of_rows = of_servers[:, ps_ids_of(space.all(), of_servers.shape[1])]
+    return of_rows.repeat(space.dims_at(np.arange(space.size)), axis=1).ravel()
 
 
 def _section_bytes(size: int, capacity: int, widest: int, homes: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 from pydantic import Field, model_validator
@@ -34,8 +35,8 @@ class WorkerConfig(AgentConfig):
     scale: float = Field(default=SCALE, gt=0, allow_inf_nan=False)  # fixed-point units in 1.0
     learning_rate: float | None = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
     """Factor of gradients; None if servers have an optimiser, and workers push gradients."""
-    homes: tuple[int, ...] = ()
-    """The switch with each PS's hot set, by number; empty if one switch has all."""
+    homes: tuple[tuple[int, ...], ...] = ()
+    """By level, the switch with each PS's hot set (`ServerHomes`); empty if one switch has all."""
     home_index: int = Field(default=0, ge=0, lt=MAX_HOMES)
     """Which home of each PS the worker uses, if each has several."""
     has_successors: bool = False
@@ -45,7 +46,7 @@ class WorkerConfig(AgentConfig):
 
     @model_validator(mode="after")
     def _check_switches(self) -> Self:
-        homes = max(self.homes, default=0) + 1
+        homes = max(chain(*self.homes), default=0) + 1
         if len(self.switches) != homes:
             raise ValueError(f"switches: expected {homes}, one for each home, got {len(self.switches)}")
         return self

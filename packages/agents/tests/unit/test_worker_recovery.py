@@ -14,6 +14,7 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import Header, Op, unpack
+from foundation.protocol.leaf_spine import ServerHomes
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges
 from hosts import replay
 from hosts.keys import KeySpace
@@ -254,32 +255,36 @@ def test_updates_that_an_earlier_switch_held_are_unreplayed(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("ranges", [ONE_VALUE, (RowRange(0, 1), RowRange(10, 4))])
-@pytest.mark.parametrize("lost_homes", [(), (0,), (1,), (0, 1)])
+@pytest.mark.parametrize("lost_homes", [(), (0,), (1,), (0, 1), (2,), (0, 2)])
+@pytest.mark.parametrize("homes", [((1, 0, 1),), ((1, 0, 1), (2, 2, 2))], ids=["a level", "two levels"])
 def test_a_lost_home_makes_the_updates_of_its_servers_alone_unreplayed(
-    tmp_path: Path, ranges: RowRanges, lost_homes: tuple[int, ...]
+    tmp_path: Path, ranges: RowRanges, lost_homes: tuple[int, ...], homes: ServerHomes
 ) -> None:
-    """Three servers have two homes. A restarted worker and a reader of the file find the same updates."""
-    space, homes = KeySpace(SIZE, None, ranges), (1, 0, 1)
+    """Three servers have two homes, and perhaps a third. A restarted worker and a reader find the same."""
+    space, n_homes = KeySpace(SIZE, None, ranges), 1 + max(map(max, homes))
     home_of_value = [
-        homes[ps_of(key, len(homes))]
+        of_servers[ps_of(key, len(of_servers))]
+        for of_servers in homes
         for key, dim in enumerate(space.dims_at(np.arange(SIZE)).tolist())
         for _ in range(dim)
     ]
-    log = ReplayLog.in_file(space, CAPACITY, (4, 7), tmp_path / "log", homes)
-    log.acknowledged[:] = deltas = np.arange(1, space.n_values + 1, dtype=np.uint32)
+    numbers = (4, 7, 1)[:n_homes]
+    log = ReplayLog.in_file(space, CAPACITY, numbers, tmp_path / "log", homes)
+    log.acknowledged[:] = deltas = np.arange(1, len(home_of_value) + 1, dtype=np.uint32)
     expected = np.where(np.isin(home_of_value, lost_homes), deltas, 0)
-    switches = tuple(number + (home in lost_homes) for home, number in enumerate((4, 7)))
+    switches = tuple(number + (home in lost_homes) for home, number in enumerate(numbers))
     in_memory = ReplayLog.in_memory(log.words.copy(), space, CAPACITY, homes)
-    in_memory.restore((0, 0))
+    in_memory.restore((0,) * n_homes)
     in_memory.acknowledged[:] = deltas
-    in_memory.restore(tuple(home in lost_homes for home in range(2)))
-    for unreplayed in (log.unacked(switches).lost, read_unacked(tmp_path / "log", switches).lost,
-                       in_memory.unreplayed):  # fmt: skip
-        assert (unreplayed == expected).all()
+    in_memory.restore(tuple(home in lost_homes for home in range(n_homes)))
+    assert (in_memory.unreplayed == expected).all()
+    for unreplayed in (log.unacked(switches).lost, read_unacked(tmp_path / "log", switches).lost):
+        assert (unreplayed == expected.reshape(len(homes), -1).sum(axis=0)).all()
     again = ReplayLog.in_file(space, CAPACITY, switches, tmp_path / "log", homes)
     assert (again.unreplayed == expected).all() and (again.acknowledged == deltas - expected).all()
     assert again.switch_numbers == switches
-    assert (read_unacked(tmp_path / "log", NO_SWITCHES).lost == deltas).all()
+    every = deltas.reshape(len(homes), -1).sum(axis=0)
+    assert (read_unacked(tmp_path / "log", NO_SWITCHES).lost == every).all()
 
 
 @pytest.mark.parametrize("answered", range(4))
@@ -333,7 +338,7 @@ def test_repeated_and_late_renewals_replay_nothing(bench: Bench) -> None:
     assert [unpack(request).epoch for request in bench.push(1, value=7)] == [12]
 
 
-LOG_BYTES = 8 * 7 + 8 + 8 * (SIZE + UNDO_WORDS) + (8 + 8 + 4 + 1) * CAPACITY
+LOG_BYTES = 8 * 8 + 8 + 8 * (SIZE + UNDO_WORDS) + (8 + 8 + 4 + 1) * CAPACITY
 
 
 def test_an_invalid_replay_log_is_refused(tmp_path: Path) -> None:
