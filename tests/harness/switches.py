@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from controller.tables import CPU_PORT
@@ -12,6 +11,7 @@ from foundation.protocol.codec import Message
 from foundation.protocol.frames import UdpEndpoint
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW_BITS, Op
+from foundation.protocol.leaf_spine import ServerHomes
 from softswitch.pipeline import Change, EntryWrite, Output, Pipeline
 from tests.harness.testnet import INGRESS, held, hot_entry, insert, numbers, write
 
@@ -28,7 +28,7 @@ class Attached(NamedTuple):
 class PipelineSwitch:
     """The compiled P4 program in a pipeline of softswitch."""
 
-    homes: Sequence[int] = ()
+    homes: ServerHomes = ()
     """Number of the switch with each PS's hot set, if there are several."""
 
     def __init__(self, pipeline: Pipeline) -> None:

@@ -160,7 +160,7 @@ def _pack_apart(state: Calls, n_keys: int, _uses_switch: bool) -> None:
     for i in range(n_keys - 1, -1, -1):
         if not is_hinted(state, state.positions[i]):
             bucket_cold_key(state, i)
-    pack_buckets(state)
+    pack_buckets(state, 0)
     clear_chains(state)
     for i in range(n_keys):
         if is_hinted(state, state.positions[i]):

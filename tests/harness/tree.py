@@ -10,7 +10,7 @@ from foundation.protocol import frames
 from foundation.protocol.frames import UdpEndpoint, packet_out_header
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import PS_MASK, unpack
-from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine, host_at
+from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine, ServerHomes, host_at
 from softswitch.pipeline import ActionCall, Change, EntryWrite, Output, Pipeline
 from tests.harness.switches import Attached, PipelineSwitch
 from tests.harness.testbed import SERVERS, WORKERS, Frame, Testbed
@@ -28,7 +28,7 @@ class Tree(PipelineSwitch):
         """A switch and its port -> the switch and port at the other end."""
         self._link_numbers = sorted(self._links)
         self._callers: set[tuple[int, int]] = set()
-        self.homes: Sequence[int] = self.network.home_indexes
+        self.homes: ServerHomes = self.network.home_indexes
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         switch, local_port, frame = self._enter(port, frame)

@@ -37,7 +37,7 @@ def worker_of(homes: Sequence[int], ops: AnyWorkerOps = COMPILED, window: int = 
     log = ReplayLog.in_memory(np.zeros(SIZE + UNDO_WORDS, np.int64), SPACE, SIZE)
     caller = Caller(JOB, 1, EPOCH)
     worker = HotsetClient(caller, len(homes), SPACE, lambda: MS, window, ops=ops, log=log)
-    worker.set_homes(homes)
+    worker.set_homes([homes])
     return worker
 
 

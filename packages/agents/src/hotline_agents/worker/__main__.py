@@ -133,8 +133,8 @@ class WorkerProcess:
             "resume": self.resume,
         }
 
-    def hint(self, job: int, file: str | None) -> dict[str, object]:
-        """Set the job's hints to the keys of a hot set file; null clears them."""
+    def hint(self, job: int, file: str | None, upper: int = 0) -> dict[str, object]:
+        """Set the job's hints to the keys of a hot set file, the first ones at level 1; null clears them."""
         client = self._job(job).client
         if file is None:
             client.hint(None)
@@ -145,7 +145,7 @@ class WorkerProcess:
             raise AgentConfigError(
                 f"{file}: cannot be read as a hot set: {str(error).splitlines()[0]}"
             ) from error
-        client.hint(keys.astype(np.uint64))
+        client.hint(keys.astype(np.uint64), upper)
         return {"keys": len(keys)}
 
     def run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ from foundation.errors import HotlineError
 from foundation.logs.rpc_row import RpcRow
 from foundation.protocol.codec import MAX_U32, Caller, Keys, Values
 from foundation.protocol.header import WINDOW
+from foundation.protocol.leaf_spine import ServerHomes
 from foundation.protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
 from hosts.in_flight import InFlight
 from hosts.keys import KeySpace
@@ -176,10 +177,10 @@ class BaseClient:
     def set_worker_count(self, workers: int) -> None:
         """Set the number of workers of the job; most designs ignore it."""
 
-    def set_homes(self, homes: Sequence[int]) -> None:
+    def set_homes(self, homes: ServerHomes) -> None:
         """Share out the window of an idle client among homes, the switches with hot sets.
 
-        `homes` has the home of each PS, from 0 on. Designs without hot sets ignore it.
+        Designs without hot sets ignore it.
         """
 
     def set_home_index(self, index: int) -> None:
@@ -204,8 +205,11 @@ class BaseClient:
         self._check_numbers()
         self._ops.start(self.reference, EMPTY, NO_ITERATION, ps)
 
-    def hint(self, keys: Keys | None) -> None:
-        """Replace the hints by these keys, which the switch holds, or clear them; most designs do nothing."""
+    def hint(self, keys: Keys | None, upper: int = 0) -> None:
+        """Replace the hints by these keys, which switches hold, or clear them; most designs do nothing.
+
+        The first `upper` of the keys are at the homes of level 1.
+        """
 
     def renew(self, epoch: int, home: int = 0) -> None:
         """Continue with another epoch after a restart of a home's switch; most designs ignore it."""

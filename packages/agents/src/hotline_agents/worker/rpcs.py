@@ -28,11 +28,11 @@ class RpcsHeader(WindowHeader):
     push_number: int
     """Number of earlier pushes to the operation's table: the `iteration` of a push to servers' optimisers."""
     word_flags: int  # the flags `SET`, `STATE` and `REPLAY` of the operation's RPCs
-    home_bits: int  # upper bits of the field `ps` of all requests (`PS_BITS`)
 
 
 class RpcCall:
     ps: int
+    home_bits: int  # upper bits of the field `ps`: which home of the PS it passes (`PS_BITS`)
     dim: int  # values of each of its rows
 
 
@@ -94,7 +94,7 @@ def write_head(
     header = state.header
     flags = ((KEYS | VALUES if op == PUSH else KEYS) | header.word_flags) if op != EMPTY else 0
     job, worker = header.job, header.worker
-    ps, dim = call.ps | header.home_bits, call.dim
+    ps, dim = call.ps | call.home_bits, call.dim
     request = Request(
         op=op, flags=flags, job=job, worker=worker, epoch=epoch, ps=ps, count=count, dim=dim, seq=seq,
         iteration=iteration, live=live, t0=t0,

@@ -9,7 +9,7 @@ from foundation.protocol.header import SLOT_MASK, Header
 from foundation.protocol.rpc import EMPTY, PULL, Rpc, decode, ps_of
 from hotline_agents.hotset.worker.recovery import apply_push_status, mark_answered
 from hotline_agents.hotset.worker.requests import MISSED, queue_refused_key
-from hotline_agents.hotset.worker.state import Call, Calls, drop_call, free_slot, hint
+from hotline_agents.hotset.worker.state import Call, Calls, drop_call, free_slot, hint, set_level
 from hotline_agents.interface import NOTHING
 from hotline_agents.worker.rpcs import copy_row, is_expected, row_start
 from hotline_agents.worker.window import Slot, log_answer, time_round_trip
@@ -57,7 +57,7 @@ def _apply_answer(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> No
         if h.op == PULL:
             copy_row(state.values, row_start(state, i), rpc.words, lane * h.dim, h.dim)
         elif done_lanes >> lane & 1:
-            mark_answered(state, i, bool(h.served >> lane & 1))
+            mark_answered(state, i, bool(h.served >> lane & 1), call.level)
         state.served[i] = bool(h.served >> lane & 1)
     header.pending -= popcount(done_lanes)
     # The switch serves the lanes with hashed keys, unless a hint is wrong.
@@ -76,8 +76,14 @@ def _correct_hints(state: Calls, call: Call, h: Header, now: int) -> None:
         if not h.refused >> lane & 1:
             if is_served != bool(call.hashed >> lane & 1):
                 hint(state, position, is_served)
+                set_level(state, position, call.level)
         elif ps_of(state.keys[i], state.header.n_ps) == call.ps:
             hint(state, position, True)
+            if call.hashed >> lane & 1:
+                # Not at this level, or being moved.
+                set_level(state, position, 1 - call.level)
+            else:
+                set_level(state, position, call.level)
             queue_refused_key(state, i, call.refusals + 1, now)
         else:
             hint(state, position, False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 from foundation.compiled import entry_point
 from foundation.protocol.codec import Caller, Keys
 from foundation.protocol.header import PS_BITS, WINDOW, WINDOW_BITS
+from foundation.protocol.leaf_spine import ServerHomes
 from hosts.keys import KeySpace
 from hosts.replay import ReplayLog
 from hotline_agents.hotset.worker.recovery import renew
-from hotline_agents.hotset.worker.state import Calls, CallsHeader, make_calls, split_window
+from hotline_agents.hotset.worker.state import Calls, CallsHeader, Chain, make_calls, split_window
 from hotline_agents.worker.client import BaseClient
 from hotline_agents.worker.ops import COMPILED, AnyWorkerOps
 from hotline_agents.worker.window import MAX_TURN, RESERVED_NUMBERS
 from nativekit.plain import plain
+from nativekit.records import Octets, records
 from nativekit.reference import as_ref
 
 
@@ -57,7 +59,7 @@ class HotsetClient(BaseClient):
         words = None if log is None else log.words
         state = make_calls(
             caller, n_ps, space, limit, window, uses_registers=uses_registers, replay_log=words,
-            servers_own_parameters=self.servers_own_parameters,
+            servers_own_parameters=self.servers_own_parameters, levels=1 if log is None else log.levels,
         )  # fmt: skip
         super().__init__(state, clock, ops, log)
         has_unreplayed = log is not None and log.has_unreplayed
@@ -77,22 +79,37 @@ class HotsetClient(BaseClient):
         """bool[size]: whether the key at each position goes to its hash lane."""
         return np.unpackbits(self.state.hinted, count=self._space.size, bitorder="little").view(np.bool_)
 
-    def hint(self, keys: Keys | None) -> None:
-        hinted = self.state.hinted
-        hinted[:] = 0
+    def hint(self, keys: Keys | None, upper: int = 0) -> None:
+        self.state.hinted[:] = self.state.upper[:] = 0
         if keys is not None:
-            positions = self._space.positions(keys)
-            positions = positions[positions < self._space.size]
-            np.bitwise_or.at(hinted, positions >> 3, (1 << (positions & 7)).astype(np.uint8))
+            self._set_bits(self.state.hinted, keys)
+            self._set_bits(self.state.upper, keys[:upper])
+
+    def _set_bits(self, bits: Octets, keys: Keys) -> None:
+        positions = self._space.positions(keys)
+        positions = positions[positions < self._space.size]
+        np.bitwise_or.at(bits, positions >> 3, (1 << (positions & 7)).astype(np.uint8))
 
     def limit_lanes(self, lanes: int, hot_lanes: int | None = None) -> None:
         self._header.max_lane_bits = (lanes - 1).bit_length()
         self._header.max_hot_lane_bits = ((hot_lanes or lanes) - 1).bit_length()
 
-    def set_homes(self, homes: Sequence[int]) -> None:
-        state = self.state
-        windows = split_window(self._header, state.free, max(homes) + 1)
-        self.adopt(state._replace(homes=np.array(homes, np.int64), windows=windows))
+    def set_homes(self, homes: ServerHomes) -> None:
+        state, levels = self.state, len(homes)
+        if self.log is not None and self.log.levels != levels:
+            raise ValueError(f"homes: expected {self.log.levels} levels, as of the replay log, got {levels}")
+        level_of_home = {home: level for level, of_servers in enumerate(homes) for home in of_servers}
+        windows = split_window(
+            self._header, state.free, [level_of_home[k] for k in range(len(level_of_home))]
+        )
+        self.adopt(
+            state._replace(
+                homes=np.array(homes, np.int64).ravel(),
+                windows=windows,
+                chains=records(levels * self._header.n_ps, Chain),
+                upper=np.zeros(0 if levels == 1 else len(state.hinted), np.uint8),
+            )
+        )
 
     def set_home_index(self, index: int) -> None:
         self._header.home_bits = index << PS_BITS

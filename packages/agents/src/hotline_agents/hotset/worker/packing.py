@@ -25,6 +25,7 @@ from hotline_agents.hotset.worker.state import (
     drop_call,
     hash_lane,
     is_hinted,
+    level_of,
     new_call,
     place_key,
     queue_call,
@@ -42,27 +43,30 @@ def pack(state: Calls, n_keys: int, uses_switch: bool = True) -> None:
     """Queue the calls of an operation on the first `n_keys` keys whose rows have the dim that is packed now.
 
     Without `uses_switch` all keys are cold. The keys of each home are packed by themselves, as an RPC passes
-    one switch with hot sets.
+    one switch with hot sets. Cold keys go to the home at level 0.
     """
     for home in range(len(state.windows)):
         clear_buckets(state)
         # Backwards: a bucket is a stack, whose first key was added last.
         if state.header.dim:
             for i in range(n_keys - 1, -1, -1):
-                if _has_home(state, i, home):
+                if _has_home(state, i, home, uses_switch):
                     _bucket_key(state, i, uses_switch)
         else:
             for i in range(n_keys - 1, -1, -1):
-                if dim_of(state, i) == state.header.packed_dim and _has_home(state, i, home):
+                if dim_of(state, i) == state.header.packed_dim and _has_home(state, i, home, uses_switch):
                     _bucket_key(state, i, uses_switch)
-        pack_buckets(state)
+        pack_buckets(state, int64(state.windows[home].level))
 
 
 @inlined
-def _has_home(state: Calls, i: int, home: int) -> bool:
+def _has_home(state: Calls, i: int, home: int, uses_switch: bool) -> bool:
     if len(state.windows) == 1:
         return True
-    return bool(state.homes[ps_of(state.keys[i], state.header.n_ps)] == home)
+    n_ps, position = state.header.n_ps, int64(state.positions[i])
+    is_hot = uses_switch and is_hinted(state, position)
+    level = level_of(state, position) if is_hot else 0
+    return bool(state.homes[level * n_ps + ps_of(state.keys[i], n_ps)] == home)
 
 
 @inlined
@@ -94,12 +98,12 @@ def _add_to_bucket(state: Calls, i: int, p: int) -> None:
 
 
 @compiled
-def pack_buckets(state: Calls) -> None:
+def pack_buckets(state: Calls, level: int) -> None:
     hot_only_rpcs = _plan_rpcs(state)
-    first = _link_calls(state)
+    first = _link_calls(state, level)
     _fill_free_lanes(state, first, hot_only_rpcs)
     _place_cold_keys(state, first)
-    _queue_hot_only_calls(state)
+    _queue_hot_only_calls(state, level)
 
 
 @compiled
@@ -152,14 +156,14 @@ def _plan_extra_rpc(state: Calls) -> None:
 
 
 @compiled
-def _link_calls(state: Calls) -> int:
+def _link_calls(state: Calls, level: int) -> int:
     first = last = NOTHING
     turn, has_more = 0, True
     while has_more:
         has_more = False
         for ps in range(state.header.n_ps):
             if state.buckets[LANES + ps].n_calls > turn:
-                c = new_call(state, ps, NOT_REFUSED)
+                c = new_call(state, ps, level, NOT_REFUSED)
                 if first == NOTHING:
                     first = c
                 else:
@@ -238,7 +242,7 @@ def _place_cold_keys(state: Calls, first: int) -> None:
 
 
 @compiled
-def _queue_hot_only_calls(state: Calls) -> None:
+def _queue_hot_only_calls(state: Calls, level: int) -> None:
     while True:
         c = int64(NOTHING)
         for lane in range(LANES):
@@ -246,7 +250,7 @@ def _queue_hot_only_calls(state: Calls) -> None:
             if i != NOTHING:
                 if c == NOTHING:
                     ps = ps_of(state.keys[i], state.header.n_ps)
-                    c = new_call(state, ps, NOT_REFUSED)
+                    c = new_call(state, ps, level, NOT_REFUSED)
                 _place_hot_key(state, lane, c)
         if c == NOTHING:
             return
@@ -265,8 +269,8 @@ def _place_hot_key(state: Calls, lane: int, c: int) -> None:
 
 @compiled
 def clear_chains(state: Calls) -> None:
-    for ps in range(state.header.n_ps):
-        chain = state.chains[ps]
+    for k in range(len(state.chains)):
+        chain = state.chains[k]
         chain.head = NOTHING
         for lane in range(LANES):
             chain.last_calls[lane] = NOTHING
@@ -275,11 +279,12 @@ def clear_chains(state: Calls) -> None:
 @compiled
 def place_in_hash_lane(state: Calls, i: int, refusals: int) -> None:
     ps, lane = ps_of(state.keys[i], state.header.n_ps), hash_lane(state, i)
-    chain = state.chains[ps]
+    level = level_of(state, int64(state.positions[i]))
+    chain = state.chains[level * state.header.n_ps + ps]
     previous_call = int64(chain.last_calls[lane])
     c = chain.head if previous_call == NOTHING else int64(state.calls[previous_call].next)
     if c == NOTHING:
-        c = new_call(state, ps, refusals)
+        c = new_call(state, ps, level, refusals)
         if previous_call == NOTHING:
             chain.head = c
         else:
@@ -294,8 +299,8 @@ def queue_chains(state: Calls) -> None:
     has_more = True
     while has_more:
         has_more = False
-        for ps in range(state.header.n_ps):
-            chain = state.chains[ps]
+        for k in range(len(state.chains)):
+            chain = state.chains[k]
             c = chain.head
             if c != NOTHING:
                 chain.head = state.calls[c].next

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from foundation.protocol.codec import MAX_U32
 from foundation.protocol.header import WINDOW, Header
 from foundation.protocol.rpc import PUSH, ps_of
 from hosts.in_flight import LOST_SWITCH
@@ -42,11 +43,11 @@ from nativekit.memory import store_item_release
 
 
 @compiled
-def mark_answered(state: Calls, i: int, is_served: bool) -> None:
-    """Mark key `i` of a push as applied, by the switch if `is_served`; then the replay log has its delta."""
+def mark_answered(state: Calls, i: int, is_served: bool, level: int) -> None:
+    """Mark key `i` of a push as applied, by a home of a level if `is_served`; then the log has its delta."""
     is_logged = is_served and state.header.has_replay_log
     if is_logged:
-        first = first_value_at(state.ranges, int64(state.positions[i]))
+        first = _part_of_level(state, level) + first_value_at(state.ranges, int64(state.positions[i]))
         acknowledge_row(state.replay_log, first, state.deltas, row_start(state, i), dim_of(state, i))
     store_item_release(state.answered, i, True)
     if is_logged:
@@ -88,12 +89,24 @@ def _make_unreplayed(state: Calls, home: int) -> None:
     if len(state.windows) == 1:
         make_unreplayed(state.replay_log, 0, len(state.replay_log) - UNDO_WORDS)
         return
+    level = int64(state.windows[home].level)
     for position in range(state.header.n_rows):
         key = state.space[position] if len(state.space) else np.uint64(position)
-        if state.homes[ps_of(key, state.header.n_ps)] == home:
-            first = first_value_at(state.ranges, position)
+        if state.homes[level * state.header.n_ps + ps_of(key, state.header.n_ps)] == home:
+            first = _part_of_level(state, level) + first_value_at(state.ranges, position)
             end = first + state.ranges[range_at(state.ranges, position)].dim
             make_unreplayed(state.replay_log, first, end)
+
+
+@compiled
+def _levels(state: Calls) -> int:
+    return 2 if len(state.upper) else 1
+
+
+@compiled
+def _part_of_level(state: Calls, level: int) -> int:
+    """Return where the words begin in the replay log of what homes of a level have acknowledged."""
+    return level * (len(state.replay_log) - UNDO_WORDS) // 2
 
 
 @compiled
@@ -115,7 +128,7 @@ def apply_push_status(state: Calls, call: Call, h: Header, now: int) -> None:
         if call.live >> lane & 1:
             i = int64(call.key_at[lane])
             if added_lanes >> lane & 1:
-                mark_answered(state, i, False)
+                mark_answered(state, i, False, 0)
                 state.served[i] = False
             else:
                 queue_refused_key(state, i, call.refusals + 1, now)
@@ -131,9 +144,11 @@ def next_unreplayed(state: Calls) -> int:
         rows = state.ranges[range_at(state.ranges, position)]
         first, dim, bits = first_value_at(state.ranges, position), rows.dim, 0
         for v in range(dim):
-            total = unreplayed_at(state.replay_log, first + v)
-            state.deltas[n_values + v] = total
-            bits |= total
+            total = int64(0)
+            for level in range(_levels(state)):
+                total += unreplayed_at(state.replay_log, _part_of_level(state, level) + first + v)
+            state.deltas[n_values + v] = total & MAX_U32
+            bits |= total & MAX_U32
         if bits:
             state.positions[n] = position
             n += 1
@@ -150,4 +165,5 @@ def take_unreplayed(state: Calls, n: int) -> None:
         position = int64(state.positions[i])
         first = first_value_at(state.ranges, position)
         for v in range(state.ranges[range_at(state.ranges, position)].dim):
-            set_unreplayed(state.replay_log, first + v, 0)
+            for level in range(_levels(state)):
+                set_unreplayed(state.replay_log, _part_of_level(state, level) + first + v, 0)

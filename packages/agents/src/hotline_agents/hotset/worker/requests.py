@@ -1,8 +1,9 @@
 """Start operations, encode their RPCs as slots become free, and send RPCs and refused keys again.
 
 A refused key of the PS's own share is in the switch, or being moved there. It is sent in its hash lane, after
-a delay that doubles with each refusal. A key of another share was in a free lane, and the switch did not have
-it: the key is sent to its own PS at once.
+a delay that doubles with each refusal, and to the other home of the PS, if there is one and it came in its
+hash lane before. A key of another share was in a free lane, and the switch did not have it: the key is sent
+to its own PS at once.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
         header.op, header.iteration, header.n_calls = EMPTY, iteration, 0
         header.n_keys, header.pending = 0, 1
         pack_dim(state, 1)
-        queue_call(state, new_call(state, n_keys, NOT_REFUSED))
+        queue_call(state, new_call(state, n_keys, 0, NOT_REFUSED))
         return
     if state.in_flight[LOST_SWITCH]:
         forget_lost_requests(state)
@@ -225,7 +226,7 @@ def _resend_missed_keys(state: Calls, first: int) -> None:
         next_index = int64(state.next_key[i])
         bucket_cold_key(state, i)
         i = next_index
-    pack_buckets(state)
+    pack_buckets(state, 0)
 
 
 @compiled

@@ -6,6 +6,7 @@ One operation runs at a time. Its keys, by index, travel in calls, one RPC each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from foundation.logs.rpc_row import RpcRow
 from foundation.protocol.codec import Caller
 from foundation.protocol.hashing import LANE_BITS
-from foundation.protocol.header import LANES, MAX_VALUES, QUAD, WINDOW
+from foundation.protocol.header import LANES, MAX_VALUES, PS_BITS, QUAD, WINDOW
 from foundation.protocol.rpc import Rpc, lane_of
 from hosts.keys import KeyRange, KeySpace, key_ranges
 from hotline_agents.interface import NOTHING
@@ -39,6 +40,9 @@ class CallsHeader(RpcsHeader):
     """Whether the caller is a PS: all keys go in hash lanes, and no answer updates hints."""
     n_unsent: int  # number of calls that wait for a slot
     next_home: int  # home whose calls are sent first
+    home_bits: (
+        int  # upper bits of the field `ps` of all requests, which may be those of an RPC's level (`PS_BITS`)
+    )
     n_spare_calls: int  # number of unused calls in the array `spare_calls`
     n_groups: int  # number of groups in use in the array `groups`
     has_replay_log: int
@@ -57,6 +61,7 @@ class CallsHeader(RpcsHeader):
 class HomeWindow:
     """The part of a worker's window for servers whose hot sets are in one switch, their home."""
 
+    level: int
     epoch: int
     first_slot: int
     n_slots: int
@@ -68,6 +73,7 @@ class HomeWindow:
 class Call(RpcCall):
     """One RPC, or after the loss of a switch a query to the PS about the outcome of a push."""
 
+    level: int  # which home of its PS it passes, if PSs have one at each of two levels; otherwise 0
     count: int  # number of lanes
     live: int  # bitmap of the lanes with a key
     hashed: int  # bitmap of the lanes whose keys are in their hash lanes, for the switch to serve
@@ -112,14 +118,14 @@ class Calls(NamedTuple):
     slots: Records[Slot]
     sent: Records[Rpc]
     free: Ints
-    homes: Ints  # int64[n_ps]: home of each PS
+    homes: Ints  # int64[levels * n_ps]: home of each PS, of all PSs at one level after the other
     windows: Records[HomeWindow]  # [homes]
     resends: Ints
     calls: Records[Call]  # [B + 1]
     spare_calls: Ints  # int64[B + 1]: indexes of the unused calls, a stack
     buckets: Records[Bucket]  # [LANES + n_ps]: hot keys by lane, then cold keys by PS
     order: Ints  # int64[LANES]: lanes in descending order of their buckets' sizes
-    chains: Records[Chain]  # [n_ps]
+    chains: Records[Chain]  # [levels * n_ps]
     keys: NDArray[np.uint64]  # uint64[B]: keys of the operation
     positions: Ints
     ranges: Records[KeyRange]
@@ -133,6 +139,8 @@ class Calls(NamedTuple):
     """The words of the replay log (`hosts.replay`), or [0]."""
     hinted: Octets
     """uint8[rows / 8 + 1]: a bit for each position, set if its key goes to its hash lane."""
+    upper: Octets
+    """Likewise, set if the key goes to the home at level 1. Empty if there is one level."""
     space: NDArray[np.uint64]
     groups: Records[RefusalGroup]  # [B], of which the first `header.n_groups` are in use, oldest first
     next_key: NDArray[np.int32]  # int32[B]: next key of the same group or bucket
@@ -149,6 +157,7 @@ def make_calls(
     uses_registers: bool = False,
     replay_log: Ints | None = None,
     servers_own_parameters: bool = False,
+    levels: int = 1,
 ) -> Calls:
     header = one_record(CallsHeader)
     header.n_ps, header.uses_registers, header.has_replay_log = n_ps, uses_registers, replay_log is not None
@@ -160,13 +169,14 @@ def make_calls(
     arrays = open_calls(header, caller, max_keys, window, dim=max(space.dims))
     return Calls(
         header=header,
-        homes=np.zeros(n_ps, np.int64),
-        windows=split_window(header, arrays["free"], 1),
+        homes=np.zeros(levels * n_ps, np.int64),
+        windows=split_window(header, arrays["free"], [0]),
         calls=records(max_keys + 1, Call),
         spare_calls=np.arange(max_keys + 1)[::-1].copy(),
         buckets=records(LANES + n_ps, Bucket),
         order=np.zeros(LANES, np.int64),
-        chains=records(n_ps, Chain),
+        chains=records(levels * n_ps, Chain),
+        upper=np.zeros(0 if levels == 1 else space.size // 8 + 1, np.uint8),
         keys=np.zeros(max_keys, np.uint64),
         in_flight=np.zeros(WINDOW + 1, np.int64),
         served=np.zeros(max_keys, np.bool_),
@@ -181,11 +191,13 @@ def make_calls(
     )
 
 
-def split_window(header: CallsHeader, free: Ints, homes: int) -> Records[HomeWindow]:
-    """Share out the slots of an idle worker's window among homes."""
+def split_window(header: CallsHeader, free: Ints, levels: Sequence[int]) -> Records[HomeWindow]:
+    """Share out the slots of an idle worker's window among homes, given the level of each."""
+    homes = len(levels)
     if header.window < homes:
         raise ValueError(f"window: expected at least {homes} slots, one for each home, got {header.window}")
     windows = records(homes, HomeWindow)
+    windows.level = levels
     windows.epoch, windows.first_unsent = header.epoch, NOTHING
     firsts = np.arange(homes + 1) * header.window // homes
     windows.first_slot, windows.n_slots = firsts[:-1], np.diff(firsts)
@@ -236,13 +248,29 @@ def hint(state: Calls, position: int, is_hot: bool) -> None:
 
 
 @compiled
-def new_call(state: Calls, ps: int, refusals: int) -> int:
+def level_of(state: Calls, position: int) -> int:
+    """Return the level of the home that a hinted key goes to."""
+    if len(state.upper) == 0:
+        return 0
+    return int64(state.upper[position >> 3]) >> (position & 7) & 1
+
+
+@compiled
+def set_level(state: Calls, position: int, level: int) -> None:
+    if len(state.upper):
+        bit = 1 << (position & 7)
+        state.upper[position >> 3] = int64(state.upper[position >> 3]) & ~bit | (bit if level else 0)
+
+
+@compiled
+def new_call(state: Calls, ps: int, level: int, refusals: int) -> int:
     header = state.header
     header.n_spare_calls -= 1
     c = int64(state.spare_calls[header.n_spare_calls])
     call = state.calls[c]
     call.ps, call.count, call.live, call.hashed, call.refusals, call.next = ps, 0, 0, 0, refusals, NOTHING
     call.dim, call.queried_seq = header.packed_dim, 0
+    call.level, call.home_bits = level, header.home_bits | level << PS_BITS
     return c
 
 
@@ -275,8 +303,9 @@ def queue_call(state: Calls, c: int) -> None:
 
 @compiled
 def home_of(state: Calls, c: int) -> int:
-    """Return the home of the PS to which a call is addressed."""
-    return int64(state.homes[state.calls[c].ps])
+    """Return the home of the PS to which a call is addressed, at its level."""
+    call = state.calls[c]
+    return int64(state.homes[call.level * state.header.n_ps + call.ps])
 
 
 @compiled
