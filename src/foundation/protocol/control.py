@@ -66,7 +66,8 @@ class Command(IntEnum):
 class Status(IntEnum):
     OK = 0
     NOT_OWNED = 1
-    """A key is not in this PS's share, or its row has another dim; nothing was changed."""
+    """A key is not in this PS's share, its row has another dim, or another switch has it. Nothing was
+    changed."""
     NO_ENTRY = 2
     """A key has no entry in the switch, and was not moved; the command's other keys were."""
     STALE = 3

@@ -204,6 +204,9 @@ class BaseMover(Generic[S, ReplyTo]):
         store, places = self._store, self._store.locate(keys)
         if not store.is_in_share(places).all():
             return control.answer(Status.NOT_OWNED)
+        is_elsewhere = store.is_at_another_home(places)
+        if is_elsewhere.any() and control.command is not Command.COLLECT:
+            return control.answer(Status.NOT_OWNED)
         if control.command is Command.VALUES:  # answered in the order of its keys, which may repeat
             if (store.dims(places) != control.dim).any():
                 return control.answer(Status.NOT_OWNED)
@@ -212,7 +215,7 @@ class BaseMover(Generic[S, ReplyTo]):
         if control.command is Command.SEED:
             status = yield from self._seed(keys[is_owned])
         elif control.command is Command.COLLECT:
-            status = yield from self._collect(keys[~is_owned])
+            status = yield from self._collect(keys[~is_owned & ~is_elsewhere])
         return control.answer(status)
 
     def _seed(self, keys: Keys) -> Generator[None, None, Status]:

@@ -188,7 +188,7 @@ class OffloadingServer(ServerCore[ReplyTo]):
 
 class ParameterServer(OffloadingServer[ReplyTo]):
     stores: Mapping[int, HotsetStore]
-    persisted_arrays = ("cells", "at_switch")
+    persisted_arrays = ("cells", "at_switch", "homes_of_rows")
     make_state = staticmethod(make_server)
     make_store = HotsetStore
     make_mover = Mover

@@ -35,7 +35,9 @@ class HotsetServer(NamedTuple):
     callers: Records[CallerRow]
     cells: RecordTable[Cell]
     at_switch: Words
-    """uint32[jobs, cells]: the part of each cell's value that the switch was given and has not returned."""
+    """uint32[jobs * homes, cells]: the part of a cell's value that a home was given and has not returned."""
+    homes_of_rows: Octets
+    """uint8[jobs, places]: 1 + the home that has each row, 0 for this PS; [jobs, 0] if there is one home."""
     connection_records: Records[ConnectionRecord]
     journal: Octets
     rules: Records[OptimiserRule]
@@ -45,17 +47,18 @@ class HotsetServer(NamedTuple):
 
 def make_server(
     ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
-    tables: Sequence[TableOptimiser] = (),
+    tables: Sequence[TableOptimiser] = (), homes: int = 1,
 ) -> HotsetServer:  # fmt: skip
     rules = make_rules(tables)
     share = make_share(space, ps, n_ps, words_of_value(rules))
     header = one_record(HotsetHeader)
-    header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
+    header.ps, header.last_home, header.is_durable, header.due = ps, homes - 1, journal_bytes > 0, NEVER
     cells = make_cells(len(jobs), share, rules)
     header.state_words = state_words_of(rules)
     return HotsetServer(
         header, make_jobs(jobs), records(CALLERS, CallerRow), cells,
-        np.zeros(cells.shape, np.uint32),
+        np.zeros((len(jobs) * homes, cells.shape[1]), np.uint32),
+        np.zeros((len(jobs), int(share.header.places) if homes > 1 else 0), np.uint8),
         records(CONNECTION_RECORDS, ConnectionRecord),
         np.zeros(journal_bytes, np.uint8), rules, one_record(Batch), share,
     )  # fmt: skip

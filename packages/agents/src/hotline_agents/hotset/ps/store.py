@@ -37,6 +37,10 @@ class OffloadingStore(Store):
         is_owned: NDArray[np.bool_] = self._words[self._head_cells(places)] < NOT_OWNED
         return is_owned
 
+    def is_at_another_home(self, places: Places) -> NDArray[np.bool_]:
+        """Return which rows another home of this PS has, of which the mover may have none."""
+        return np.zeros(len(places), np.bool_)
+
     def values(self, places: Places) -> Values:
         """Return the rows at places [n], one after the other; 0 where not owned."""
         values: Values = self._words[self._value_cells(places)]
@@ -78,12 +82,34 @@ class OffloadingStore(Store):
 
 
 class HotsetStore(OffloadingStore):
-    """A store that gives the switch values and takes them back; workers may keep replay logs."""
+    """A store that gives the switch values and takes them back; workers may keep replay logs.
 
-    def __init__(self, server: HotsetServer, job: int, has_replay_logs: bool = False) -> None:
+    It is that of a mover, which exchanges rows with one `home` of the PS. That of the first home is also the
+    job's.
+    """
+
+    def __init__(self, server: HotsetServer, job: int, has_replay_logs: bool = False, home: int = 0) -> None:
         super().__init__(server, job)
-        self._has_replay_logs = has_replay_logs
-        self._at_switch = server.at_switch[self._job_index]
+        self._has_replay_logs, self._home, n_homes = has_replay_logs, home, int(server.header.last_home) + 1
+        self._at_switch = server.at_switch[self._job_index * n_homes + home]
+        self._homes_of_rows = server.homes_of_rows[self._job_index]
+        others = range(1, n_homes if home == 0 else 1)
+        self._by_home = [self, *(HotsetStore(server, job, has_replay_logs, each) for each in others)]
+
+    @property
+    def by_home(self) -> Sequence[HotsetStore]:
+        return self._by_home
+
+    @property
+    def _has_other_homes(self) -> bool:
+        return len(self._homes_of_rows) > 0
+
+    def is_at_another_home(self, places: Places) -> NDArray[np.bool_]:
+        if not self._has_other_homes:
+            return super().is_at_another_home(places)
+        homes = self._homes_of_rows[places]
+        is_elsewhere: NDArray[np.bool_] = (homes != 0) & (homes != 1 + self._home)
+        return is_elsewhere
 
     def release(self, places: Places) -> Values:
         """Give up the ownership of these keys; return their rows, whose values become 0 here."""
@@ -92,6 +118,8 @@ class HotsetStore(OffloadingStore):
         self._words[self._head_cells(places)] |= NOT_OWNED
         self._words[cells] = 0
         self._at_switch[cells] += values
+        if self._has_other_homes:
+            self._homes_of_rows[places] = 1 + self._home
         return values
 
     def reclaim(self, places: Places, values: Values) -> None:
@@ -99,6 +127,8 @@ class HotsetStore(OffloadingStore):
         cells = self._value_cells(places)
         self._words[cells] += values
         self._words[self._head_cells(places)] &= UPDATE_COUNT_MASK
+        if self._has_other_homes:
+            self._homes_of_rows[places] = 0
         # With replay logs, `restore` needs the values that were given minus those that came back.
         self._at_switch[cells] = self._at_switch[cells] - values if self._has_replay_logs else 0
 
@@ -109,7 +139,12 @@ class HotsetStore(OffloadingStore):
         cells = np.flatnonzero(self._at_switch)
         self._words[cells] += self._at_switch[cells]
         self._at_switch[cells] = 0
-        super().restore()
+        if not self._has_other_homes:
+            super().restore()
+            return
+        places = np.flatnonzero(self._homes_of_rows == 1 + self._home)
+        self._words[self._head_cells(places)] &= UPDATE_COUNT_MASK
+        self._homes_of_rows[places] = 0
 
 
 def _busiest_places(counts: Values, limit: int) -> Places:
