@@ -192,7 +192,8 @@ class InBand:
             of_dim = "" if dim == 1 else f" with rows of {dim} values"
             raise MoveRefused(
                 f"PS {server.server_id} at {server.addr} does not have all of the keys {keys[0]}, ...: not "
-                f"all are parameters of job {server.job}{of_dim}; nothing was changed"
+                f"all are parameters of job {server.job}{of_dim}, or another switch has some, which has "
+                "to give them back first; nothing was changed"
             )
 
     async def _read(

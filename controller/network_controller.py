@@ -10,7 +10,7 @@ from typing import NoReturn
 from typing_extensions import Self
 
 from controller.controller import Controller, Register, no_progress
-from controller.errors import DeviceError
+from controller.errors import DeviceError, UnknownKey
 from controller.hotset.migrate import ANY_SLOT, MigrationPlan, Progress
 from controller.status import Counters
 from controller.tables import HotParam, JobRow
@@ -50,6 +50,8 @@ class NetworkController(Controller):
     async def load_all(
         self, hot_sets: Mapping[int, Sequence[int]], *, renew: bool = False, progress: Progress = no_progress
     ) -> None:
+        for job, keys in hot_sets.items():
+            await self._unload_leaving(job, keys)
         split = {job: [*self._network.keys_by_home(keys).values()] for job, keys in hot_sets.items()}
         await gather_or_cancel(
             home.load_all(
@@ -66,6 +68,7 @@ class NetworkController(Controller):
         slots: Mapping[int, int] = ANY_SLOT,
         progress: Progress = no_progress,
     ) -> MigrationPlan:
+        await self._unload_leaving(job, keys)
         parts = self._network.keys_by_home(keys).values()
         plans = await gather_or_cancel(
             home.load(job, part, slots=slots, progress=progress_of_home)
@@ -74,6 +77,15 @@ class NetworkController(Controller):
         return MigrationPlan(
             tuple(chain(*(plan.leaving for plan in plans))), tuple(chain(*(plan.arriving for plan in plans)))
         )
+
+    async def _unload_leaving(self, job: int, keys: Sequence[int]) -> None:
+        """Have servers take back the rows that are to be at another level, whose switch may get them then."""
+        if not self._network.has_levels:
+            return
+        for home, wanted in zip(self._homes, self._network.keys_by_home(keys).values(), strict=True):
+            present = {param.key for param in await home.entries() if param.job == job}
+            if not present <= set(wanted):
+                await home.load(job, [key for key in wanted if key in present])
 
     def _with_progress(self, progress: Progress) -> list[tuple[Controller, Progress]]:
         """Return the homes, each with its part of a common progress."""
@@ -113,6 +125,8 @@ class NetworkController(Controller):
         all_params = await self.entries() if params is None else params
         own_params = [param for param in all_params if param.job == job]
         wanted = self._network.keys_by_home([param.key for param in own_params] if keys is None else keys)
+        if self._network.has_levels:
+            wanted = await self._present_keys(job, keys)
         return list(
             chain(
                 *[
@@ -121,6 +135,18 @@ class NetworkController(Controller):
                 ]
             )
         )
+
+    async def _present_keys(self, job: int, keys: Sequence[int] | None) -> dict[int, list[int]]:
+        """Return the keys that each home has, of these or of all; raise `UnknownKey` if no home has one."""
+        found: dict[int, list[int]] = {}
+        missing = set(keys or ())
+        for number, home in zip(self._network.homes, self._homes, strict=True):
+            present = {param.key for param in await home.entries() if param.job == job}
+            found[number] = sorted(present if keys is None else present.intersection(keys))
+            missing -= present
+        if missing:
+            raise UnknownKey(f"job {job} has no entry on any switch for key {min(missing)}")
+        return found
 
     async def counters(self) -> Counters:
         """Return the counters of all homes, the lanes of one after those of the other."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ from foundation.logs.collector import COLLECTOR
 from foundation.optimisers import TableOptimiser
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, VERSION
-from foundation.protocol.leaf_spine import SPINE
+from foundation.protocol.leaf_spine import SPINE, ServerHomes
 from foundation.protocol.rows import ONE_VALUE
 from hosts.compiled_agents import CompiledAgents, require_compiled_agents
 from hosts.keys import KeySpace
@@ -91,8 +92,8 @@ async def provision_other_switches(
             await controller.install(*initial_rows(config, arms, switch=switch))
 
 
-def _homes_of(config: Config, worker: int) -> list[int]:
-    """Return the home of each PS for a worker, as an index of the worker's homes; empty if it has one."""
+def _homes_of(config: Config, worker: int) -> ServerHomes:
+    """Return the homes of all PSs for a worker, as indexes of the worker's homes; empty if it has one."""
     network = config.leaf_spine
     if network is None or len(network.homes_of_worker(worker)) == 1:
         return []
@@ -261,5 +262,5 @@ def worker_config(
         "homes": homes,
         "home_index": 0 if config.leaf_spine is None else config.leaf_spine.home_index_of(number),
         "has_successors": config.after_death != "end",
-        "switches": switches or [0] * (max(homes, default=0) + 1),
+        "switches": switches or [0] * (max(chain(*homes), default=0) + 1),
     }

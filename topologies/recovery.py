@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from controller.controller import Controller
+from controller.errors import ControllerError
 from controller.tables import InitialRow
 from experiment.design_parts import initial_rows
 from experiment.errors import SwitchFailed
@@ -28,13 +29,24 @@ class RecoverableRun:
         is_home = network is None or number in network.homes
         self.jobs = [arm.job for arm in session.config.every_arm if is_home]
 
-    @property
-    def hot_sets(self) -> Mapping[int, Sequence[int]]:
+    async def hot_sets(self) -> Mapping[int, Sequence[int]]:
         hot_sets = self._session.hot_sets
         if self._network is None or not self.jobs:
             return dict(hot_sets) if self.jobs else {}
-        keys_by_home = self._network.keys_by_home
-        return {job: keys_by_home(keys)[self._number] for job, keys in hot_sets.items()}
+        keys_by_home, moved = self._network.keys_by_home, await self._keys_of_other_levels()
+        own = {job: keys_by_home(keys)[self._number] for job, keys in hot_sets.items()}
+        return {job: [key for key in keys if (job, key) not in moved] for job, keys in own.items()}
+
+    async def _keys_of_other_levels(self) -> set[tuple[int, int]]:
+        """Return the jobs and keys of rows that other homes have, if rows may move from one to another."""
+        if self._network is None or not self._network.has_levels:
+            return set()
+        found: set[tuple[int, int]] = set()
+        for home in set(self._network.homes) - {self._number}:
+            with suppress(ControllerError):  # a switch that has ended has no rows
+                async with self._session.reader(home) as controller:
+                    found |= {(param.job, param.key) for param in await controller.entries()}
+        return found
 
     async def wait_for_switch_end(self) -> None:
         """Wait for the end of the switch's process; raise SwitchFailed if workers keep no replay logs."""

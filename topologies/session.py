@@ -229,10 +229,13 @@ class RealSession(Session):
             await self._load_jobs(
                 {arm.job: keys for arm in arms}, lambda moved_count, _: phase.update(len(keys) + moved_count)
             )
+        network = self.config.leaf_spine
         await self.network.publish_files(self.hot_set_file)
         for arm in (profile, *arms):
             await self._stop_exchanges(arm)
             command: Message = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set_file)}
+            if network is not None and network.has_levels:
+                command["upper"] = network.count_at_spines(len(keys))
             self.hints.append(command)
             await self.call_workers(command)
 
@@ -279,6 +282,13 @@ class RealSession(Session):
         )
         async with self._controller_lock, opened as controller:
             yield controller
+
+    def reader(self, switch: int) -> Controller:
+        """Return a controller of one switch that writes nothing, and so goes beside another one."""
+        address = self.config.p4runtime_address(switch)
+        return Controller(
+            address, primary=False, design=self.config.design, limits=self.liveness.processes.limit
+        )
 
     async def retry_after_deaths(self, work: Callable[[], Coroutine[object, None, T]]) -> T:
         """Repeat idempotent work until no process of the run has died during it."""

@@ -31,9 +31,8 @@ class RecoverableCluster(Protocol):
     def jobs(self) -> Sequence[int]:
         """Return the jobs with state in the switch."""
 
-    @property
-    def hot_sets(self) -> Mapping[int, Sequence[int]]:
-        """Return the hot set of each job in this switch."""
+    async def hot_sets(self) -> Mapping[int, Sequence[int]]:
+        """Return the hot set of each job in this switch, without keys that other switches have got since."""
 
     async def wait_for_switch_end(self) -> None:
         """Wait for an unexpected end of the switch; raise `SwitchFailed` if it must not be recovered."""
@@ -110,5 +109,5 @@ async def restore(cluster: RecoverableCluster, epoch: int) -> None:
         await gather_or_cancel(controller.renew(job) for job in cluster.jobs)
         if cluster.jobs:  # otherwise the switch passes packets on only
             await cluster.renew_workers(epoch)
-            await controller.load_all(cluster.hot_sets)
-    log.info("%s is restored, with %d hot sets", cluster.switch_name, len(cluster.hot_sets))
+            await controller.load_all(await cluster.hot_sets())
+    log.info("%s is restored, with the hot sets of %d jobs", cluster.switch_name, len(cluster.jobs))

@@ -24,7 +24,7 @@ class Played:
     def __init__(self, *faults: Fault, ends_everything: bool = False) -> None:
         self.liveness, self.switch_name = Liveness(), "s1"
         self.jobs: Sequence[int] = [1, 2]
-        self.hot_sets = {1: [7]}
+        self.keys = {1: [7]}
         self.done: list[Any] = []
         self.starts = 0
         self.is_dead = asyncio.Event()
@@ -47,6 +47,9 @@ class Played:
     @asynccontextmanager
     async def controller(self) -> Any:
         yield self
+
+    async def hot_sets(self) -> dict[int, list[int]]:
+        return self.keys
 
     def rows(self, epoch: int) -> Sequence[Any]:
         return [("row", epoch)]
