@@ -51,7 +51,7 @@ from foundation.optimisers import Optimiser
 from foundation.protocol import addressing
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import LANES, MAX_HOMES, padded_dim
-from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine
+from foundation.protocol.leaf_spine import LEVELS, SPINE_SHARE, HotSetPlace, LeafSpine
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row, check_dim
 from foundation.settings import Strict
 from foundation.text import one_line
@@ -158,8 +158,8 @@ class Config(RunSettings):
 
     designs_of_networks: ClassVar[tuple[str, ...]] = ("hotset", "collect")
     """Designs for networks of several switches: their programs pass packets on."""
-    design_of_worker_leaves: ClassVar[str] = "collect"
-    """The design whose hot sets may be at the workers' leaves: its servers own all rows, and switches sum."""
+    design_of_place: ClassVar[Mapping[HotSetPlace, str]] = {"worker-leaves": "collect", "both": "hotset"}
+    """Of the `designs_of_networks`, the only one whose hot sets may be at a place."""
 
     target: Literal["softswitch", "bmv2"] = "softswitch"
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
@@ -187,6 +187,7 @@ class Config(RunSettings):
     leaves: int = Field(default=2, ge=2, le=MAX_LEAVES)
     spines: int = Field(default=1, ge=1, le=MAX_SPINES)
     hot_sets: HotSetPlace = "spine"
+    spine_share: float = Field(default=SPINE_SHARE, gt=0, lt=1)
     pcap: bool = False
     cli: bool = False
     seed: int = Field(default=1, ge=0, lt=2**32)
@@ -240,7 +241,9 @@ class Config(RunSettings):
         """The network of several switches; None if all hosts are at one."""
         if self.topology != "leaf-spine":
             return None
-        return LeafSpine(self.workers, self.servers, self.leaves, self.hot_sets, self.spines)
+        return LeafSpine(
+            self.workers, self.servers, self.leaves, self.hot_sets, self.spines, self.spine_share
+        )
 
     @property
     def p4runtime_ports(self) -> range:
@@ -472,11 +475,15 @@ class Config(RunSettings):
     def _check_leaf_spine(self) -> None:
         """Raise for what a network of several switches does not have."""
         at_several_switches = self.has_hot_sets_at_several_switches
+        place_design = self.design_of_place.get(self.hot_sets, self.design)
         refusals = {
             f"design {self.design}: expected {' or '.join(self.designs_of_networks)}":
                 self.design not in self.designs_of_networks,
-            f'hot_sets "worker-leaves" and design {self.design}: expected {self.design_of_worker_leaves}':
-                self.hot_sets == "worker-leaves" and self.design == "hotset",
+            f'hot_sets "{self.hot_sets}" and design {self.design}: expected {place_design}':
+                self.design in Config.designs_of_networks and self.design != place_design,
+            f'hot_sets "both" and servers ({self.servers}): expected at most {self._max_homes // LEVELS}, as '
+            "the table of servers has no room for more that have two homes":
+                self.hot_sets == "both" and LEVELS * self.servers > self._max_homes,
             "target bmv2: expected softswitch": self.target != "softswitch",
             "machines: expected a run on this machine": self.machines is not None,
             "script and hot sets at several switches: expected the workers of Hotline":

@@ -31,7 +31,7 @@ VARIABLES: Final[Mapping[str, Variable]] = {
     "SCRIPT": Variable("script", "Your training script, in place of the workers."),
     "CODEC": Variable("codec", "The agents: fast (compiled), scapy (plain Python), or mixed."),
     "TOPOLOGY": Variable("topology", "The network: switch, or leaf-spine (two leaves, a spine)."),
-    "HOT_SETS": Variable("hot_sets", "Where leaf-spine has hot sets: spine, leaves or worker-leaves."),
+    "HOT_SETS": Variable("hot_sets", "Where leaf-spine has hot sets: spine, leaves, both, worker-leaves."),
     "DATAPATH": Variable("datapath", "Where softswitch forwards: auto, kernel or sockets."),
     "PCAP": Variable("pcap", "1: capture the packets at every port of the switch."),
     "CLI": Variable("cli", "1: stay in Mininet's command line after the report."),

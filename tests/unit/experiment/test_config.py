@@ -300,7 +300,7 @@ WORKER_LEAVES = {"hot_sets": "worker-leaves", "design": "collect"}
         ({"leaves": 4, "workers": 3}, ("leaves (4)", "3")),
         *(
             ({**settings, **homes}, (*named, "several switches"))
-            for homes in ({"hot_sets": "leaves"}, {"spines": 2})
+            for homes in ({"hot_sets": "leaves"}, {"hot_sets": "both"}, {"spines": 2})
             for settings, named in (
                 ({"codec": "scapy"}, ("codec scapy",)),
                 ({"script": "train.py"}, ("script",)),
@@ -308,10 +308,12 @@ WORKER_LEAVES = {"hot_sets": "worker-leaves", "design": "collect"}
         ),
         *(
             ({"after_death": "wait", **homes}, ("after_death", "several homes", '"worker-leaves"'))
-            for homes in ({"hot_sets": "leaves"}, {"spines": 2})
+            for homes in ({"hot_sets": "leaves"}, {"hot_sets": "both"}, {"spines": 2})
         ),
         ({**WORKER_LEAVES, "leaves": 8, "workers": 8, "servers": 9}, ("leaves (8)", "servers (9)", "64")),
         ({"hot_sets": "worker-leaves"}, ('"worker-leaves"', "design hotset", "collect")),
+        ({"hot_sets": "both", "design": "collect"}, ('"both"', "design collect", "hotset")),
+        ({"hot_sets": "both", "servers": 33}, ('"both"', "servers (33)", "21")),
         ({**WORKER_LEAVES, "script": "train.py"}, ("script", "several switches")),
     ],
 )

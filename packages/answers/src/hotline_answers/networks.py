@@ -35,7 +35,7 @@ DIMS = (1, 64)
 TOP_K = 20_000
 MORE_ROWS = 100_000
 """Rows of one value that leaves have together, if each has somewhat fewer than `TOP_K`."""
-Placement = Literal["none", "spine", "leaves", "worker-leaves", "sums at the spine"]
+Placement = Literal["none", "spine", "leaves", "both", "worker-leaves", "sums at the spine"]
 """No hot set; one at a place (`HotSetPlace`); or at the spine, which sums as the workers' leaves do."""
 PLACEMENTS: tuple[tuple[Placement, int], ...] = (
     ("none", TOP_K), ("spine", TOP_K), ("leaves", TOP_K), ("leaves", MORE_ROWS), ("worker-leaves", TOP_K)
@@ -48,6 +48,7 @@ _SYSTEMS: Mapping[Placement, tuple[str, HotSetPlace | None]] = {
     "none": (NO_HOT_SET, None),
     "spine": (HOTSET, "spine"),
     "leaves": (HOTSET, "leaves"),
+    "both": (HOTSET, "both"),
     "worker-leaves": (COLLECT, "worker-leaves"),
     "sums at the spine": (COLLECT, "spine"),
 }

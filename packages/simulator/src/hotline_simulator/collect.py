@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from experiment.run_config import EPOCH
 from foundation.protocol.codec import Keys
 from hotline_agents.collect.store import BY_COMMAND, CollectStore
@@ -9,10 +11,10 @@ from hotline_simulator.hotset import SWITCH_STATE_OPS as HOTSET
 from hotline_simulator.hotset import read_registers
 
 
-def _release_to_switch(store: CollectStore, keys: Keys) -> None:
-    indexes = store.locate(keys)
-    indexes = indexes[store.is_in_share(indexes)]
-    for each in store.by_home:
+def _release_to_switch(store: CollectStore, keys: Sequence[Keys]) -> None:
+    for each, own in zip(store.by_home, keys, strict=True):
+        indexes = each.locate(own)
+        indexes = indexes[each.is_in_share(indexes)]
         each.renew(EPOCH)
         each.release(indexes)
         each.begin_collecting(indexes, 1)  # a time of 0 would mean: not yet published

@@ -30,9 +30,10 @@ def _count_writes(entries: Iterable[HotParam], job: int, keys: Sequence[int]) ->
     return moves["inserts"] + moves["modifies"] + moves["deletes"]
 
 
-def _release_to_switch(store: HotsetStore, keys: Keys) -> None:
-    indexes = store.locate(keys)
-    store.release(indexes[store.is_in_share(indexes)])
+def _release_to_switch(store: HotsetStore, keys: Sequence[Keys]) -> None:
+    for of_home, own in zip(store.by_home, keys, strict=True):
+        indexes = of_home.locate(own)
+        of_home.release(indexes[of_home.is_in_share(indexes)])
 
 
 def read_registers(register: str) -> Callable[[CompiledPipeline, Iterable[HotParam], KeySpace], Values]:

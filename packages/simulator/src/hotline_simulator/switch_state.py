@@ -34,8 +34,10 @@ class SwitchStateOps(NamedTuple):
     `ranges` has the dims of the rows of its keys."""
     count_writes: Callable[[Entries, int, Sequence[int]], int] = lambda entries, job, keys: 0
     """(entries, job, keys): number of table writes until the job has exactly these keys."""
-    release_to_switch: Callable[[Any, Keys], None] = lambda store, keys: None  # of any design's class
-    """(store, keys): transfer to the switch those of these keys that the server owns."""
+    release_to_switch: Callable[[Any, Sequence[Keys]], None] = lambda store, keys: (
+        None
+    )  # of any design's class
+    """(store, keys by home of the server): transfer to each home those of its keys that the server owns."""
     values: Callable[[CompiledPipeline, Entries, KeySpace], Values] = _values_of_none
     """(pipeline, entries, space): values of these entries by place in the value space, 0 elsewhere."""
     overflows: Callable[[CompiledPipeline], int] = lambda pipeline: 0

@@ -17,8 +17,8 @@ from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Caller, Keys, Values
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import WINDOW
+from foundation.protocol.leaf_spine import ServerHomes
 from foundation.protocol.rpc import PUSH
-from hosts.keys import KeySpace
 from hosts.replay import ReplayLog
 from hosts.replay_words import UNDO_WORDS
 from hotline_agents.designs import agents_of, configure_server
@@ -152,7 +152,7 @@ class SimulatedNetwork:
     def __init__(self, system: SimulatedSystem, switch: Switches) -> None:
         design, arm, network, hosts = system.design, system.arm, system.network, system.hosts
         workers, servers, space = system.workers, system.servers, system.space
-        self.arm = arm
+        self.arm, self._topology = arm, system.topology
         self._key_ranges = space.key_ranges
         arms = (arm, *system.neighbours)
         self.loop_ns = 0  # elapsed real time in the compiled event loop
@@ -161,7 +161,7 @@ class SimulatedNetwork:
             _virtual_client(agents.client)(
                 Caller(each.job, number, EPOCH), servers, space, lambda: self.now, system.window,
                 max_keys=system.largest_batch,
-                log=_replay_log(space, system.largest_batch) if system.has_replay_logs else None,
+                log=_replay_log(system) if system.has_replay_logs else None,
             )
             for each in arms for number in range(1, workers + 1)
         ]  # fmt: skip
@@ -251,10 +251,12 @@ class SimulatedNetwork:
     def load_hot_set(self, keys: Keys) -> None:
         """Put keys into the switch with value 0, without using simulated time; call this before any event."""
         self._switch.load(self.arm.job, keys.tolist(), self._key_ranges)
+        by_number = [keys] if self._topology is None else self._topology.keys_by_number(keys)
+        upper = 0 if self._topology is None else self._topology.count_at_spines(len(keys))
         for store in self.stores:
-            self._switch.state_ops.release_to_switch(store, keys)
+            self._switch.state_ops.release_to_switch(store, by_number)
         for client in self.clients:
-            client.hint(keys)
+            client.hint(keys, upper)
         self._wake_servers()
 
     def staleness(self) -> Staleness | None:
@@ -324,8 +326,10 @@ class SimulatedNetwork:
         self.pinned_ref = pinned_ref(self.world, write_world)
 
 
-def _replay_log(space: KeySpace, max_keys: int) -> ReplayLog:
-    return ReplayLog.in_memory(np.zeros(space.n_values + UNDO_WORDS, np.int64), space, max_keys)
+def _replay_log(system: SimulatedSystem) -> ReplayLog:
+    homes: ServerHomes = () if system.topology is None else system.topology.home_indexes
+    words = np.zeros((len(homes) or 1) * system.space.n_values + UNDO_WORDS, np.int64)
+    return ReplayLog.in_memory(words, system.space, system.largest_batch, homes)
 
 
 row_of = cast(Compiled, row).plain

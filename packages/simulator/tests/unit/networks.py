@@ -89,7 +89,7 @@ class RandomTestbed:
         if arm.settings.aggregates and len(keys):
             self.switch.load(arm.job, list(hot))
             for store in self.network.stores:
-                self.switch.state_ops.release_to_switch(store, keys)
+                self.switch.state_ops.release_to_switch(store, [keys])
 
     def operate(self, count: int) -> None:
         clients = self.network.clients

@@ -138,9 +138,15 @@ class RecoverableSwitch:
         self._boot_ns = 0
         self._settled_restarts = 0  # `restarts` of the latest switch for which `_settle` was started
 
-    @property
-    def hot_sets(self) -> Mapping[int, Sequence[int]]:
-        return {job: self._testbed.keys_at(self._number, self._player.wanted_keys) for job in self.jobs}
+    async def hot_sets(self) -> Mapping[int, Sequence[int]]:
+        wanted = self._testbed.keys_at(self._number, self._player.wanted_keys)
+        topology = self._testbed.topology
+        if topology is not None and topology.has_levels:
+            moved = {entry.key for entry in self._testbed.entries} - {
+                entry.key for entry in self._switch.entries
+            }
+            wanted = [key for key in wanted if key not in moved]
+        return dict.fromkeys(self.jobs, wanted)
 
     @property
     def is_dead(self) -> bool:

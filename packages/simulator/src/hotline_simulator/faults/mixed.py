@@ -82,10 +82,10 @@ class ScapyServerHost:
         due = self.server.deadline()
         return int(self._agent.stalled_until) if self._waiting else NEVER if due is None else due
 
-    def release_initial_keys(self, keys: Keys) -> None:
-        store = self.server.stores[self._testbed.arm.job]
+    def release_initial_keys(self, keys: Sequence[Keys]) -> None:
+        [own], store = keys, self.server.stores[self._testbed.arm.job]
         if self._testbed.has_switch_parameters:
-            for key in filter(store.is_owned, keys.tolist()):
+            for key in filter(store.is_owned, own.tolist()):
                 store.give(key)
 
     def receive(self, frame: bytes) -> None:

@@ -48,7 +48,7 @@ NETWORK_ARMS = tuple(
     for place in PLACES
     for name in Config.designs_of_networks
     for arm in fault_arms(name)
-    if place != "worker-leaves" or name == Config.design_of_worker_leaves
+    if Config.design_of_place.get(place, name) == name
 )
 _MIXED_ROWS = tuple(map(RowRange._make, ((0, 1), (24, 4), (44, 16), (58, 64))))
 

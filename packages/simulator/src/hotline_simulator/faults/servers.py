@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -32,7 +32,8 @@ class ServerHost(Protocol):
 
     def reset(self) -> None: ...
 
-    def release_initial_keys(self, keys: Keys) -> None: ...
+    def release_initial_keys(self, keys: Sequence[Keys]) -> None:
+        """Give each home its keys of these, by home of the server."""
 
     def receive(self, frame: bytes) -> None: ...
 
@@ -73,7 +74,7 @@ class RestartableServer:
         self.due = NEVER  # `frames_to_send` updates it
         self._checkpoint: dict[str, bytes] = {}
         self._committed_notes: list[bytes] = []  # since the checkpoint
-        self._initial_switch_keys = np.zeros(0, np.uint64)
+        self._initial_switch_keys: Sequence[Keys] = [np.zeros(0, np.uint64)]
 
     @property
     def core(self) -> ServerCore[UdpEndpoint]:
@@ -85,7 +86,7 @@ class RestartableServer:
         assert self._core is not None
         return self._core
 
-    def release_initial_keys(self, keys: Keys) -> None:
+    def release_initial_keys(self, keys: Sequence[Keys]) -> None:
         self._initial_switch_keys = keys
         self._state_ops.release_to_switch(self.store, keys)
 

@@ -17,7 +17,7 @@ from foundation.designs.registry import design
 from foundation.protocol.addressing import CPU_PORT
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES
-from foundation.protocol.leaf_spine import SPINE, LeafSpine
+from foundation.protocol.leaf_spine import SPINE, LeafSpine, ServerHomes
 from foundation.protocol.rows import ONE_VALUE, RowRanges
 from hosts.keys import KeySpace
 from hosts.ledger import UnfinishedPush
@@ -130,7 +130,7 @@ class SimulatedTestbed:
         self.world.agents.is_external = [is_external(agent) for agent in range(WORKERS + SERVERS)]
         self._snapshot = WorldSnapshot(self.world)
         replay_arrays = self.world.workers.replay_log if self.design.is_durable else ()
-        server_homes = () if topology is None else topology.home_indexes
+        server_homes: ServerHomes = () if topology is None else topology.home_indexes
         self.logs = [ReplayLog.in_memory(each, self.space, KEYS, server_homes) for each in replay_arrays]
         self.killed: dict[int, Killed] = {}
         self.successors: dict[int, SuccessorHost] = {}
@@ -188,8 +188,9 @@ class SimulatedTestbed:
         for number in range(len(self.switches)):
             self._reset_switch(number, self.keys_at(number, hot_keys))
         keys = np.array(hot_keys, np.uint64)
+        by_number = [keys] if self.topology is None else self.topology.keys_by_number(keys)
         for server in self.server_hosts:
-            server.release_initial_keys(keys)
+            server.release_initial_keys(by_number)
         for client in self.network.clients:
             client.hint(keys)
 

@@ -102,7 +102,7 @@ def push_all(
         hot_keys = np.array(hot_sets[job], np.uint64)
         switch.load(job, hot_sets[job])
         for store in simulated.stores[k * servers : (k + 1) * servers]:
-            switch.state_ops.release_to_switch(store, hot_keys)
+            switch.state_ops.release_to_switch(store, [hot_keys])
         for w in range(workers):
             client = simulated.clients[k * workers + w]
             client.hint(hot_keys)
