@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from foundation.protocol.header import unpack
+from foundation.protocol.header import PS_MASK, unpack
 from hosts.succession import PredecessorPush
 from tests.harness.faulty_loop import MS
 
@@ -26,7 +26,7 @@ class EndingClient:
         if not self._unsent:
             return None
         datagram = self._unsent.pop()
-        return memoryview(datagram), unpack(datagram).ps
+        return memoryview(datagram), unpack(datagram).ps & PS_MASK
 
     def receive(self, datagram: bytes, arrival: int, read: int) -> None:
         self.push.receive(datagram)

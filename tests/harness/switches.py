@@ -9,8 +9,8 @@ from controller.tables import CPU_PORT
 from foundation.protocol import codec, frames
 from foundation.protocol.codec import Message
 from foundation.protocol.frames import UdpEndpoint
-from foundation.protocol.hashing import lane_of
-from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW_BITS, Op
+from foundation.protocol.hashing import lane_of, ps_of
+from foundation.protocol.header import PS_BITS, RESPONSE, SLOT_MASK, WINDOW_BITS, Op
 from foundation.protocol.leaf_spine import ServerHomes
 from softswitch.pipeline import Change, EntryWrite, Output, Pipeline
 from tests.harness.testnet import INGRESS, held, hot_entry, insert, numbers, write
@@ -30,11 +30,19 @@ class PipelineSwitch:
 
     homes: ServerHomes = ()
     """Number of the switch with each PS's hot set, if there are several."""
+    levels = 1
+    """Number of homes of a PS, of which each key in a switch is at one."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
         self._states: dict[tuple[int, int], str] = {}
         self._jobs: set[int] = set()
+        self.level_of: dict[int, int] = {}
+        """Key -> the level of the home that has the key or gets it; 0 for others."""
+
+    def number_of(self, key: int, servers: int) -> int:
+        """Return the number of a key's server at the home that has the key or gets it."""
+        return ps_of(key, servers) | self.level_of.get(key, 0) << PS_BITS
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         return self.pipeline.process(port, frame, t_in, now)

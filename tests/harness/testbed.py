@@ -18,7 +18,7 @@ from foundation.protocol.codec import Caller, Keys, Values
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.hashing import lane_of, ps_of
-from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Header
+from foundation.protocol.header import HOTLINE_PORT, PS_BITS, PS_CALLER_BASE, PS_MASK, PS_RPC_PORT, Header
 from hosts.in_flight import InFlight
 from hosts.keys import KeySpace
 from hosts.ledger import Ledger, UnfinishedPush
@@ -136,7 +136,9 @@ class Testbed(FaultyLoop[Frame]):
             self.switch.add_server(JOB, ps, Attached(_end(host, HOTLINE_PORT), port), service)
             own = Attached(_end(host, PS_RPC_PORT), port)
             self.switch.add_caller(JOB, PS_CALLER_BASE + ps, 5, 100 + ps, own, privileged=True)
-            self.servers.append(ParameterServer(ps, SERVERS, self.space, {JOB: 5}, lambda: self.now))
+            self.servers.append(
+                ParameterServer(ps, SERVERS, self.space, {JOB: 5}, lambda: self.now, homes=self.switch.levels)
+            )
         self.workers = [WorkerHost(self, worker, epoch=10) for worker in range(1, WORKERS + 1)]
         for worker in self.workers:
             self._admit(worker)
@@ -166,7 +168,8 @@ class Testbed(FaultyLoop[Frame]):
         worker = self.workers[index]
         if worker.active.idle:
             keys = self.space.all()
-            worker.client.hint(keys[np.array([self.random.random() < 0.5 for _ in keys])])
+            hinted = keys[np.array([self.random.random() < 0.5 for _ in keys])]
+            worker.client.hint(hinted, 0 if self.switch.levels == 1 else self.random.randint(0, len(hinted)))
 
     def restart(self, index: int) -> None:
         """Kill a worker and restart it with a new epoch; its unanswered lanes become unknown."""
@@ -204,20 +207,26 @@ class Testbed(FaultyLoop[Frame]):
             return
         ps = self.random.randrange(SERVERS)
         is_arriving = self.random.random() < 0.6
+        number = ps | self.random.randrange(self.switch.levels) << PS_BITS
         first = [key for key in self.space.all().tolist() if ps_of(key, SERVERS) == ps]
         keys = [key for key in first if (key not in self.hot) == is_arriving]
+        if not is_arriving:
+            keys = [key for key in keys if self.switch.number_of(key, SERVERS) == number]
         keys = self.random.sample(keys, min(len(keys), self.random.randint(1, 20)))
         if not keys:
             return
         for key in keys:
             if is_arriving:
                 self.slots[key] = self._free_slot(key)
+                self.switch.level_of[key] = number >> PS_BITS
             self.switch.set_entry(JOB, key, "reserved" if is_arriving else "draining", self.slots[key])
-        self._begin_move(Command.SEED if is_arriving else Command.COLLECT, ps, keys)
+        self._begin_move(Command.SEED if is_arriving else Command.COLLECT, number, keys)
 
-    def _begin_move(self, command: Command, ps: int, keys: list[int]) -> None:
+    def _begin_move(self, command: Command, number: int, keys: list[int]) -> None:
         self._commands += 1
-        self.move = Control(command, JOB, ps, epoch=77, seq=self._commands, keys=np.array(keys, np.uint64))
+        self.move = Control(
+            command, JOB, number, epoch=77, seq=self._commands, keys=np.array(keys, np.uint64)
+        )
         self.command()
 
     def _free_slot(self, key: int) -> int:
@@ -228,8 +237,9 @@ class Testbed(FaultyLoop[Frame]):
         """Send the controller's command, possibly again."""
         if self.move is None:
             return
-        port = addressing.server_port(WORKERS, self.move.ps + 1)
-        to = _end(addressing.server(self.move.ps + 1), HOTLINE_PORT)
+        server = 1 + (self.move.ps & PS_MASK)
+        port = addressing.server_port(WORKERS, server)
+        to = _end(addressing.server(server), HOTLINE_PORT)
         frame = UdpFrame(_end(addressing.controller(), HOTLINE_PORT), to, control.build(self.move))
         self.put((True, CPU_PORT, frames.packet_out_header(port) + frames.build(frame)))
 
@@ -306,6 +316,7 @@ class Testbed(FaultyLoop[Frame]):
                 self.switch.set_entry(JOB, key, None, self.slots[key])
                 self.hot.remove(key)
                 del self.slots[key]
+                self.switch.level_of.pop(key, None)
         self.move = None
 
     # -- the end

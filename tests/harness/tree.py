@@ -8,7 +8,6 @@ from controller.network_rows import rows_of_switch
 from controller.tables import CPU_PORT, CallerKind, CallerPortRow, ServerRow, TableRow, WorkerRow
 from foundation.protocol import frames
 from foundation.protocol.frames import UdpEndpoint, packet_out_header
-from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import PS_MASK, unpack
 from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine, ServerHomes, host_at
 from softswitch.pipeline import ActionCall, Change, EntryWrite, Output, Pipeline
@@ -29,6 +28,7 @@ class Tree(PipelineSwitch):
         self._link_numbers = sorted(self._links)
         self._callers: set[tuple[int, int]] = set()
         self.homes: ServerHomes = self.network.home_indexes
+        self.levels, self.level_of = len(self.homes), {}
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         switch, local_port, frame = self._enter(port, frame)
@@ -86,12 +86,14 @@ class Tree(PipelineSwitch):
             self.parts[switch].remove_caller(job, caller, epoch)
 
     def _home(self, key: int) -> PipelineSwitch:
-        return self.parts[self.network.home_of(ps_of(key, SERVERS))]
+        return self.parts[self.network.home_of(self.number_of(key, SERVERS))]
 
     def set_entry(self, job: int, key: int, state: str | None, slot: int) -> None:
-        for home, keys in self.network.keys_by_home([key]).items():
-            if keys:
-                self.parts[home].set_entry(job, key, state, slot)
+        if not self.network.is_home_by_worker:
+            self._home(key).set_entry(job, key, state, slot)
+            return
+        for home in self.network.homes:
+            self.parts[home].set_entry(job, key, state, slot)
 
     def register(self, key: int, slot: int) -> int:
         return self._home(key).register(key, slot)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from controller.tables import CPU_PORT
 from foundation.designs import hotset
 from foundation.protocol import addressing
+from foundation.protocol.control import Command
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
 from foundation.protocol.hashing import lane_of, ps_of
 from foundation.protocol.header import (
@@ -38,22 +39,22 @@ from tests.harness import frames
 from tests.harness.programs import Edit, edited
 from tests.harness.switches import CELLS
 from tests.harness.testbed import JOB, SERVERS, WORKERS
-from tests.harness.testnet import new_switch
+from tests.harness.testnet import lane_stats, new_switch
 from tests.harness.tree import Tree, TreeTestbed
 from tests.unit.programs.test_exactly_once import SPARSE, play
 
 PLACES: tuple[HotSetPlace, ...] = get_args(HotSetPlace)
 
 
-def played(switch: Tree, seed: int, stimuli: int) -> TreeTestbed:
+def played(switch: Tree, seed: int, stimuli: int, testbed: type[TreeTestbed] = TreeTestbed) -> TreeTestbed:
     random = Random(seed)
-    network = TreeTestbed(
+    network = testbed(
         switch,
         random,
         loss=random.choice([0.0, 0.05, 0.3]),
         doubling=random.choice([0.0, 0.05, 0.5]),
         proxy=random.random() < 0.5,
-        window=random.choice([2, 8, 64]),
+        window=max(random.choice([2, 8, 64]), len(switch.network.homes)),
         sparse=random.choice([None, SPARSE]),
     )
     play(network, stimuli)
@@ -68,6 +69,22 @@ def played(switch: Tree, seed: int, stimuli: int) -> TreeTestbed:
 def test_hot_sets_in_a_network_add_every_push_once(place: HotSetPlace, seed: int, spines: int) -> None:
     """Links between switches lose, double and reorder frames as those of hosts do."""
     played(Tree(new_switch, place, spines), seed, 1500).check()
+
+
+def test_rows_are_at_both_levels_while_workers_push() -> None:
+    """Both a spine and leaves have served rows, and rows have moved from one level to the other."""
+    tree, levels = Tree(new_switch, "both"), set[tuple[int, int]]()
+    begin_move = TreeTestbed._begin_move
+
+    class Noting(TreeTestbed):
+        def _begin_move(self, command: Command, number: int, keys: list[int]) -> None:
+            levels.update((key, number >> PS_BITS) for key in keys)
+            begin_move(self, command, number, keys)
+
+    played(tree, 4, 3000, Noting).check()
+    assert {key for key, level in levels if level} & {key for key, level in levels if not level}
+    for home in tree.network.homes:
+        assert sum(lane_stats(tree.parts[home].pipeline, lane)[0] for lane in range(LANES))
 
 
 def test_one_window_over_two_homes_is_noticed() -> None:
