@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from controller.controller import Controller, Register
@@ -24,6 +26,7 @@ from foundation.protocol.control import Command
 from foundation.protocol.hashing import lane_of, ps_of
 from foundation.protocol.leaf_spine import SPINE, LeafSpine
 from hosts.keys import KeySpace
+from switch_harness.wording import mentions
 
 SERVERS = 5
 NETWORK = LeafSpine(workers=3, servers=SERVERS, leaves=3, place="leaves")
@@ -158,6 +161,54 @@ def test_leaves_of_workers_have_all_keys_and_parts_of_each_sum() -> None:
     # What one leaf has added is published at the other by the second command.
     assert [home.commands for home in homes] == [[(JOB, Command.PUBLISH)] * 2 + [(JOB, Command.HOLD)]] * 2
     assert sums.tolist() == [0, 0, 0, 10, 0, 6, 0, 2**32 - 4, 0]
+
+
+class HomeOfLevel(Home):
+    """A switch that notes its loads, and gets no key that another one has."""
+
+    def __init__(self, others: list[HomeOfLevel]) -> None:
+        super().__init__(SPINE)
+        self.keys, self._others = [], others
+        others.append(self)
+
+    async def load(self, _job: int, keys: Sequence[int], **_options: object) -> MigrationPlan:
+        taken = [key for other in self._others if other is not self for key in other.keys]
+        assert not set(taken) & set(keys)
+        self.keys = [*keys]
+        return MigrationPlan((), ())
+
+    async def load_all(self, hot_sets: Mapping[int, Sequence[int]], **_options: object) -> None:
+        for job, keys in hot_sets.items():
+            await self.load(job, keys)
+
+    async def registers(self, _job: int, keys: Sequence[int], *_params: object) -> list[int]:
+        assert set(keys) <= set(self.keys)
+        return [*keys]
+
+
+@given(st.lists(st.permutations(range(12)), min_size=2, max_size=4), st.booleans())
+def test_rows_leave_a_level_before_they_get_to_the_other_one(
+    orders: list[list[int]], loads_all: bool
+) -> None:
+    """The first rows of each order are at the spine; UnknownKey names a row that no switch has."""
+    network, homes = LeafSpine(workers=3, servers=SERVERS, leaves=2, place="both"), list[HomeOfLevel]()
+    for _ in network.homes:
+        HomeOfLevel(homes)
+    controller = NetworkController(network, cast(Sequence[Controller], homes))
+
+    async def run() -> None:
+        async with controller:
+            for order in orders:
+                keys = order[:10]
+                await (controller.load_all({JOB: keys}) if loads_all else controller.load(JOB, keys))
+                assert [home.keys for home in homes] == [*network.keys_by_home(keys).values()]
+                read: list[Any] = [*await controller.registers(JOB)]
+                assert sorted(read) == sorted(keys)
+                assert await controller.registers(JOB, [keys[0], keys[9]])
+                with pytest.raises(UnknownKey, match=mentions(order[10])):
+                    await controller.registers(JOB, [order[0], order[10]])
+
+    asyncio.run(run())
 
 
 def test_counters_of_homes_are_added(homes: list[Home]) -> None:
