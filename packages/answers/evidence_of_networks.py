@@ -32,6 +32,7 @@ _PLACES: Mapping[Placement, str] = {
     "none": "none",
     "spine": "at the spine",
     "leaves": "at the servers' leaves",
+    "both": "at both levels",
     "worker-leaves": "at the workers' leaves",
 }
 _SUMS_AT_SPINE: Placement = "sums at the spine"
@@ -171,7 +172,7 @@ TRAINING = Stage(
 assert PLACEMENTS[0][0] == "none"
 NETWORKS = Stage(
     name="leaf-spine-simulated",
-    minutes=40,
+    minutes=55,
     results=("leaf-spine-gain", "leaf-spine-cost", "leaf-spine-by-leaves", "leaf-spine-by-spines"),
     steps=(_POINTS,),
     tables=tables,

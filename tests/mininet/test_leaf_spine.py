@@ -43,8 +43,8 @@ def test_all_hosts_of_the_leaf_spine_example_reach_each_other() -> None:
     assert pings == "0 of 6 pings were lost"
 
 
-@pytest.mark.parametrize(("place", "spines"), [("spine", 2), ("leaves", 1)])
-def test_a_run_with_hot_sets_at_two_switches_of_a_network_loses_nothing(
+@pytest.mark.parametrize(("place", "spines"), [("spine", 2), ("both", 1)])
+def test_a_run_with_hot_sets_at_several_switches_of_a_network_loses_nothing(
     tmp_path: Path, place: str, spines: int
 ) -> None:
     arms, small = ["baseline", "offload", "offload-proxy"], {**FEWER_KEYS, "spines": spines}
@@ -77,14 +77,14 @@ def test_a_worker_takes_the_rank_of_a_killed_one_at_its_leaf(tmp_path: Path) -> 
     ("settings", "arms"),
     [
         (("HOT_SETS=spine",), ["baseline", "offload"]),
-        (("HOT_SETS=leaves",), ["baseline", "offload"]),
+        (("HOT_SETS=both",), ["baseline", "offload"]),
         (WORKER_LEAVES, SUMS),
     ],
 )
 def test_a_killed_spine_and_a_killed_leaf_lose_no_update(
     tmp_path: Path, settings: tuple[str, ...], arms: list[str]
 ) -> None:
-    """The spine has the hot set and leaves pass packets on, or the other way round; s3 is the second leaf."""
+    """The spine has the hot set and leaves pass packets on, or both have a part; s3 is the second leaf."""
     with run_topo(
         tmp_path, "TOPOLOGY=leaf-spine", *settings, "ROUNDS=12", tables=RECOVERY, arms=arms, small=FEWER_KEYS
     ) as run:

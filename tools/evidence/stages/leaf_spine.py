@@ -18,6 +18,7 @@ from tools.evidence.stages.runs import SEEDS
 _PLACES: Mapping[HotSetPlace, str] = {
     "spine": "at the spine",
     "leaves": "at the servers' leaves",
+    "both": "at both levels",
     "worker-leaves": "at the workers' leaves",
 }
 """Value of the setting `hot_sets` -> name of its column."""
@@ -38,7 +39,7 @@ def tables(folder: Path) -> dict[str, Table]:
     quantity = "change by offload in a default run with two leaves and a spine, measured"
     return {
         "offload-leaf-spine": as_table(quantity, columns),
-        "offload-leaf-spine-each-run": each_run(f"{quantity}, in each of nine runs", each),
+        "offload-leaf-spine-each-run": each_run(f"{quantity}, in each of twelve runs", each),
         "copies-leaf-spine": _copies(runs[_PLACES[_SUMS]]),
     }
 
@@ -72,7 +73,7 @@ def _variables(place: HotSetPlace) -> list[str]:
 
 LEAF_SPINE = Stage(
     name="leaf-spine",
-    minutes=21,
+    minutes=28,
     results=("offload-leaf-spine", "offload-leaf-spine-each-run", "copies-leaf-spine"),
     steps=tuple(
         run_step(f"{place}-seed-{seed}", "TOPOLOGY=leaf-spine", *_variables(place), f"SEED={seed}")

@@ -16,7 +16,7 @@ from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.hotset import NAME as HOTSET
 from foundation.designs.none import NAME as NO_HOT_SET
-from foundation.protocol.leaf_spine import HotSetPlace
+from foundation.protocol.leaf_spine import SPINE_SHARE, HotSetPlace
 from hotline_answers.cluster_answer.hotset import hot_set_file, simulated_part, workload_for
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.costs import HostCosts
@@ -34,11 +34,13 @@ CABLES_GBIT = (1.0, 10.0)
 DIMS = (1, 64)
 TOP_K = 20_000
 MORE_ROWS = 100_000
-"""Rows of one value that leaves have together, if each has somewhat fewer than `TOP_K`."""
+"""Rows of one value that leaves have together, if each has somewhat fewer than `TOP_K`; or leaves and a spine
+with `TOP_K` of them."""
 Placement = Literal["none", "spine", "leaves", "both", "worker-leaves", "sums at the spine"]
 """No hot set; one at a place (`HotSetPlace`); or at the spine, which sums as the workers' leaves do."""
 PLACEMENTS: tuple[tuple[Placement, int], ...] = (
-    ("none", TOP_K), ("spine", TOP_K), ("leaves", TOP_K), ("leaves", MORE_ROWS), ("worker-leaves", TOP_K)
+    ("none", TOP_K), ("spine", TOP_K), ("leaves", TOP_K), ("leaves", MORE_ROWS), ("both", TOP_K),
+    ("both", MORE_ROWS), ("worker-leaves", TOP_K),
 )  # fmt: skip
 COST_GBIT, COST_OVERSUBSCRIPTION, COST_MS = 1.0, 8, 5.0
 """The network in which also the costs of the last placement, sums at the spine, are simulated."""
@@ -130,6 +132,7 @@ def config_at(point: PlacementPoint) -> SimulationConfig:
     }
     if place is not None:
         values["hot_sets"] = place
+        values["spine_share"] = min(SPINE_SHARE, TOP_K / point.top_k)
     config = config_of(SimulationConfig, values)
     assert config.leaf_spine is not None
     uplinks_mbit = config.leaf_spine.hosts_per_leaf * config.network.rate_mbit / point.oversubscription

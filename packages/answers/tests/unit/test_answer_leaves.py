@@ -92,7 +92,9 @@ def test_effects_of_a_network_are_of_the_whole_and_have_the_other_placement() ->
     others = [each for each in _variants(cluster, None, 300) if each.input == "hot set"]
     assert {other.value for other in others} == {"at the leaves of the servers"}
     placements = [(other.cluster.placement, other.cluster.design) for other in others]
-    assert placements == [("spine", "hotset"), ("worker-leaves", "collect")]
+    assert placements == [
+        ("spine", "hotset"), ("both", "hotset"), ("worker-leaves", "collect")
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -100,6 +102,7 @@ def test_effects_of_a_network_are_of_the_whole_and_have_the_other_placement() ->
     [
         ("spine", "at the spines, by server"),
         ("leaves", "at the leaves of the servers"),
+        ("both", "half of the rows at the leaves of the servers"),
         ("worker-leaves", "at the leaves of the workers"),
     ],
 )

@@ -77,8 +77,8 @@ class Cluster(RowLogSettings):
     spines: int = Field(default=1, ge=1, le=MAX_SPINES)
     """With leaves: number of spines, each with an uplink of every leaf."""
     placement: HotSetPlace = "spine"
-    """With leaves: where hot sets are, at spines, at the leaves of the servers, or at those of the workers,
-    which then sum for all servers."""
+    """With leaves: where hot sets are, at spines, at the leaves of the servers, at both, or at the leaves of
+    the workers, which then sum for all servers."""
     optimiser: Optimiser | None = None
     """Optimiser of the servers, such as adagrad; they collect gradients from the switch; None means none:
     servers add what workers push."""

@@ -262,6 +262,7 @@ def _racks(cluster: Cluster, config: SimulationConfig) -> str:
 PLACES: Mapping[HotSetPlace, str] = {
     "spine": "at the spine",
     "leaves": "at the leaves of the servers",
+    "both": "at the spine, and half of the rows at the leaves of the servers",
     "worker-leaves": "at the leaves of the workers",
 }
 
