@@ -9,11 +9,15 @@ from controller.tables import (
     NO_PORT,
     CallerKind,
     CallerPortRow,
+    HashedBundleRow,
     HomeRow,
     InitialRow,
     JobRow,
+    MemberRow,
     Route,
     ServerRow,
+    SprayedBundleRow,
+    UplinkRow,
     WorkerRow,
 )
 from foundation.protocol.header import PS_MASK
@@ -22,7 +26,23 @@ from foundation.protocol.leaf_spine import LeafSpine, host_at
 
 def rows_of_switch(rows: Sequence[InitialRow], network: LeafSpine, switch: int) -> list[InitialRow]:
     """Return a switch's rows. The home of a server has its row; other switches pass its packets on."""
-    return list(dict.fromkeys(_rows_of_switch(rows, network, switch)))
+    compares_ports = any(isinstance(row, ServerRow) for row in rows)
+    return [
+        *dict.fromkeys(_rows_of_switch(rows, network, switch)),
+        *bundle_rows(network, switch, compares_ports),
+    ]
+
+
+def bundle_rows(network: LeafSpine, switch: int, compares_ports: bool = True) -> Iterator[InitialRow]:
+    """Yield the rows of a leaf's bundle of uplinks; a program that only forwards compares no ports."""
+    if not network.has_bundles or network.is_spine(switch):
+        return
+    first, *others = ports = [network.uplink(spine) for spine in range(network.spines)]
+    kind = HashedBundleRow if network.routing == "ecmp" else SprayedBundleRow
+    yield kind(first, len(ports))
+    yield from (MemberRow(member, port) for member, port in enumerate(ports))
+    if compares_ports:
+        yield from (UplinkRow(port, first) for port in others)
 
 
 def _rows_of_switch(rows: Sequence[InitialRow], network: LeafSpine, switch: int) -> Iterator[InitialRow]:

@@ -196,6 +196,46 @@ class CallerPortRow(TableRow):
 
 
 @dataclass(frozen=True, slots=True)
+class UplinkRow(TableRow):
+    """Table `bundled_ports`: a port of a bundle, and the first one, which stands for all in other rows."""
+
+    TABLES = ("identify.from_bundle.bundled_ports",)
+    ACTION = "identify.from_bundle.set_first"
+    port: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class HashedBundleRow(TableRow):
+    """Table `bundles`: the first port of a bundle, of which a hash of the flow chooses a member."""
+
+    TABLES = ("to_bundle.bundles",)
+    ACTION = "to_bundle.hash_flow"
+    port: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SprayedBundleRow(TableRow):
+    """Table `bundles`: the first port of a bundle, whose members take turns."""
+
+    TABLES = ("to_bundle.bundles",)
+    ACTION = "to_bundle.take_turns"
+    port: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow(TableRow):
+    """Table `members`: the port of a bundle's member, counted from 0."""
+
+    TABLES = ("to_bundle.members",)
+    ACTION = "to_bundle.set_port"
+    member: int
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerRow(TableRow):
     """Table `workers`: a caller of one job. `caller` is its number in the exactly-once cells, < `CALLERS`."""
 

@@ -16,6 +16,7 @@
 #include "common/checksums.p4"
 #include "common/drop.p4"
 #include "hotset/validate.p4"
+#include "common/bundle.p4"
 #include "hotset/identify.p4"
 #include "hotset/pass_on.p4"
 #include "hotset/lane_lookup.p4"

@@ -8,4 +8,6 @@ const bit<8> WIRE_VERSION = 4;
 
 const bit<9> CPU_PORT = 255;
 
+#define MAX_SPINES 8        // of a network of several switches
+
 #endif

@@ -25,6 +25,7 @@ struct metadata_t {
     endpoint_t server;
     endpoint_t service;
     port_t     home_port;       // toward that switch
+    port_t     ingress_port;    // by which the packet came, as the rows of tables name it
     bitmap_t   hits;            // lanes whose key is in the switch, for this caller
     bitmap_t   served;          // lanes that the answer marks as served
     bitmap_t   counting;        // banks whose `row_stats` count: the first ones of the rows of a worker's fresh RPC

@@ -14,6 +14,7 @@
 #include "common/checksums.p4"
 #include "common/drop.p4"
 #include "validate.p4"
+#include "common/bundle.p4"
 #include "identify.p4"
 #include "pass_on.p4"
 #include "lane_lookup.p4"

@@ -1,5 +1,7 @@
 // Finds the caller, its job and the parameter server, and drops a packet that comes from another port than theirs.
 control Identify(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    FromBundle() from_bundle;
+
     // The service address belongs to the switch. Workers never see the address of the server itself.
     action set_server(mac_addr_t mac, ipv4_addr_t addr, bit<16> udp_port, port_t port,
                       mac_addr_t service_mac, ipv4_addr_t service_addr, bit<16> service_port) {
@@ -68,7 +70,9 @@ control Identify(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         if (servers.apply().hit && !meta.is_passed_on) {
             jobs.apply();
         }
-        if (meta.is_from_switch && !(meta.is_passed_on && std.ingress_port == meta.home_port)) {
+        meta.ingress_port = std.ingress_port;
+        from_bundle.apply(meta.ingress_port);
+        if (meta.is_from_switch && !(meta.is_passed_on && meta.ingress_port == meta.home_port)) {
             drop(meta, DropReason.BAD_SHAPE);
         }
         if (!meta.is_passed_on) {
@@ -76,8 +80,8 @@ control Identify(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                 workers.apply();
             }
             bool is_from_server = meta.kind == PacketKind.ANSWER || meta.kind == PacketKind.CONTROL_ANSWER;
-            if (meta.kind == PacketKind.REQUEST && std.ingress_port != meta.worker.port
-                || is_from_server && std.ingress_port != meta.server.port) {
+            if (meta.kind == PacketKind.REQUEST && meta.ingress_port != meta.worker.port
+                || is_from_server && meta.ingress_port != meta.server.port) {
                 drop(meta, DropReason.WRONG_PORT);
             }
         }

@@ -8,6 +8,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     ExactlyOnce() exactly_once;
     Readdress() readdress;
     Forward() forward;
+    ToBundle() to_bundle;
 #include "bank_arrays.p4"
 #define DECLARE_LANE(nn, i) LaneLookup(1 << (i)) lookup_##nn; bit<16> slot_##nn = 0;
     REPEAT(DECLARE_LANE)
@@ -102,6 +103,8 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         if (meta.kind == PacketKind.DROPPED) {
             drops.count((bit<32>)meta.drop_reason);
             mark_to_drop(std);
+        } else {
+            to_bundle.apply(hdr, std);
         }
     }
 }

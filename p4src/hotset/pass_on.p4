@@ -24,14 +24,14 @@ control PassOn(inout headers_t hdr, inout metadata_t meta, inout standard_metada
         }
         bool is_to_server = meta.kind == PacketKind.REQUEST || meta.kind == PacketKind.COMMAND;
         port_t port = NO_PORT;
-        if (std.ingress_port == meta.home_port) {
+        if (meta.ingress_port == meta.home_port) {
             if (is_to_server) {
                 port = meta.server.port;
             } else if (meta.kind == PacketKind.ANSWER) {
                 port = meta.worker.port;
             }
-        } else if (meta.kind == PacketKind.REQUEST && std.ingress_port == meta.worker.port
-                   || !is_to_server && std.ingress_port == meta.server.port) {
+        } else if (meta.kind == PacketKind.REQUEST && meta.ingress_port == meta.worker.port
+                   || !is_to_server && meta.ingress_port == meta.server.port) {
             port = meta.home_port;
         }
         if (port == NO_PORT && meta.kind != PacketKind.DROPPED) {

@@ -7,18 +7,26 @@
 
 struct headers_t {
     ethernet_t ethernet;
+    ipv4_t     ipv4;
+    udp_t      udp;
 }
 
 struct metadata_t {
     bool has_route;
 }
 
+#include "common/udp_parser.p4"
 #include "common/forward.p4"
+#include "common/bundle.p4"
 
 parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
                      inout standard_metadata_t std) {
+    UdpParser() udp_parser;
+    bit<16> src_port;
+    bit<16> dst_port;
+
     state start {
-        packet.extract(hdr.ethernet);
+        udp_parser.apply(packet, hdr.ethernet, hdr.ipv4, hdr.udp, src_port, dst_port);
         transition accept;
     }
 }
@@ -30,9 +38,11 @@ control HotlineVerifyChecksum(inout headers_t hdr, inout metadata_t meta) {
 
 control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     Forward() forward;
+    ToBundle() to_bundle;
 
     apply {
         forward.apply(hdr, meta, std);
+        to_bundle.apply(hdr, std);
     }
 }
 
@@ -47,6 +57,8 @@ control HotlineComputeChecksum(inout headers_t hdr, inout metadata_t meta) {
 control HotlineDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.ethernet);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.udp);
     }
 }
 

@@ -51,7 +51,7 @@ from foundation.optimisers import Optimiser
 from foundation.protocol import addressing
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import LANES, MAX_HOMES, padded_dim
-from foundation.protocol.leaf_spine import LEVELS, SPINE_SHARE, HotSetPlace, LeafSpine
+from foundation.protocol.leaf_spine import LEVELS, MAX_SPINES, SPINE_SHARE, HotSetPlace, LeafSpine, Routing
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges, banks_of_row, check_dim
 from foundation.settings import Strict
 from foundation.text import one_line
@@ -85,7 +85,6 @@ def max_top_k(jobs: int, dim: int = 1) -> int:
 
 MAX_TOP_K = max_top_k(1)
 MAX_LEAVES = MAX_HOMES
-MAX_SPINES = 8
 FAULT_RATES_ADVICE = "runs complete with up to 0.05 of each"
 _SCHEDULER = re.compile(r"(tcp|tls)://([\w.-]+|\[[0-9a-fA-F:]+\]):\d{1,5}", re.ASCII)
 _INPUT_REPR = Repr()
@@ -186,8 +185,10 @@ class Config(RunSettings):
     topology: Literal["switch", "leaf-spine"] = "switch"
     leaves: int = Field(default=2, ge=2, le=MAX_LEAVES)
     spines: int = Field(default=1, ge=1, le=MAX_SPINES)
+    hosts_per_leaf: int = Field(default=0, ge=0)
     hot_sets: HotSetPlace = "spine"
     spine_share: float = Field(default=SPINE_SHARE, gt=0, lt=1)
+    routing: Routing = "fixed"
     pcap: bool = False
     cli: bool = False
     seed: int = Field(default=1, ge=0, lt=2**32)
@@ -242,8 +243,9 @@ class Config(RunSettings):
         if self.topology != "leaf-spine":
             return None
         return LeafSpine(
-            self.workers, self.servers, self.leaves, self.hot_sets, self.spines, self.spine_share
-        )
+            self.workers, self.servers, self.leaves, self.hot_sets, self.spines, self.hosts_per_leaf,
+            self.routing, self.spine_share,
+        )  # fmt: skip
 
     @property
     def p4runtime_ports(self) -> range:
@@ -461,6 +463,11 @@ class Config(RunSettings):
             self._check_machines(self.machines)
         if self.topology == "leaf-spine":
             self._check_leaf_spine()
+        elif self.hosts_per_leaf or self.routing != "fixed":
+            name = "hosts_per_leaf" if self.hosts_per_leaf else "routing"
+            raise ValueError(
+                f'{name} = {getattr(self, name)} and topology "switch": expected topology "leaf-spine"'
+            )
         return self
 
     @property
@@ -472,11 +479,29 @@ class Config(RunSettings):
         """Maximum number of homes of all servers together: each has a row for each job in table `servers`."""
         return SERVER_ROWS // len(self.every_arm)
 
+    @property
+    def _filled_leaves(self) -> str:
+        """What `hosts_per_leaf` asks for."""
+        hosts = self.workers + self.servers
+        if self.hosts_per_leaf >= hosts:
+            return f"expected less than {hosts} hosts at each, as there are no more"
+        needed = -(-hosts // max(1, self.hosts_per_leaf))
+        return f"expected {needed} leaves, which {hosts} hosts fill"
+
     def _check_leaf_spine(self) -> None:
         """Raise for what a network of several switches does not have."""
         at_several_switches = self.has_hot_sets_at_several_switches
         place_design = self.design_of_place.get(self.hot_sets, self.design)
+        network = self.leaf_spine
+        assert network is not None
         refusals = {
+            f"hosts_per_leaf ({self.hosts_per_leaf}) and leaves ({self.leaves}): {self._filled_leaves}":
+                bool(self.hosts_per_leaf) and -(-len(network.hosts) // self.hosts_per_leaf) != self.leaves,
+            f'routing "{self.routing}" and spines 1: expected 2 spines or more, or routing "fixed"':
+                network.has_bundles and self.spines == 1,
+            f'routing "{self.routing}" and hot_sets "{self.hot_sets}": expected hot_sets "leaves" or '
+            '"worker-leaves", as a spine would miss turns of a slot that take another one':
+                network.has_bundles and any(map(network.is_spine, network.homes)),
             f"design {self.design}: expected {' or '.join(self.designs_of_networks)}":
                 self.design not in self.designs_of_networks,
             f'hot_sets "{self.hot_sets}" and design {self.design}: expected {place_design}':
@@ -495,9 +520,9 @@ class Config(RunSettings):
                 at_several_switches and self.hot_sets != "worker-leaves" and self.after_death != "end",
             f'hot_sets "worker-leaves", leaves ({self.leaves}) and servers ({self.servers}): expected at '
             f"most {self._max_homes} of servers times leaves, as the table of servers has no room for more":
-                self.hot_sets == "worker-leaves" and self.leaves * self.servers > self._max_homes,
+                self.hot_sets == "worker-leaves" and len(network.homes) * self.servers > self._max_homes,
             f"leaves ({self.leaves}): expected a worker at each, of which there are {self.workers}":
-                self.leaves > self.workers,
+                not self.hosts_per_leaf and self.leaves > self.workers,
         }  # fmt: skip
         for message, applies in refusals.items():
             if applies:

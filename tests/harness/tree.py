@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from controller.network_rows import rows_of_switch
+from controller.network_rows import bundle_rows, rows_of_switch
 from controller.tables import CPU_PORT, CallerKind, CallerPortRow, ServerRow, TableRow, WorkerRow
 from foundation.protocol import frames
 from foundation.protocol.frames import UdpEndpoint, packet_out_header
 from foundation.protocol.header import PS_MASK, unpack
-from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine, ServerHomes, host_at
+from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine, Routing, ServerHomes, host_at
 from softswitch.pipeline import ActionCall, Change, EntryWrite, Output, Pipeline
 from tests.harness.switches import Attached, PipelineSwitch
 from tests.harness.testbed import SERVERS, WORKERS, Frame, Testbed
@@ -20,8 +20,15 @@ _FIRST_LINK = 1_000
 
 
 class Tree(PipelineSwitch):
-    def __init__(self, new_switch: Callable[[], Pipeline], place: HotSetPlace, spines: int = 1) -> None:
-        self.network = network = LeafSpine(WORKERS, SERVERS, place=place, spines=spines)
+    def __init__(
+        self,
+        new_switch: Callable[[], Pipeline],
+        place: HotSetPlace,
+        spines: int = 1,
+        routing: Routing = "fixed",
+    ) -> None:
+        self.network = LeafSpine(WORKERS, SERVERS, place=place, spines=spines, routing=routing)
+        network = self.network
         self.parts = [PipelineSwitch(new_switch()) for _ in network.switches]
         self._links = network.port_peers()
         """A switch and its port -> the switch and port at the other end."""
@@ -29,6 +36,8 @@ class Tree(PipelineSwitch):
         self._callers: set[tuple[int, int]] = set()
         self.homes: ServerHomes = self.network.home_indexes
         self.levels, self.level_of = len(self.homes), {}
+        for switch in network.switches:
+            self._insert(switch, [*bundle_rows(network, switch)])
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         switch, local_port, frame = self._enter(port, frame)
@@ -75,6 +84,10 @@ class Tree(PipelineSwitch):
         self._callers.add((job, caller))
 
     def _install(self, switch: int, rows: Sequence[TableRow]) -> None:
+        of_bundle = {*bundle_rows(self.network, switch)}
+        self._insert(switch, [row for row in rows if row not in of_bundle])
+
+    def _insert(self, switch: int, rows: Sequence[TableRow]) -> None:
         writes = [
             EntryWrite(Change.INSERT, entry.table, entry.key, ActionCall(entry.action, entry.args))
             for entry in (row.entry() for row in rows)

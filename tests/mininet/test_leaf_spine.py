@@ -57,6 +57,22 @@ def test_a_run_with_hot_sets_at_several_switches_of_a_network_loses_nothing(
     assert to_servers["offload-proxy"] < 0.8 * to_servers["baseline"]
 
 
+def test_a_sprayed_run_with_servers_at_a_leaf_of_their_own_loses_nothing(tmp_path: Path) -> None:
+    """The leaf of both workers, s3, sums; that of both servers, s4, and the spines pass packets on."""
+    run = finished_run(
+        tmp_path, "TOPOLOGY=leaf-spine", *WORKER_LEAVES, "SPINES=2", "HOSTS_PER_LEAF=2", "ROUTING=spray",
+        "PCAP=1", arms=SUMS, small=FEWER_KEYS,
+    )  # fmt: skip
+    accounting = record_of(run.folder)["accounting"]
+    assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
+    assert accounting["sent"] == accounting["applied"] > 10_000
+    to_servers = rpcs_to_servers(run.folder)
+    assert to_servers["collect"] < 0.8 * to_servers["collect-baseline"]
+    captured = {file.stem: file.stat().st_size for file in (run.folder / "pcap").glob("s[12]-eth*.pcap")}
+    assert sorted(captured) == ["s1-eth1", "s1-eth2", "s2-eth1", "s2-eth2"]
+    assert min(captured.values()) > 0.8 * max(captured.values()) > 100_000
+
+
 def test_a_worker_takes_the_rank_of_a_killed_one_at_its_leaf(tmp_path: Path) -> None:
     """Each of two leaves sums the hot rows of its own workers, and the killed worker's sums are kept."""
     run = finished_run(

@@ -23,6 +23,7 @@ from foundation.protocol.header import (
     WINDOW_BITS,
     Op,
 )
+from foundation.protocol.leaf_spine import MAX_SPINES
 
 P4SRC = Path(__file__).parents[2] / "p4src"
 
@@ -42,6 +43,8 @@ const bit<8> WIRE_VERSION = {VERSION};
 #define WIRE_VERSION_TEXT "{VERSION}"
 
 const bit<9> CPU_PORT = {CPU_PORT};
+
+#define MAX_SPINES {MAX_SPINES}        // of a network of several switches
 
 #endif
 """

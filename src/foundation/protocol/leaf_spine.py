@@ -1,8 +1,8 @@
 """A network of leaves with hosts, and spines: its switches, their ports, and which has which hot set.
 
 Spines are the switches from 0 on, and leaves follow. Hosts are numbered from 1, workers first; a host has
-the port at its leaf that it would have at a single switch. Workers and servers each take turns at the leaves.
-Each leaf has a link to each spine, and packets between two leaves all take the same spine, both ways.
+the port at its leaf that it would have at a single switch. Each leaf has a link to each spine. Packets
+between two leaves all take the same spine, both ways, or each may take any of them (`Routing`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from foundation.protocol.header import PS_BITS, PS_MASK
 
 SPINE = 0
 """The only spine, or the first one."""
+MAX_SPINES = 8
 HotSetPlace = Literal["spine", "leaves", "worker-leaves", "both"]
 """Place of a server's hot set: a spine (servers take turns at several), the leaf of the server, each leaf
 with workers, or both the server's leaf and a spine, each with a part of the rows. In the last two cases a
@@ -30,6 +31,10 @@ LEVELS = 2
 SPINE_SHARE = 0.5
 ServerHomes: TypeAlias = Sequence[Sequence[int]]
 """By level, the home of each server, from 0 on. Servers have one level, or `LEVELS`."""
+Routing = Literal["fixed", "ecmp", "spray"]
+"""Choice of the spine between two leaves: the same for all packets; by a hash of a packet's addresses and
+UDP ports; or each spine in turn. In the last two cases a leaf's uplinks are a bundle: in the rows of its
+tables the first one stands for all (p4src/common/bundle.p4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,9 @@ class LeafSpine:
     leaves: int = 2
     place: HotSetPlace = "spine"
     spines: int = 1
+    hosts_per_leaf: int = 0
+    """Hosts of each leaf but the last, which they fill in order; 0: workers and servers each take turns."""
+    routing: Routing = "fixed"
     spine_share: float = SPINE_SHARE
     """Share of the hot rows, the hottest ones, that are at a spine if rows are at both levels."""
 
@@ -55,9 +63,16 @@ class LeafSpine:
         return range(1, 1 + self.workers + self.servers)
 
     @property
-    def hosts_per_leaf(self) -> int:
+    def max_hosts_of_leaf(self) -> int:
         """The largest number of hosts of a leaf."""
+        if self.hosts_per_leaf:
+            return min(self.hosts_per_leaf, len(self.hosts))
         return -(-self.workers // self.leaves) + -(-self.servers // self.leaves)
+
+    @property
+    def has_bundles(self) -> bool:
+        """Whether the uplinks of each leaf are a bundle."""
+        return self.routing != "fixed"
 
     def uplink(self, spine: int) -> int:
         """Return the port of each leaf to a spine."""
@@ -92,6 +107,8 @@ class LeafSpine:
         return "spine" if self.spines == 1 else f"spine {1 + switch}"
 
     def leaf_of(self, host: int) -> int:
+        if self.hosts_per_leaf:
+            return self.spines + (host - 1) // self.hosts_per_leaf
         first = 1 if host <= self.workers else self.workers + 1
         return self.spines + (host - first) % self.leaves
 
@@ -118,7 +135,7 @@ class LeafSpine:
             return self.homes[ps >> PS_BITS]
         if self.place == "leaves" or (self.has_levels and ps <= PS_MASK):
             return self.leaf_of(self.workers + (ps & PS_MASK) + 1)
-        return _spines_of_servers(self.servers, self.leaves, self.spines)[ps & PS_MASK]
+        return _spines_of_servers(self)[ps & PS_MASK]
 
     def numbers_of(self, ps: int) -> range:
         """Return a server's numbers, one for each of its homes; also those by which it calls them."""
@@ -140,11 +157,11 @@ class LeafSpine:
         return self.homes.index(self.leaf_of(worker)) if self.is_home_by_worker else 0
 
     def path(self, ps: int) -> list[int]:
-        """Return the switches from a home of a server to its leaf."""
+        """Return the switches that packets may pass from a home of a server to its leaf."""
         home, leaf = self.home_of(ps), self.leaf_of(self.workers + (ps & PS_MASK) + 1)
         if home == leaf:
             return [home]
-        return [home, leaf] if self.is_spine(home) else [home, self._spine_between(home, leaf), leaf]
+        return [home, leaf] if self.is_spine(home) else [home, *self._spines_between(home, leaf), leaf]
 
     def keys_by_home(self, keys: Sequence[int]) -> dict[int, list[int]]:
         """Return the keys of each home, in their order, of which the hottest are first; homes ascend."""
@@ -192,23 +209,28 @@ class LeafSpine:
         """Return a switch's port toward another switch, which `is_connected`."""
         if self.is_spine(switch):
             return self.downlink(other)
-        return self.uplink(other if self.is_spine(other) else self._spine_between(switch, other))
+        return self.uplink(other if self.is_spine(other) else self._spines_between(switch, other)[0])
 
-    def _spine_between(self, leaf: int, other: int) -> int:
-        return (leaf + other) % self.spines
+    def _spines_between(self, leaf: int, other: int) -> range:
+        if self.has_bundles:
+            return range(self.spines)
+        fixed = (leaf + other) % self.spines
+        return range(fixed, fixed + 1)
 
 
 @cache
-def _spines_of_servers(servers: int, leaves: int, spines: int) -> tuple[int, ...]:
+def _spines_of_servers(network: LeafSpine) -> tuple[int, ...]:
     """Return the spine with the hot set of each server: as many at each, and those of a leaf at others.
 
     What a server gets and sends passes its spine, so servers of one leaf with one spine would share an
     uplink.
     """
     chosen: list[int] = []
-    for ps in range(servers):
-        of_leaf = chosen[ps % leaves :: leaves]
-        chosen.append(min(range(spines), key=lambda spine: (chosen.count(spine), of_leaf.count(spine))))
+    leaves = [network.leaf_of(host) for host in network.hosts[network.workers :]]
+    for leaf in leaves:
+        of_leaf = [spine for spine, other in zip(chosen, leaves, strict=False) if other == leaf]
+        spines = range(network.spines)
+        chosen.append(min(spines, key=lambda spine: (chosen.count(spine), of_leaf.count(spine))))
     return tuple(chosen)
 
 

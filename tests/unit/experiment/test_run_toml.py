@@ -19,7 +19,8 @@ SHIPPED = configuration.RUN_TOML.read_text()
 SETTING = re.compile(r"^(?P<hash># )?(?P<name>\w+) = (?P<value>.*)$|^\[(?P<table>\w+)\]$", re.MULTILINE)
 OTHERS = {
     "design": '"none"', "target": '"bmv2"', "codec": '"scapy"', "datapath": '"sockets"',
-    "topology": '"leaf-spine"', "leaves": "3", "hot_sets": '"leaves"', "spine_share": "0.25",
+    "topology": '"leaf-spine"', "leaves": "3", "hot_sets": '"leaves"', "routing": '"spray"',
+    "spine_share": "0.25",
     "tables": '"criteo"',
     "runs": '"elsewhere"', "rule": '"window"', "arms": '["baseline", "offload"]', "discard_ms": "120",
     "underlay": '"direct"', "after_death": '"wait"', "kill": '["1@1"]',

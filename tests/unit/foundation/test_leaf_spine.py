@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from typing import get_args
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controller.network_rows import rows_of_switch
-from controller.tables import NO_PORT, CallerPortRow, HomeRow, JobRow, Route, ServerRow, WorkerRow
+from controller.network_rows import bundle_rows, rows_of_switch
+from controller.tables import (
+    NO_PORT,
+    CallerPortRow,
+    HashedBundleRow,
+    HomeRow,
+    JobRow,
+    MemberRow,
+    Route,
+    ServerRow,
+    SprayedBundleRow,
+    UplinkRow,
+    WorkerRow,
+)
 from experiment.design_parts import initial_rows
 from experiment.run_config import Config
 from foundation.protocol.addressing import CPU_PORT, host_port
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import PS_BITS, PS_CALLER_BASE
-from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine, host_at
+from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine, Routing, host_at
 
-networks = st.builds(
-    LeafSpine,
-    workers=st.integers(1, 300),
-    servers=st.integers(1, 60),
-    leaves=st.integers(2, 6),
-    place=st.sampled_from(get_args(HotSetPlace)),
-    spines=st.integers(1, 3),
-)
+PLACES: tuple[HotSetPlace, ...] = get_args(HotSetPlace)
+
+
+@st.composite
+def drawn_networks(
+    draw: st.DrawFn, max_workers: int = 300, max_servers: int = 60, max_leaves: int = 6
+) -> LeafSpine:
+    """Draw a network that settings may describe."""
+    workers, servers = draw(st.integers(1, max_workers)), draw(st.integers(1, max_servers))
+    leaves, place = draw(st.integers(2, max_leaves)), draw(st.sampled_from(PLACES))
+    spines, hosts = draw(st.integers(1, 3)), workers + servers
+    filling = [number for number in range(1, hosts) if -(-hosts // number) == leaves]
+    hosts_per_leaf = draw(st.sampled_from([0, *filling]))
+    network = LeafSpine(workers, servers, leaves, place, spines, hosts_per_leaf)
+    may_spread = spines > 1 and not any(map(network.is_spine, network.homes))
+    return replace(network, routing=draw(st.sampled_from(get_args(Routing)))) if may_spread else network
+
+
+networks, small_networks = drawn_networks(), drawn_networks(6, 5, 3)
 
 
 def other_end(network: LeafSpine, switch: int, port: int) -> int | None:
@@ -38,22 +64,40 @@ def other_end(network: LeafSpine, switch: int, port: int) -> int | None:
     return None
 
 
-def walk(network: LeafSpine, start: int, host: int) -> list[int]:
-    """Return the switches that a frame passes which each switch sends toward a host."""
-    passed, switch = [start], start
-    while (following := other_end(network, switch, network.toward_host(switch, host))) is not None:
-        switch = following
-        passed.append(switch)
-        assert len(passed) <= 3
-    assert network.toward_host(switch, host) == host_port(host)
-    return passed
+def members(network: LeafSpine, switch: int, port: int) -> list[int]:
+    """Return the ports by which a switch may send a packet that is to leave by a port, from its rows."""
+    rows = [*bundle_rows(network, switch)]
+    if not any(isinstance(row, HashedBundleRow | SprayedBundleRow) and row.port == port for row in rows):
+        return [port]
+    return [row.port for row in rows if isinstance(row, MemberRow)]
+
+
+def first_of_bundle(network: LeafSpine, switch: int, port: int) -> int:
+    """Return the port by which a switch knows a packet that comes by a port."""
+    rows = bundle_rows(network, switch)
+    return next((row.first for row in rows if isinstance(row, UplinkRow) and row.port == port), port)
+
+
+def walks(network: LeafSpine, start: int, host: int) -> list[list[int]]:
+    """Return the switches that a frame passes which each switch sends toward a host, for each path."""
+    if start == network.leaf_of(host):
+        assert network.toward_host(start, host) == host_port(host)
+        return [[start]]
+    ends = [other_end(network, start, port)
+            for port in members(network, start, network.toward_host(start, host))]  # fmt: skip
+    found = [[start, *rest] for end in ends if end is not None for rest in walks(network, end, host)]
+    assert found and all(len(passed) <= 3 for passed in found)
+    return found
 
 
 @given(networks, st.data())
 def test_ports_toward_a_host_lead_to_its_leaf(network: LeafSpine, data: st.DataObject) -> None:
     host = data.draw(st.sampled_from(network.hosts))
     for switch in network.switches:
-        assert walk(network, switch, host)[-1] == network.leaf_of(host)
+        ends = [path[-1] for path in walks(network, switch, host)]
+        assert set(ends) == {network.leaf_of(host)}
+        crosses = not network.is_spine(switch) and switch != network.leaf_of(host)
+        assert len(ends) == (network.spines if crosses and network.routing != "fixed" else 1)
     assert host_at(host_port(host)) == host
 
 
@@ -63,6 +107,14 @@ def test_each_port_of_a_switch_has_one_end(network: LeafSpine) -> None:
     assert len(set(ports)) == len(ports) and CPU_PORT not in (port for _, port in ports)
     hosts = [port for switch, port in ports if other_end(network, switch, port) is None]
     assert sorted(hosts) == [host_port(host) for host in network.hosts]
+    at_leaf = Counter(map(network.leaf_of, network.hosts))
+    assert max(at_leaf.values()) == network.max_hosts_of_leaf
+    if network.hosts_per_leaf:
+        # Hosts fill the leaves in order.
+        assert [*map(network.leaf_of, network.hosts)] == sorted(at_leaf.elements())
+        assert set(at_leaf) == set(network.leaf_switches)
+        assert {at_leaf[leaf] for leaf in network.leaf_switches[:-1]} == {network.hosts_per_leaf}
+        return
     # Workers and servers each take turns at the leaves.
     for kind in (network.hosts[: network.workers], network.hosts[network.workers :]):
         sizes = [sum(network.leaf_of(host) == leaf for host in kind) for leaf in network.leaf_switches]
@@ -75,15 +127,10 @@ def numbers_of(network: LeafSpine, ps: int) -> list[int]:
     return [ps | index << PS_BITS for index in range(homes)]
 
 
-@given(
-    st.integers(2, 6), st.integers(1, 5), st.integers(2, 3), st.sampled_from(get_args(HotSetPlace)),
-    st.integers(1, 3),
-)  # fmt: skip
-def test_packets_pass_the_home_of_their_server(
-    workers: int, servers: int, leaves: int, place: HotSetPlace, spines: int
-) -> None:
+@given(small_networks)
+def test_packets_pass_the_home_of_their_server(network: LeafSpine) -> None:
     """By the rows alone: from a caller to the home, from there to the server, and back from both."""
-    network = LeafSpine(workers, servers, leaves, place, spines)
+    workers, servers = network.workers, network.servers
     rows = initial_rows(Config(workers=workers, servers=servers))
     tables = [rows_of_switch(rows, network, switch) for switch in network.switches]
     callers = {row.worker: host_at(row.port) for row in rows if isinstance(row, WorkerRow) and row.job == 1}
@@ -99,7 +146,7 @@ def test_packets_pass_the_home_of_their_server(
             }
             row = of_switch[home]
             assert isinstance(row, ServerRow) and row.port == network.toward_host(home, server)
-            behind = walk(network, home, server)[1:]
+            behind = {switch for path in walks(network, home, server) for switch in path[1:]}
             for switch, row in of_switch.items():
                 if switch == home:
                     continue
@@ -122,7 +169,7 @@ def test_packets_pass_the_home_of_their_server(
                 if not used:
                     continue
                 number_of_caller = caller if caller < PS_CALLER_BASE else caller - ps + number
-                way = walk(network, home, host)
+                way = {switch for path in walks(network, home, host) for switch in path}
                 assert set(way) <= set(of_switch)
                 for switch in way:
                     ports = {
@@ -136,14 +183,55 @@ def test_packets_pass_the_home_of_their_server(
 
 
 @given(networks, st.data())
-def test_packets_between_two_leaves_take_one_spine_both_ways(network: LeafSpine, data: st.DataObject) -> None:
-    """So a request comes to a leaf by the port that leads toward its caller, which the program checks."""
+def test_packets_come_to_a_switch_by_the_port_toward_their_source(
+    network: LeafSpine, data: st.DataObject
+) -> None:
+    """The program checks the port. Between two leaves all take one spine both ways, or all may take each."""
     hosts = data.draw(st.lists(st.sampled_from(network.hosts), min_size=2, max_size=2))
     leaves = [network.leaf_of(host) for host in hosts]
-    there, back = walk(network, leaves[0], hosts[1]), walk(network, leaves[1], hosts[0])
-    assert there == back[::-1] and len(there) == (1 if leaves[0] == leaves[1] else 3)
-    for passed, host in zip(there[1:], there[:-1], strict=True):
-        assert other_end(network, passed, network.toward_host(passed, hosts[0])) == host
+    there, back = walks(network, leaves[0], hosts[1]), walks(network, leaves[1], hosts[0])
+    assert there == [path[::-1] for path in back]
+    assert {*map(len, there)} == {1 if leaves[0] == leaves[1] else 3}
+    for path in there:
+        for before, passed in pairwise(path):
+            [port] = [port for at, port in network.ports()
+                      if at == passed and other_end(network, at, port) == before]  # fmt: skip
+            assert first_of_bundle(network, passed, port) == network.toward_host(passed, hosts[0])
+
+
+@given(small_networks)
+def test_tables_of_a_network_with_bundles_are_those_with_one_spine(network: LeafSpine) -> None:
+    """Bundles have rows of their own, of which spines have none."""
+    rows = initial_rows(Config(workers=network.workers, servers=network.servers))
+    if not network.has_bundles:
+        assert not any([*bundle_rows(network, switch)] for switch in network.switches)
+        return
+    simple = replace(network, spines=1, routing="fixed")
+    for switch in network.switches:
+        own = rows_of_switch(rows, network, switch)
+        of_bundle = [*bundle_rows(network, switch)]
+        role = 0 if network.is_spine(switch) else 1 + switch - network.spines
+        assert own == [*rows_of_switch(rows, simple, role), *of_bundle]
+        if network.is_spine(switch):
+            assert of_bundle == []
+            continue
+        uplinks = [network.uplink(spine) for spine in range(network.spines)]
+        kind = {"ecmp": HashedBundleRow, "spray": SprayedBundleRow}[network.routing]
+        assert of_bundle == [
+            kind(uplinks[0], network.spines),
+            *(MemberRow(number, port) for number, port in enumerate(uplinks)),
+            *(UplinkRow(port, uplinks[0]) for port in uplinks[1:]),
+        ]
+        # A program without servers compares no ports.
+        routes = rows_of_switch([row for row in rows if isinstance(row, Route)], network, switch)
+        assert not any(isinstance(row, UplinkRow) for row in routes) and set(routes) <= set(own)
+
+
+@pytest.mark.parametrize("hosts", range(CPU_PORT - 4, CPU_PORT + 2))
+def test_no_member_of_a_bundle_is_the_port_of_the_cpu(hosts: int) -> None:
+    network = LeafSpine(hosts - 1, 1, place="leaves", spines=4, routing="spray")
+    ports = members(network, network.leaf_switches[0], network.uplink(0))
+    assert len(set(ports)) == 4 and CPU_PORT not in ports and min(ports) > host_port(hosts)
 
 
 @given(networks)
@@ -155,8 +243,9 @@ def test_servers_take_turns_at_spines_or_are_at_their_leaf(network: LeafSpine) -
         counts = [homes.count(home) for home in network.homes]
         assert max(counts) - min(counts) <= 1
         # With two servers or more at each leaf, and as many spines, none has one uplink for all of them.
-        for leaf in range(network.leaves):
-            of_leaf = homes[leaf :: network.leaves]
+        for leaf in network.leaf_switches:
+            of_leaf = [homes[ps] for ps in range(network.servers)
+                       if network.leaf_of(network.workers + ps + 1) == leaf]  # fmt: skip
             if network.servers % network.spines == 0 and len(of_leaf) >= 2 and network.spines > 1:
                 assert len(set(of_leaf)) > 1, (network, homes)
     elif network.place in ("leaves", "both"):
@@ -173,12 +262,9 @@ def test_servers_take_turns_at_spines_or_are_at_their_leaf(network: LeafSpine) -
     assert names[0] == ("spine" if network.spines == 1 else "spine 1")
 
 
-@given(st.integers(2, 6), st.integers(1, 5), st.sampled_from(get_args(HotSetPlace)), st.integers(1, 3))
-def test_callers_have_cells_at_homes_and_ports_at_all_switches(
-    workers: int, servers: int, place: HotSetPlace, spines: int
-) -> None:
-    network = LeafSpine(workers, servers, 2, place, spines)
-    rows = initial_rows(Config(workers=workers, servers=servers))
+@given(small_networks)
+def test_callers_have_cells_at_homes_and_ports_at_all_switches(network: LeafSpine) -> None:
+    rows = initial_rows(Config(workers=network.workers, servers=network.servers))
     one_switch = {(row.job, row.worker): host_at(row.port) for row in rows if isinstance(row, WorkerRow)}
     callers = {
         (job, number): host
@@ -190,13 +276,13 @@ def test_callers_have_cells_at_homes_and_ports_at_all_switches(
         ports = {(row.job, row.worker): row.port for row in own if isinstance(row, CallerPortRow)}
         assert ports == {caller: network.toward_host(switch, host) for caller, host in callers.items()}
         cells = {(row.job, row.worker): row.port for row in own if isinstance(row, WorkerRow)}
-        if place in ("worker-leaves", "both") and switch in network.homes:
+        if network.place in ("worker-leaves", "both") and switch in network.homes:
             # A home has cells of workers, at a worker's leaf its own, and of each server by its number there.
             of_home = {
                 (job, caller)
                 for (job, caller), host in callers.items()
                 if (network.home_of(caller & PS_CALLER_BASE - 1) == switch
-                    if caller >= PS_CALLER_BASE else place == "both" or network.leaf_of(host) == switch)
+                    if caller >= PS_CALLER_BASE else network.place == "both" or network.leaf_of(host) == switch)
             }  # fmt: skip
             assert cells == {caller: port for caller, port in ports.items() if caller in of_home}
         else:
@@ -212,7 +298,7 @@ def test_callers_have_cells_at_homes_and_ports_at_all_switches(
 def test_the_hottest_rows_are_at_a_spine_and_the_others_at_the_leaf_of_their_server(
     network: LeafSpine, share: float, keys: list[int]
 ) -> None:
-    network = replace(network, place="both", spine_share=share)
+    network = replace(network, place="both", spine_share=share, routing="fixed")
     parts, n_at_spines = network.keys_by_home(keys), round(share * len(keys))
     for rank, key in enumerate(keys):
         [home] = [home for home, own in parts.items() if key in own]

@@ -24,15 +24,19 @@ from controller.tables import (
     CallerKind,
     CallerPortRow,
     Change,
+    HashedBundleRow,
     HomeRow,
     HotParam,
     JobRow,
     KeyState,
+    MemberRow,
     Route,
     RowEncoder,
     ServerRow,
+    SprayedBundleRow,
     TableRow,
     Update,
+    UplinkRow,
     WorkerRow,
 )
 from experiment.run_config import MAX_SERVERS, MAX_WORKERS, SERVER_ROWS, max_top_k
@@ -41,6 +45,7 @@ from foundation.designs.registry import design
 from foundation.protocol import addressing, frames, header
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.header import CONTROL_SHAPES, HEADER_BYTES, LANES, SHAPES, Op
+from foundation.protocol.leaf_spine import MAX_SPINES
 from foundation.protocol.rows import ONE_VALUE, RowRange, RowRanges
 from hosts.scapy.packets import Hotline
 from switch_bench.workload import MAX_RUN
@@ -205,6 +210,10 @@ ROWS_OF_TABLES: list[TableRow] = [
     HomeRow(0xFFF5, 0xFFF4, 0x1FC, 0x1FB),
     CallerPortRow(0xFFF3, 0xFFF2, 0x1FA),
     Route(MACS[3], 0x1FD),
+    HashedBundleRow(0x1F9, 0xFF),
+    SprayedBundleRow(0x1F8, 0xFE),
+    MemberRow(0xFD, 0x1F7),
+    UplinkRow(0x1F6, 0x1F5),
     *(HotParam(0xFFF6, 2**64 - 2, LANES - 1, SLOTS - 1, state) for state in KeyState),
     HotParam(0xFFF6, 2**64 - 2, 0, SLOTS - 1, KeyState.HOT, dim=128),
 ]
@@ -213,7 +222,8 @@ ROWS_OF_TABLES: list[TableRow] = [
 def test_the_controller_has_rows_for_all_tables_of_the_program() -> None:
     tables = set(sizes("tables")) - {"validate.shapes"}
     kinds: tuple[type[TableRow], ...] = (
-        JobRow, ServerRow, HomeRow, WorkerRow, CallerPortRow, Route, HotParam,
+        JobRow, ServerRow, HomeRow, WorkerRow, CallerPortRow, Route, HotParam, HashedBundleRow,
+        SprayedBundleRow, MemberRow, UplinkRow,
     )  # fmt: skip
     assert tables == {name for kind in kinds for name in kind.TABLES}
     actions = [action.alias.split(".") for action in SCHEMA.actions]
@@ -270,10 +280,12 @@ def test_tables_and_registers_have_the_sizes_of_the_constants() -> None:
     assert tables["identify.workers"] == CALLERS
     assert tables["identify.servers"] == SERVER_ROWS
     assert {tables[name] for name in HotParam.TABLES} == {SLOTS}
+    assert tables["to_bundle.members"] == tables["identify.from_bundle.bundled_ports"] == MAX_SPINES
     registers = {each["name"]: (each["size"], each["bitwidth"]) for each in bmv2()["register_arrays"]}
     cells = registers.pop(INGRESS + "exactly_once.cells")
     # Epoch, turn and a bitmap for each slot of each caller's window.
     assert cells == (CALLERS << header.WINDOW_BITS, 32 + 32 + LANES)
+    assert registers.pop(INGRESS + "to_bundle.turns") == (1, 8)
     assert registers == {
         f"{INGRESS}bank_{bank:02d}.values_{word}": (SLOTS, 32) for bank in range(LANES) for word in "abcd"
     }

@@ -138,7 +138,7 @@ endpoints = st.sampled_from(
 U32 = st.integers(0, 2**32 - 1)
 
 
-CHECK = "if (meta.kind == PacketKind.REQUEST && std.ingress_port != meta.worker.port"
+CHECK = "if (meta.kind == PacketKind.REQUEST && meta.ingress_port != meta.worker.port"
 REQUESTS = [
     (Op.PULL, KEYS),
     (Op.PULL, KEYS | FIRST),

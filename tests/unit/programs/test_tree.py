@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import product
 from random import Random
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -31,7 +31,7 @@ from foundation.protocol.header import (
     Header,
     Op,
 )
-from foundation.protocol.leaf_spine import HotSetPlace
+from foundation.protocol.leaf_spine import HotSetPlace, Routing
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.load import load_program
 from switch_harness.effort import examples
@@ -44,6 +44,18 @@ from tests.harness.tree import Tree, TreeTestbed
 from tests.unit.programs.test_exactly_once import SPARSE, play
 
 PLACES: tuple[HotSetPlace, ...] = get_args(HotSetPlace)
+
+
+class Layout(NamedTuple):
+    place: HotSetPlace
+    spines: int = 1
+    routing: Routing = "fixed"
+
+
+SPREAD_LAYOUTS = [
+    Layout(place, 2, routing) for place in PLACES if place.endswith("leaves") for routing in ("ecmp", "spray")
+]
+LAYOUTS = [Layout(place, spines) for place in PLACES for spines in (1, 2)] + SPREAD_LAYOUTS
 
 
 def played(switch: Tree, seed: int, stimuli: int, testbed: type[TreeTestbed] = TreeTestbed) -> TreeTestbed:
@@ -85,6 +97,27 @@ def test_rows_are_at_both_levels_while_workers_push() -> None:
     assert {key for key, level in levels if level} & {key for key, level in levels if not level}
     for home in tree.network.homes:
         assert sum(lane_stats(tree.parts[home].pipeline, lane)[0] for lane in range(LANES))
+
+
+@pytest.mark.parametrize("routing", ["ecmp", "spray"])
+@settings(max_examples=examples(30), deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_hot_sets_at_leaves_add_every_push_once_on_whatever_path(routing: Routing, seed: int) -> None:
+    tree = Tree(new_switch, "leaves", 2, routing)
+    played(tree, seed, 1500).check()
+
+
+def test_pushes_that_take_turns_at_spines_with_hot_sets_are_noticed() -> None:
+    with pytest.raises(AssertionError, match="come to rest"):
+        played(Tree(new_switch, "spine", 2, "spray"), 1, 800).check()
+
+
+def test_a_program_that_compares_members_of_a_bundle_is_noticed() -> None:
+    edit = Edit("common/bundle.p4", "port = first;", "")
+    program = load_program(json.dumps(edited(hotset.DESIGN, edit)).encode())
+    tree = Tree(lambda: InterpretedPipeline(program), "leaves", 2, "ecmp")
+    with pytest.raises(AssertionError, match="come to rest"):
+        played(tree, 1, 200).check()
 
 
 def test_one_window_over_two_homes_is_noticed() -> None:
@@ -136,9 +169,7 @@ def with_hot_keys(tree: Tree) -> Tree:
     return tree
 
 
-TREES = {
-    (place, spines): with_hot_keys(Tree(new_switch, place, spines)) for place in PLACES for spines in (1, 2)
-}
+TREES = {layout: with_hot_keys(Tree(new_switch, *layout)) for layout in LAYOUTS}
 
 
 CALLER_CELLS = (1, 2, 100, 101)
@@ -182,7 +213,7 @@ def forged(draw: st.DrawFn) -> tuple[int, bytes]:
     return port, build(UdpFrame(ends[0], ends[1], datagram))
 
 
-@pytest.mark.parametrize("tree", TREES.values(), ids=[f"{place}-{spines}" for place, spines in TREES])
+@pytest.mark.parametrize("tree", TREES.values(), ids=["-".join(map(str, layout)) for layout in TREES])
 @settings(max_examples=examples(250), deadline=None)
 @given(packet=forged())
 def test_forged_packets_are_dropped_at_the_first_switch(tree: Tree, packet: tuple[int, bytes]) -> None:
@@ -193,8 +224,8 @@ def test_forged_packets_are_dropped_at_the_first_switch(tree: Tree, packet: tupl
 
 def test_a_worker_uses_no_home_but_its_own_leaf() -> None:
     """Its requests to a server's number at another home are dropped there, or before."""
-    for spines in (1, 2):
-        tree = TREES["worker-leaves", spines]
+    for layout in (layout for layout in LAYOUTS if layout.place == "worker-leaves"):
+        tree = TREES[layout]
         before = state_of(tree)
         for worker, ps, home in product((1, 2), range(SERVERS), range(2)):
             header = Header(
@@ -218,8 +249,8 @@ def test_a_worker_uses_no_home_but_its_own_leaf() -> None:
             before = state_of(tree)
 
 
-CHECK_OF_CALLER = "meta.kind == PacketKind.REQUEST && std.ingress_port == meta.worker.port"
-CHECK_OF_MARKS = "if (meta.is_from_switch && !(meta.is_passed_on && std.ingress_port == meta.home_port))"
+CHECK_OF_CALLER = "meta.kind == PacketKind.REQUEST && meta.ingress_port == meta.worker.port"
+CHECK_OF_MARKS = "if (meta.is_from_switch && !(meta.is_passed_on && meta.ingress_port == meta.home_port))"
 
 
 @pytest.mark.parametrize(

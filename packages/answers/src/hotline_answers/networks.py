@@ -135,7 +135,7 @@ def config_at(point: PlacementPoint) -> SimulationConfig:
         values["spine_share"] = min(SPINE_SHARE, TOP_K / point.top_k)
     config = config_of(SimulationConfig, values)
     assert config.leaf_spine is not None
-    uplinks_mbit = config.leaf_spine.hosts_per_leaf * config.network.rate_mbit / point.oversubscription
+    uplinks_mbit = config.leaf_spine.max_hosts_of_leaf * config.network.rate_mbit / point.oversubscription
     network = config.network.model_copy(update={"uplink_mbit": uplinks_mbit / point.spines})
     return config.model_copy(update={"network": network, "arms": (arm,)})
 

@@ -41,7 +41,7 @@ def cabling_of(
     n, n_uplinks, hosts_per_uplink = len(cables), racks, float(network.rack or 1)
     if topology is not None:
         n_uplinks = topology.leaves * topology.spines
-        hosts_per_uplink = topology.hosts_per_leaf / topology.spines
+        hosts_per_uplink = topology.max_hosts_of_leaf / topology.spines
     first_of_controllers = 2 * (n + n_uplinks)
     links = records(first_of_controllers + (1 if topology is None else len(topology.switches)), LinkState)
     links[:n] = links[n : 2 * n] = cables

@@ -22,7 +22,7 @@ from foundation.designs.interface import Arm
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, VALUE_BYTES
-from foundation.protocol.leaf_spine import SPINE, HotSetPlace, LeafSpine
+from foundation.protocol.leaf_spine import SPINE, HotSetPlace, LeafSpine, Routing
 from hotline_simulator.config import SimulationConfig
 from hotline_simulator.costs import HostCosts, Network
 from hotline_simulator.experiment import quiet_reporter, simulate_closed_loops
@@ -75,6 +75,8 @@ def operate_to_rest(testbed: RandomTestbed, count: int) -> None:
     servers=st.integers(1, 5),
     leaves=st.integers(2, 3),
     spines=st.integers(1, 2),
+    fills_leaves=st.booleans(),
+    routing=st.sampled_from(get_args(Routing)),
     placed_arm=st.sampled_from(
         [
             *product(PLACES_OF_HOTSET, (BASELINE, PROXY, OFFLOAD, OFFLOAD_PROXY)),
@@ -84,11 +86,15 @@ def operate_to_rest(testbed: RandomTestbed, count: int) -> None:
 )
 def test_no_update_is_lost_or_doubled_on_any_network_of_leaves(
     seed: int, loss: float, duplication: float, reordering: float, workers: int, servers: int, leaves: int,
-    spines: int, placed_arm: tuple[HotSetPlace, Arm],
+    spines: int, fills_leaves: bool, routing: Routing, placed_arm: tuple[HotSetPlace, Arm],
 ) -> None:  # fmt: skip
     place, arm = placed_arm
     network = Network(loss=loss, duplication=duplication, reordering=reordering)
-    operate_to_rest(make_testbed(arm, LeafSpine(workers, servers, leaves, place, spines), network, seed), 4)
+    hosts_per_leaf = -(-(workers + servers) // leaves) if fills_leaves else 0
+    topology = LeafSpine(workers, servers, leaves, place, spines, hosts_per_leaf)
+    if not any(map(topology.is_spine, topology.homes)):
+        topology = replace(topology, routing=routing)
+    operate_to_rest(make_testbed(arm, topology, network, seed), 4)
 
 
 @pytest.mark.parametrize("place", PLACES_OF_HOTSET)
@@ -125,6 +131,38 @@ def test_leaves_and_home_determine_the_switches_on_the_way(place: HotSetPlace) -
             assert passes[SPINE] == 2 * int(world.up.frames[1])
         if place == "spine":
             assert passes[SPINE] == 2 * requests
+
+
+@pytest.mark.parametrize("arm", [BASELINE, OFFLOAD_PROXY])
+def test_sprayed_frames_share_out_the_uplinks_of_each_leaf(arm: Arm) -> None:
+    """With racks of workers and a rack of servers, all frames of workers cross spines."""
+    topology = LeafSpine(4, 2, 3, "leaves", spines=4, hosts_per_leaf=2, routing="spray")
+    testbed = make_testbed(arm, topology)
+    operate_to_rest(testbed, 6)
+    world = testbed.network.world
+    up = world.racks_up.frames.reshape(topology.leaves, topology.spines)
+    assert (up.max(axis=1) - up.min(axis=1) <= 1).all() and up.min() > 0
+    passes = world.switches.passes.tolist()
+    assert passes[: topology.spines] == up.sum(axis=0).tolist()
+    assert up.sum() == 2 * world.up.frames[: topology.workers].sum()
+
+
+@pytest.mark.parametrize(("design", "arm"), [("hotset", BASELINE.name), ("none", "none")])
+@pytest.mark.parametrize("routing", get_args(Routing))
+def test_a_simulation_has_the_routing_and_the_racks_of_its_settings(
+    design: str, arm: str, routing: Routing
+) -> None:
+    trace = replace(trace_of([[1]] * 24), workers=2, steps=12)
+    settings = {
+        "workers": 2, "servers": 1, "top_k": 1, "design": design, "topology": "leaf-spine", "leaves": 3,
+        "spines": 2, "hosts_per_leaf": 1, "hot_sets": "leaves", "routing": routing,
+    }  # fmt: skip
+    config = config_of(SimulationConfig, settings).model_copy(update={"arms": (arm,)})
+    loop = simulate_closed_loops(config, trace, quiet_reporter(), None)[arm].arm
+    assert loop.server_packets == 2
+    # A pull and a push of a worker go up at one leaf and down at another, and their answers likewise.
+    frames = 4 * (FRAME_OVERHEAD + HEADER_BYTES) + 2 * KEY_BYTES + 2 * VALUE_BYTES
+    assert loop.uplink_bytes == 2 * frames
 
 
 def test_a_closed_loop_counts_packets_at_servers_and_bytes_on_uplinks() -> None:
@@ -164,13 +202,15 @@ def test_settings_without_a_meaning_for_leaves_are_refused(
 
 @pytest.mark.parametrize("spines", [1, 2])
 @pytest.mark.parametrize(("mbit", "picoseconds"), [(None, 400), (1_000.0, 8_000)])
+@pytest.mark.parametrize("hosts_per_leaf", [0, 3])
 def test_the_uplinks_of_a_leaf_have_the_bandwidth_of_its_hosts_unless_given(
-    mbit: float | None, picoseconds: int, spines: int
+    mbit: float | None, picoseconds: int, spines: int, hosts_per_leaf: int
 ) -> None:
-    """A given bandwidth is that of one uplink."""
+    """A given bandwidth is that of one uplink; otherwise the leaf with most hosts determines all."""
     network = Network(rate_mbit=10_000, uplink_mbit=mbit)
-    testbed = make_testbed(OFFLOAD, LeafSpine(2, 2, spines=spines), network)
-    picoseconds *= spines if mbit is None else 1
+    testbed = make_testbed(OFFLOAD, LeafSpine(2, 2, spines=spines, hosts_per_leaf=hosts_per_leaf), network)
+    if mbit is None:
+        picoseconds = round(picoseconds * spines * 2 / (hosts_per_leaf or 2))
     world = testbed.network.world
     assert world.up.picoseconds_per_byte.tolist() == [800] * 4
     assert world.racks_up.picoseconds_per_byte.tolist() == [picoseconds] * 2 * spines

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from experiment.defaults import TOP_K
 from experiment.progress import Reporter
-from experiment.run_config import MAX_LEAVES, MAX_SPINES, config_of
+from experiment.run_config import MAX_LEAVES, config_of
 from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import NAME as COLLECT
 from foundation.designs.registry import DEFAULT
@@ -24,7 +24,7 @@ from foundation.logs.columns import TRANSFERS
 from foundation.optimisers import Optimiser
 from foundation.protocol.addressing import MAX_HOSTS
 from foundation.protocol.header import LANES, lanes_of_dim, padded_dim
-from foundation.protocol.leaf_spine import HotSetPlace, LeafSpine
+from foundation.protocol.leaf_spine import MAX_SPINES, HotSetPlace, LeafSpine
 from foundation.settings import Strict
 from hosts.workload import data_files
 from hosts.workload.generator import R1
@@ -265,7 +265,7 @@ def _network(cluster: Cluster, part: Part) -> dict[str, object]:
         network["rack"] = part.rack
         network["uplink_mbit"] = _uplink_mbit(cluster, part.rack)
     if (leaves := cluster.network_of_leaves) is not None:
-        network["uplink_mbit"] = _uplink_mbit(cluster, leaves.hosts_per_leaf) / leaves.spines
+        network["uplink_mbit"] = _uplink_mbit(cluster, leaves.max_hosts_of_leaf) / leaves.spines
     return network
 
 

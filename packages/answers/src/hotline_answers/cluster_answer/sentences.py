@@ -274,7 +274,7 @@ def _leaves(network: LeafSpine, config: SimulationConfig) -> str:
         spines = f"each of {network.spines} spines"
         place = "at the spines, by server" if network.place == "spine" else place
     return (
-        f"Hosts are at {network.leaves} leaves, up to {network.hosts_per_leaf} at each, whose uplinks to "
+        f"Hosts are at {network.leaves} leaves, up to {network.max_hosts_of_leaf} at each, whose uplinks to "
         f"{spines} have {config.network.uplink_mbit / 1000:,.4g} Gbit/s; the hot set is {place}, and "
         "without it packets take the shortest way."
     )
