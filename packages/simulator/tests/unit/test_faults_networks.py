@@ -16,11 +16,12 @@ from hotline_simulator.faults.cluster import RecoverableSwitch
 from hotline_simulator.faults.draw import draw_faults
 from hotline_simulator.faults.kinds import FAULTS, check_names, play_schedule
 from hotline_simulator.faults.matrix import Tally, cached_testbed, play_seeds, rows_of
-from hotline_simulator.faults.schedule import LEAVES, NETWORK_ARMS, FaultSchedule, network_of
+from hotline_simulator.faults.schedule import LEAVES, NETWORK_ARMS, SPRAYED_ARMS, FaultSchedule, network_of
 from switch_harness.wording import mentions
 from tests.harness.faults import fails_soon, some_and_many
 
-ROWS = rows_of(NETWORK_ARMS)
+ALL_ARMS = (*NETWORK_ARMS, *SPRAYED_ARMS)
+ROWS = rows_of(ALL_ARMS)
 SCHEDULES, SOAKED = len(ROWS), 100_000
 
 
@@ -36,25 +37,32 @@ def test_no_fault_in_a_network_loses_doubles_or_tears_an_update(
 
 
 def test_an_arm_of_a_network_gets_all_faults_its_placement_survives() -> None:
-    injected = {arm: {fault for fault, of in ROWS if of == arm} for arm in NETWORK_ARMS}
+    injected = {arm: {fault for fault, of in ROWS if of == arm} for arm in ALL_ARMS}
     of_one_window = {"worker restarted", "workers"}
     for arm, faults in injected.items():
         assert faults == set(FAULTS) - (of_one_window if arm.endswith("@leaves") else set())
 
 
-def test_each_switch_and_each_direction_of_an_uplink_is_a_target() -> None:
+@pytest.mark.parametrize(("arm", "spines"), [("offload@leaves", 1), ("collect@worker-leaves-sprayed", 2)])
+def test_each_switch_and_each_direction_of_an_uplink_is_a_target(arm: str, spines: int) -> None:
     drawn: dict[str, set[int]] = {}
     for fault in ("switch restarted", "uplink", "kills"):
         for seed in range(60):
-            for injection in draw_faults(fault, "offload@leaves", seed).injections:
+            for injection in draw_faults(fault, arm, seed).injections:
                 drawn.setdefault(injection.kind, set()).add(injection.target)
-    assert drawn["switch restarted"] == set(range(1 + LEAVES))
-    assert drawn["uplink"] == set(range(2 * LEAVES))
+    assert drawn["switch restarted"] == set(range(spines + LEAVES))
+    assert drawn["uplink"] == set(range(2 * spines * LEAVES))
 
 
-@pytest.mark.parametrize("target", range(2 * LEAVES))
-def test_an_uplink_is_down_in_one_direction(target: int) -> None:
-    testbed, schedule = cached_testbed("offload@leaves"), draw_faults("uplink", "offload@leaves", 1)
+@pytest.mark.parametrize(
+    ("arm", "target"),
+    [
+        *(("offload@leaves", target) for target in range(2 * LEAVES)),
+        *(("collect@worker-leaves-sprayed", target) for target in range(4 * LEAVES)),
+    ],
+)
+def test_an_uplink_is_down_in_one_direction(arm: str, target: int) -> None:
+    testbed, schedule = cached_testbed(arm), draw_faults("uplink", arm, 1)
     injection = replace(schedule.injections[0], target=target, duration_us=30_000)
     assert play_schedule(testbed, replace(schedule, injections=(injection,))).holds
     world = testbed.world
@@ -70,7 +78,16 @@ def test_a_target_outside_of_the_network_is_refused() -> None:
         check_names(FaultSchedule.from_json(text))
 
 
-@pytest.mark.parametrize("arm", NETWORK_ARMS)
+def test_frames_of_a_sprayed_arm_take_all_uplinks_in_turn() -> None:
+    testbed = cached_testbed("collect@worker-leaves-sprayed")
+    assert play_schedule(testbed, draw_faults("duplication", "collect@worker-leaves-sprayed", 1)).holds
+    for frames in (testbed.world.racks_up.frames.reshape(LEAVES, -1), testbed.world.racks_down.frames):
+        assert frames.min() > 0
+    per_leaf = testbed.world.racks_up.frames.reshape(LEAVES, -1)
+    assert (per_leaf.max(axis=1) - per_leaf.min(axis=1) <= 1).all()
+
+
+@pytest.mark.parametrize("arm", ALL_ARMS)
 def test_only_a_restart_of_a_home_makes_workers_replay(arm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     network, testbed, renewed = network_of(arm), cached_testbed(arm), set[tuple[int, int]]()
     assert network is not None

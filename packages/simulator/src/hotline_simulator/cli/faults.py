@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class FaultsSettings(Strict):
     arms: tuple[str, ...] = ()
     """offload, offload-proxy, none, collect, or MODULE:ARM of a design of yours. ARM@PLACE is in a network of
-    leaves and a spine: spine or leaves, not of none, and worker-leaves of collect. [default: all at a single
-    switch]"""
+    leaves and a spine: spine or leaves, not of none, and worker-leaves of collect. In the last case
+    ARM@PLACE-sprayed has two spines, at which packets take turns. [default: all at a single switch]"""
     schedules: int = Field(default=4_000, ge=1)
     """Number of schedules of each fault and arm."""
     seed: int = Field(default=0, ge=0, le=2**32)

@@ -17,13 +17,13 @@ from experiment.faults import (
     FrameFault,
 )
 from foundation.designs.registry import design as find_design
+from foundation.protocol.leaf_spine import LeafSpine
 from hosts.replay_words import acknowledged_sums
 from hotline_agents.interface import NEVER
 from hotline_simulator.faults.operations import KEYS
 from hotline_simulator.faults.player import MS, Player, ScheduleOutcome
 from hotline_simulator.faults.schedule import (
     ARMS,
-    LEAVES,
     SERVERS,
     WORKERS,
     FaultInjection,
@@ -51,7 +51,6 @@ class Fault(ABC):
     name: ClassVar[str]
     row: ClassVar[str]  # description in the table of docs/reliability.md
     targets: ClassVar[int] = SERVERS  # number of possible targets at a single switch
-    targets_in_network: ClassVar[int | None] = None  # in a network of switches, if it differs
     needs: ClassVar[Need | None] = None
 
     def __init__(self, player: Player, injection: FaultInjection) -> None:
@@ -79,8 +78,12 @@ class Fault(ABC):
 
     @classmethod
     def count_targets(cls, arm: str) -> int:
-        in_network = cls.targets_in_network
-        return cls.targets if in_network is None or network_of(arm) is None else in_network
+        network = network_of(arm)
+        return cls.targets if network is None else cls._count_in_network(network)
+
+    @classmethod
+    def _count_in_network(cls, network: LeafSpine) -> int:
+        return cls.targets
 
     @property
     def _duration_ns(self) -> int:
@@ -132,13 +135,16 @@ class CableDown(CableSlow):
 
 class UplinkDown(CableDown):
     name, row = "uplink", "an uplink of a leaf is down in one direction for a while"
-    targets = 2 * LEAVES  # toward the spine, then from it
     needs = "uplinks"
 
+    @classmethod
+    def _count_in_network(cls, network: LeafSpine) -> int:
+        return 2 * len([*network.links()])  # toward the spines, then from them
+
     def inject(self) -> None:
-        direction, leaf = divmod(self._injection.target, LEAVES)
         world = self._testbed.world
-        self._begin([(world.racks_up, world.racks_down)[direction][leaf]])
+        direction, uplink = divmod(self._injection.target, len(world.racks_up))
+        self._begin([(world.racks_up, world.racks_down)[direction][uplink]])
 
 
 class WorkerKilled(Fault):
@@ -206,8 +212,11 @@ class ServerRestarted(Fault):
 
 class SwitchRestarted(Fault):
     name, row = SWITCH_KILLED.name, SWITCH_KILLED.row
-    targets_in_network = 1 + LEAVES
     needs = "durability"
+
+    @classmethod
+    def _count_in_network(cls, network: LeafSpine) -> int:
+        return len(network.switches)
 
     def inject(self) -> None:
         switches = self._player.cluster.switches

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -25,17 +25,18 @@ RPCS = 200  # answered RPCs of the shortest schedule that is drawn
 class FaultArms(dict[str, Arm]):
     """Arms by name; an arm of a design that is a module has the name MODULE:ARM.
 
-    In a network of leaves and a spine, an arm whose hot sets are at PLACE has the name ARM@PLACE.
+    In a network of leaves and a spine, an arm whose hot sets are at PLACE has the name ARM@PLACE. With two
+    spines, at which packets between leaves take turns, it has the name ARM@PLACE-sprayed.
     """
 
     def __missing__(self, name: str) -> Arm:
-        if name in NETWORK_ARMS:
+        if name in NETWORK_ARMS or name in SPRAYED_ARMS:
             return self[name.partition("@")[0]]
         module, _, arm_name = name.rpartition(":")
         for arm in measured_arms(module) if module else ():
             if arm.name == arm_name:
                 return arm
-        places = "".join(f"ARM@{place}, " for place in PLACES)
+        places = "".join(f"ARM@{place}, " for place in PLACES) + f"{', '.join(SPRAYED_ARMS)}, "
         raise HotlineError(
             f"expected arm ({', '.join(self)}), in a network {places}or MODULE:ARM of a design, got {name!r}"
         )
@@ -50,6 +51,8 @@ NETWORK_ARMS = tuple(
     for arm in fault_arms(name)
     if Config.design_of_place.get(place, name) == name
 )
+_SPRAYED, _SPINES = "-sprayed", 2
+SPRAYED_ARMS = tuple(f"{arm}{_SPRAYED}" for arm in NETWORK_ARMS if arm.endswith("@worker-leaves"))
 _MIXED_ROWS = tuple(map(RowRange._make, ((0, 1), (24, 4), (44, 16), (58, 64))))
 
 
@@ -61,9 +64,13 @@ def ranges_of(chosen_design: Design) -> RowRanges:
 
 
 def network_of(arm: str) -> LeafSpine | None:
-    """Return the network of an arm ARM@PLACE; None for an arm at a single switch."""
-    place = next((each for each in PLACES if arm.endswith(f"@{each}")), None)
-    return None if place is None else LeafSpine(WORKERS, SERVERS, LEAVES, place)
+    """Return the network of an arm of several switches; None for an arm at a single switch."""
+    name = arm.removesuffix(_SPRAYED)
+    place = next((each for each in PLACES if name.endswith(f"@{each}")), None)
+    if place is None:
+        return None
+    network = LeafSpine(WORKERS, SERVERS, LEAVES, place)
+    return network if name == arm else replace(network, spines=_SPINES, routing="spray")
 
 
 @dataclass(frozen=True, slots=True)
