@@ -495,13 +495,6 @@ class Config(RunSettings):
         network = self.leaf_spine
         assert network is not None
         refusals = {
-            f"hosts_per_leaf ({self.hosts_per_leaf}) and leaves ({self.leaves}): {self._filled_leaves}":
-                bool(self.hosts_per_leaf) and -(-len(network.hosts) // self.hosts_per_leaf) != self.leaves,
-            f'routing "{self.routing}" and spines 1: expected 2 spines or more, or routing "fixed"':
-                network.has_bundles and self.spines == 1,
-            f'routing "{self.routing}" and hot_sets "{self.hot_sets}": expected hot_sets "leaves" or '
-            '"worker-leaves", as a spine would miss turns of a slot that take another one':
-                network.has_bundles and any(map(network.is_spine, network.homes)),
             f"design {self.design}: expected {' or '.join(self.designs_of_networks)}":
                 self.design not in self.designs_of_networks,
             f'hot_sets "{self.hot_sets}" and design {self.design}: expected {place_design}':
@@ -509,6 +502,13 @@ class Config(RunSettings):
             f'hot_sets "both" and servers ({self.servers}): expected at most {self._max_homes // LEVELS}, as '
             "the table of servers has no room for more that have two homes":
                 self.hot_sets == "both" and LEVELS * self.servers > self._max_homes,
+            f"hosts_per_leaf ({self.hosts_per_leaf}) and leaves ({self.leaves}): {self._filled_leaves}":
+                bool(self.hosts_per_leaf) and -(-len(network.hosts) // self.hosts_per_leaf) != self.leaves,
+            f'routing "{self.routing}" and spines 1: expected 2 spines or more, or routing "fixed"':
+                network.has_bundles and self.spines == 1,
+            f'routing "{self.routing}" and hot_sets "{self.hot_sets}": expected hot_sets "leaves" or '
+            '"worker-leaves", as a spine would miss turns of a slot that take another one':
+                network.has_bundles and any(map(network.is_spine, network.homes)),
             "target bmv2: expected softswitch": self.target != "softswitch",
             "machines: expected a run on this machine": self.machines is not None,
             "script and hot sets at several switches: expected the workers of Hotline":

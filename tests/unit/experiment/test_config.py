@@ -315,6 +315,19 @@ WORKER_LEAVES = {"hot_sets": "worker-leaves", "design": "collect"}
         ({"hot_sets": "both", "design": "collect"}, ('"both"', "design collect", "hotset")),
         ({"hot_sets": "both", "servers": 33}, ('"both"', "servers (33)", "21")),
         ({**WORKER_LEAVES, "script": "train.py"}, ("script", "several switches")),
+        # 4 workers and 2 servers
+        ({"hosts_per_leaf": 2}, ("hosts_per_leaf (2)", "leaves (2)", "expected 3 leaves", "6 hosts")),
+        ({"hosts_per_leaf": 2, "leaves": 4}, ("hosts_per_leaf (2)", "leaves (4)", "expected 3 leaves")),
+        ({"hosts_per_leaf": 6}, ("hosts_per_leaf (6)", "less than 6 hosts")),
+        *(
+            ({"routing": routing, **settings}, (f'routing "{routing}"', *named))
+            for routing in ("ecmp", "spray")
+            for settings, named in (
+                ({"hot_sets": "leaves"}, ("spines 1", "2 spines or more")),
+                ({"spines": 2}, ('hot_sets "spine"', '"leaves"', '"worker-leaves"')),
+            )
+        ),
+        ({"routing": "spray", "spines": 2, "design": "none", "arms": ["none"]}, ("design none", "collect")),
     ],
 )
 def test_settings_without_an_equivalent_in_a_network_of_switches_are_refused(
@@ -322,6 +335,40 @@ def test_settings_without_an_equivalent_in_a_network_of_switches_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=mentions('"leaf-spine"', *named)):
         config_of(Config, {"topology": "leaf-spine", **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"routing": "spray", "spines": 2}, 'routing = spray and topology "switch"'),
+        ({"hosts_per_leaf": 3}, 'hosts_per_leaf = 3 and topology "switch"'),
+    ],
+)
+def test_settings_of_a_network_of_switches_are_refused_with_one_switch(
+    settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=mentions(message, 'expected topology "leaf-spine"')):
+        config_of(Config, settings)
+
+
+@pytest.mark.parametrize("routing", ["ecmp", "spray"])
+@pytest.mark.parametrize("placement", [{"hot_sets": "leaves"}, WORKER_LEAVES])
+def test_a_network_has_the_racks_and_the_routing_of_the_settings(
+    placement: dict[str, object], routing: str
+) -> None:
+    settings = {"leaves": 3, "spines": 2, "hosts_per_leaf": 2, "routing": routing, **placement}
+    network = config_of(Config, {"topology": "leaf-spine", **settings}).leaf_spine
+    assert network is not None and (network.routing, network.hosts_per_leaf) == (routing, 2)
+    assert [*map(network.leaf_of, network.hosts)] == [2, 2, 3, 3, 4, 4]
+    assert network.homes == ([4] if network.place == "leaves" else [2, 3])
+
+
+def test_leaves_without_workers_need_no_rows_of_homes() -> None:
+    """Of seven leaves the workers have one, so 17 servers have as many rows for each of four jobs."""
+    settings = {**WORKER_LEAVES, "workers": 3, "servers": 17, "leaves": 7, "hosts_per_leaf": 3}
+    assert config_of(Config, {"topology": "leaf-spine", **settings}).leaf_spine is not None
+    with pytest.raises(ConfigError, match="servers times leaves"):
+        config_of(Config, {"topology": "leaf-spine", **settings, "hosts_per_leaf": 0, "workers": 7})
 
 
 def test_workers_whose_leaf_is_their_only_home_may_have_successors() -> None:

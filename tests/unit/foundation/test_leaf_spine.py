@@ -227,6 +227,16 @@ def test_tables_of_a_network_with_bundles_are_those_with_one_spine(network: Leaf
         assert not any(isinstance(row, UplinkRow) for row in routes) and set(routes) <= set(own)
 
 
+@pytest.mark.parametrize("design", Config.designs_of_networks)
+def test_rows_of_a_restarted_leaf_include_those_of_its_bundle(design: str) -> None:
+    config = Config(topology="leaf-spine", spines=2, hot_sets="leaves", routing="spray", design=design)
+    network = config.leaf_spine
+    assert network is not None
+    for leaf in network.leaf_switches:
+        of_bundle = {*bundle_rows(network, leaf)}
+        assert of_bundle and of_bundle <= {*initial_rows(config, epoch=2, switch=leaf)}
+
+
 @pytest.mark.parametrize("hosts", range(CPU_PORT - 4, CPU_PORT + 2))
 def test_no_member_of_a_bundle_is_the_port_of_the_cpu(hosts: int) -> None:
     network = LeafSpine(hosts - 1, 1, place="leaves", spines=4, routing="spray")

@@ -5,7 +5,7 @@ In `hotset` and `collect` a host cannot read or write another job's cells.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.controller_ops import control_of
+from controller.network_rows import bundle_rows
 from controller.tables import CPU_PORT, HotParam, KeyState, TableRow
 from foundation.designs import collect, hotset
 from foundation.designs.interface import Arm, Design, SwitchHosts
@@ -39,6 +40,7 @@ from foundation.protocol.header import (
     Header,
     Op,
 )
+from foundation.protocol.leaf_spine import LeafSpine
 from switch_harness.effort import examples
 from tests.harness import frames
 from tests.harness.programs import Edit, edited, pipeline_of
@@ -88,7 +90,9 @@ CALLERS = (1, 2, PS_CALLER_BASE, COLLECTOR_BASE, CONTROLLER_CALLER)
 class HotSwitch:
     """A switch in which the same keys are hot in both jobs, the victim's with secret values."""
 
-    def __init__(self, name: str, description: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, name: str, description: Mapping[str, Any] | None = None, more: Sequence[TableRow] = ()
+    ) -> None:
         design, self.arm, self._registers = LEADS[name]
         slots = {VICTIM: VICTIM_SLOT, ATTACKER: ATTACKER_SLOT}
         entries = [
@@ -96,7 +100,7 @@ class HotSwitch:
             for index, arm in enumerate(arms_of(self.arm))
             for lane, key in enumerate(KEY_OF)
         ]
-        self.pipeline = switch_of(design, self.arm, *entries, description=description)
+        self.pipeline = switch_of(design, self.arm, *entries, *more, description=description)
         for register in self._names():
             self.pipeline.cells.write_register(register, VICTIM_SLOT, SECRET)
 
@@ -122,9 +126,18 @@ def to_service(worker: int, service: int, datagram: bytes) -> bytes:
     return build(UdpFrame(source, destination, datagram))
 
 
-@pytest.fixture(scope="module", params=list(LEADS))
+NETWORK = LeafSpine(40, 4, place="leaves", spines=3, routing="spray")
+BUNDLE = [*bundle_rows(NETWORK, NETWORK.leaf_switches[0])]
+"""Rows of three uplinks, of which no job has one."""
+
+
+@pytest.fixture(
+    scope="module", params=[(name, rows) for name in LEADS for rows in ([], BUNDLE)],
+    ids=lambda param: f"{param[0]}{'-bundle' * bool(param[1])}",
+)  # fmt: skip
 def hot(request: pytest.FixtureRequest) -> HotSwitch:
-    return HotSwitch(request.param)
+    name, rows = request.param
+    return HotSwitch(name, more=rows)
 
 
 endpoints = st.sampled_from(

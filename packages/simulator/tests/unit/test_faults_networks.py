@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from controller.network_rows import bundle_rows
 from hosts import replay
 from hosts.replay import ReplayLog
 from hotline_agents.hotset.worker.client import HotsetClient
@@ -85,6 +86,17 @@ def test_frames_of_a_sprayed_arm_take_all_uplinks_in_turn() -> None:
         assert frames.min() > 0
     per_leaf = testbed.world.racks_up.frames.reshape(LEAVES, -1)
     assert (per_leaf.max(axis=1) - per_leaf.min(axis=1) <= 1).all()
+
+
+def test_a_restarted_leaf_gets_its_bundle_again() -> None:
+    arm = "collect@worker-leaves-sprayed"
+    testbed, network = cached_testbed(arm), network_of(arm)
+    assert network is not None
+    schedules = (draw_faults("switch restarted", arm, seed) for seed in range(100))
+    leaf = network.leaf_switches[-1]
+    schedule = next(each for each in schedules if each.injections[0].target == leaf)
+    assert play_schedule(testbed, schedule).holds and testbed.switches[leaf].restarts == 1
+    assert set(bundle_rows(network, leaf)) <= set(testbed.switches[leaf].rows.values())
 
 
 @pytest.mark.parametrize("arm", ALL_ARMS)
