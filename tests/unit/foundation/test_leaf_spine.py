@@ -291,8 +291,8 @@ def test_callers_have_cells_at_homes_and_ports_at_all_switches(network: LeafSpin
             of_home = {
                 (job, caller)
                 for (job, caller), host in callers.items()
-                if (network.home_of(caller & PS_CALLER_BASE - 1) == switch
-                    if caller >= PS_CALLER_BASE else network.place == "both" or network.leaf_of(host) == switch)
+                if (network.home_of(caller & PS_CALLER_BASE - 1) == switch if caller >= PS_CALLER_BASE
+                    else network.place == "both" or network.leaf_of(host) == switch)
             }  # fmt: skip
             assert cells == {caller: port for caller, port in ports.items() if caller in of_home}
         else:

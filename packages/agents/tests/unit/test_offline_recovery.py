@@ -49,13 +49,13 @@ def test_unreplayed_updates_are_listed_and_applied_once(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["logs", "run.json", UNREPLAYED_FOLDER]
 
 
-@pytest.mark.parametrize("homes", [{"homes": 2}, {"levels": 2}])
+@pytest.mark.parametrize(("homes", "levels"), [(2, 1), (1, 2)])
 def test_lost_updates_of_several_homes_are_replayed_and_settled_at_each_home(
-    tmp_path: Path, homes: dict[str, int]
+    tmp_path: Path, homes: int, levels: int
 ) -> None:
     """Homes had acknowledged updates that no server has: each worker's own, or those of two levels."""
-    run = CrashedRunFolder(tmp_path, **homes)
-    if "levels" in homes:
+    run = CrashedRunFolder(tmp_path, homes=homes, levels=levels)
+    if levels == 2:
         words = ReplayLog.reopen(run.files / file_name("worker-1", JOB), KeySpace(SIZE), (0, 0)).acknowledged
         assert words.reshape(2, SIZE).any(axis=1).all()
     assert (run.held() != run.pushed).any() and len(unreplayed_in(tmp_path)) == 2
