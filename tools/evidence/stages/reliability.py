@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from hotline_simulator.faults.kinds import FAULTS
-from hotline_simulator.faults.schedule import ARMS, NETWORK_ARMS
+from hotline_simulator.faults.schedule import ARMS, NETWORK_ARMS, SPRAYED_ARMS
 from tools.bench.recovery import SETTINGS, WITHOUT, Change
 from tools.evidence.result import Cell, Measured, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, Step, json_output, modules_of, typed
 
 _FAULTS = typed("faults", "./hotline faults --json", "--into", "{folder}/faults.json")
 _ARMS_OF_WORKER_LEAVES = [arm for arm in NETWORK_ARMS if arm.endswith("@worker-leaves")]
-_OTHER_NETWORK_ARMS = [arm for arm in NETWORK_ARMS if arm not in _ARMS_OF_WORKER_LEAVES]
+_ARMS_OF_LEVELS = [arm for arm in NETWORK_ARMS if arm.endswith("@both")]
+_OTHER_NETWORK_ARMS = [arm for arm in NETWORK_ARMS if arm not in _ARMS_OF_WORKER_LEAVES + _ARMS_OF_LEVELS]
 
 
 def _network_faults(arms: Sequence[str]) -> Step:
@@ -47,6 +48,15 @@ def worker_leaves_fault_tables(folder: Path) -> dict[str, Table]:
     title = "schedules of faults in simulated networks whose leaves sum for their workers, and what they did"
     tallies = json_output(folder, "faults")
     return {"faults-worker-leaves": _fault_table(tallies, _ARMS_OF_WORKER_LEAVES, title)}
+
+
+def levels_fault_tables(folder: Path) -> dict[str, Table]:
+    title = (
+        "schedules of faults in simulated networks whose rows move between a spine and leaves, or whose "
+        "leaves sum while packets take turns at two spines, and what they did"
+    )
+    tallies = json_output(folder, "faults")
+    return {"faults-levels": _fault_table(tallies, [*_ARMS_OF_LEVELS, *SPRAYED_ARMS], title)}
 
 
 def _fault_table(tallies: Sequence[Tally], arms: Collection[str], title: str) -> Table:
@@ -107,6 +117,15 @@ FAULT_SCHEDULES_OF_WORKER_LEAVES = replace(
     steps=(_network_faults(_ARMS_OF_WORKER_LEAVES),),
     tables=worker_leaves_fault_tables,
     modules=("hotline_simulator.faults.matrix", *modules_of("collect")),
+)
+
+FAULT_SCHEDULES_OF_LEVELS = replace(
+    FAULT_SCHEDULES_OF_NETWORKS,
+    name="faults-levels",
+    minutes=30,
+    results=("faults-levels",),
+    steps=(_network_faults([*_ARMS_OF_LEVELS, *SPRAYED_ARMS]),),
+    tables=levels_fault_tables,
 )
 
 
