@@ -1,4 +1,5 @@
-// Counts the packets of a cell. The cell is complete when it has one packet per worker of the job.
+// Counts the packets of a cell. The cell is complete when it has one packet of each child: a worker, or a switch of the
+// first level.
 control Count(in headers_t hdr, inout metadata_t meta) {
     register<bit<8>>(CELLS) counts;
 
@@ -15,7 +16,7 @@ control Count(in headers_t hdr, inout metadata_t meta) {
             if (meta.is_fresh) {
                 count = count + 1;
             }
-            meta.is_complete = count == hdr.atp.workers;
+            meta.is_complete = count == meta.children;
         }
         counts.write(meta.index, count);
     }

@@ -78,8 +78,8 @@ enum bit<32> PacketOutcome {
     IGNORED      = 3,               // came before, to a cell that is not complete
     COLLIDED     = 4,               // goes to the server, as its cell is taken
     FLUSHED      = 5,               // resent: takes the partial sum to the server
-    PASSED       = 6,               // resent, or floats: goes to the server
-    ACKNOWLEDGED = 7                // goes from the server to all workers
+    PASSED       = 6,               // goes on as it is: resent, floats, or at another switch's levels
+    ACKNOWLEDGED = 7                // goes from the server to all workers, or to those of this level
 }
 const bit<32> PACKET_OUTCOMES = 8;
 
@@ -89,6 +89,9 @@ struct metadata_t {
     bool       has_route;
     bit<1>     check_tensor;        // whether the tensors of packet and cell are compared
     bit<19>    ecn_depth;           // queue length in packets from which on packets are marked
+    bit<8>     children;            // packets of a complete cell: one of each worker, or of each child of this level
+    bool       is_root;             // the second of two levels, at the switch of the server
+    bool       passes_on;           // the packet goes on as it is
     bit<32>    index;               // of the cell
     bool       is_congested;
     bool       is_owner;            // the packet owns the cell
@@ -97,7 +100,7 @@ struct metadata_t {
     bool       is_fresh;            // the packet has values of a worker that the cell lacks
     bool       is_complete;         // the cell has all packets, or is freed by an acknowledgement or a resent packet
     Operation  operation;
-    bool       to_server;
+    bool       is_forwarded;        // by its destination address
 }
 
 #endif

@@ -26,7 +26,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             meta.is_owner = false;
             if (meta.index >= CELLS || hdr.ipv4.total_len != PACKET_IPV4_BYTES) {
                 drop(meta, DropReason.BAD_SHAPE);
-            } else if (hdr.atp.is_ack == 1 || hdr.atp.overflow == 0) {       // packets of floats use no cell
+            } else if (!meta.passes_on && (hdr.atp.is_ack == 1 || hdr.atp.overflow == 0)) {  // floats use no cell
                 claim.apply(hdr, meta);
             }
         }
@@ -53,7 +53,7 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         if (meta.kind == PacketKind.ATP) {
             next_step.apply(hdr, meta, std);
         }
-        if (meta.kind == PacketKind.OTHER || (meta.kind == PacketKind.ATP && meta.to_server)) {
+        if (meta.kind == PacketKind.OTHER || (meta.kind == PacketKind.ATP && meta.is_forwarded)) {
             forward.apply(hdr, meta, std);
         }
         if (meta.kind == PacketKind.DROPPED) {

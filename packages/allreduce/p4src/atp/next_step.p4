@@ -1,4 +1,5 @@
-// Decides where a packet goes: nowhere, to the server that it is addressed to, or to all workers of its job.
+// Decides where a packet goes: nowhere, to the server that it is addressed to, or to all workers of its job. At two
+// levels, the root sends an acknowledgement to its own workers and to the other switches, and these to theirs.
 control NextStep(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     counter(PACKET_OUTCOMES, CounterType.packets) packets;
 
@@ -7,7 +8,8 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         packets.count(PacketOutcome.ACKNOWLEDGED);
     }
 
-    // An acknowledgement goes to the multicast group of its job, if it comes from the port of a server.
+    // An acknowledgement goes to a multicast group of its job, if it comes from the port of a server, or of the switch
+    // next to the root.
     table groups {
         key = {
             hdr.atp.app:      exact @name("app");
@@ -19,9 +21,12 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     }
 
     apply {
-        meta.to_server = false;
+        meta.is_forwarded = false;
         hdr.udp.checksum = 0;
-        if (hdr.atp.is_ack == 1) {
+        if (meta.passes_on) {
+            packets.count(PacketOutcome.PASSED);
+            meta.is_forwarded = true;
+        } else if (hdr.atp.is_ack == 1) {
             groups.apply();
         } else if (meta.is_owner && !meta.is_complete) {
             if (meta.is_fresh) {
@@ -48,7 +53,7 @@ control NextStep(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                     packets.count(PacketOutcome.REPEATED);
                 }
             }
-            meta.to_server = true;
+            meta.is_forwarded = true;
         }
     }
 }
