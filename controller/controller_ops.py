@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.controller import Controller
+from controller.network_rows import rows_of_switch
 from controller.schemas import schema_of
 from controller.tables import Change, RowEncoder, TableRow, Update, WorkerRow
 from foundation.designs.interface import Arm, ControllerOps, Design
 from foundation.designs.registry import DesignError, load_part
+from foundation.protocol.leaf_spine import LeafSpine
 
 
 def control_of(design: Design) -> ControllerOps[Controller, TableRow]:
@@ -22,6 +24,13 @@ def control_of(design: Design) -> ControllerOps[Controller, TableRow]:
     if design.values_register is None:
         return ops
     return ops._replace(read_values=partial(_read_values_register, design.values_register))
+
+
+def rows_in_network(
+    design: Design, rows: Sequence[TableRow], network: LeafSpine, switch: int
+) -> list[TableRow]:
+    """Return the rows of a switch of a network from those of a single switch with the same hosts."""
+    return (control_of(design).network_rows or rows_of_switch)(rows, network, switch)
 
 
 async def _read_values_register(

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-from controller.controller_ops import control_of
-from controller.network_rows import rows_of_switch
+from controller.controller_ops import control_of, rows_in_network
 from controller.tables import InitialRow, JobRow
 from experiment.run_config import EPOCH, Config
 from foundation.designs.interface import Arm, Design, SwitchHosts
@@ -29,7 +28,9 @@ def initial_rows(
     """Return the rows that a switch has before agents start: the only one, or one of a network."""
     arms = config.every_arm if arms is None else arms
     rows = rows_of_all_hosts(config, arms, epoch)
-    return rows if config.leaf_spine is None else rows_of_switch(rows, config.leaf_spine, switch)
+    if config.leaf_spine is None:
+        return rows
+    return rows_in_network(find_design(config.design), rows, config.leaf_spine, switch)
 
 
 def rows_of_all_hosts(config: Config, arms: Sequence[Arm], epoch: int = EPOCH) -> list[InitialRow]:

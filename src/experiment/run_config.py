@@ -155,8 +155,10 @@ class WorkloadShape(Strict):
 class Config(RunSettings):
     """The settings of a run, which run.toml describes; `VARIABLES` are the settings of `make run-topo`."""
 
-    designs_of_networks: ClassVar[tuple[str, ...]] = ("hotset", "collect")
-    """Designs for networks of several switches: their programs pass packets on."""
+    designs_of_networks: ClassVar[tuple[str, ...]] = tuple(
+        name for name in NAMES if described_design(name).has_networks
+    )
+    """Designs for networks of several switches."""
     design_of_place: ClassVar[Mapping[HotSetPlace, str]] = {"worker-leaves": "collect", "both": "hotset"}
     """Of the `designs_of_networks`, the only one whose hot sets may be at a place."""
 
@@ -497,6 +499,8 @@ class Config(RunSettings):
         refusals = {
             f"design {self.design}: expected {' or '.join(self.designs_of_networks)}":
                 self.design not in self.designs_of_networks,
+            f'hot_sets "{self.hot_sets}" and design {self.design}: expected "spine", as it has no hot set':
+                self.is_lockstep and self.hot_sets != "spine",
             f'hot_sets "{self.hot_sets}" and design {self.design}: expected {place_design}':
                 self.design in Config.designs_of_networks and self.design != place_design,
             f'hot_sets "both" and servers ({self.servers}): expected at most {self._max_homes // LEVELS}, as '

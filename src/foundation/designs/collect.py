@@ -39,6 +39,7 @@ DESIGN = Design(
     module=__name__,
     control="controller.collect:CONTROL",
     has_rows=True,
+    has_networks=True,
     preparation="experiment.hotset_arms:prepare",
     has_services=True,
     controlled_as=HOTSET,

@@ -62,6 +62,7 @@ DESIGN = Design(
     module=__name__,
     control="controller.hotset.initial_rows:CONTROL",
     has_rows=True,
+    has_networks=True,
     preparation="experiment.hotset_arms:prepare",
     has_services=True,
     is_durable=True,

@@ -21,6 +21,7 @@ from foundation.designs.combination import Combination
 from foundation.designs.sources import P4INFO_SUFFIX, SUFFIX, output_of
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
+from foundation.protocol.leaf_spine import LeafSpine
 
 S = TypeVar("S")  # class of the settings of a design in an arm
 LOCKSTEP_WORKERS = (2, 32)
@@ -86,6 +87,9 @@ class ControllerOps(NamedTuple, Generic[K_contra, R]):
     stop_exchanges: Callable[[K_contra, Arm], Awaitable[None]] | None = None
     """(controller, arm): stop exchanges between servers and switch, so that both can be read consistently;
     None if they exchange nothing by themselves."""
+    network_rows: Callable[[Sequence[R], LeafSpine, int], list[R]] | None = None
+    """(rows, network, switch): return the rows of a switch of a network from those of a single switch with
+    the same hosts; None if they are those of `controller.network_rows`."""
     settle: Callable[[K_contra, int, int], Awaitable[None]] | None = None
     """(controller, job, epoch): have servers apply what workers have replayed; it is called after all of them
     have replayed to the switch whose callers have that epoch. None if servers apply it at once."""
@@ -219,6 +223,8 @@ class Design:
     """Whether its agents and its switch have rows of several values, and of different numbers in one job."""
     optimises: bool = False
     """Whether servers apply optimisers to gradients (`foundation.optimisers`)."""
+    has_networks: bool = False
+    """Whether its program has rows for each switch of a network of leaves and spines."""
     is_lockstep: bool = False
     """Whether all workers push together and wait for each other, and each holds all parameters. Such a design
     trains the hottest parameters of a workload (`top_k`), as one vector, in a closed loop."""

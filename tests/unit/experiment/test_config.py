@@ -294,7 +294,7 @@ WORKER_LEAVES = {"hot_sets": "worker-leaves", "design": "collect"}
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"design": "none", "arms": ["none"]}, ("design none", "hotset or collect")),
+        ({"design": "none", "arms": ["none"]}, ("design none", "hotset", "collect")),
         ({"target": "bmv2"}, ("target bmv2", "softswitch")),
         ({"machines": "tcp://a:1"}, ("machines", "this machine")),
         ({"leaves": 4, "workers": 3}, ("leaves (4)", "3")),

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from controller.network_rows import rows_of_switch
+from controller.controller_ops import rows_in_network
 from controller.tables import InitialRow
 from foundation.designs.interface import Design
 from foundation.protocol.codec import Values
@@ -26,14 +26,14 @@ def build_switches(
     if network is None:
         return SimulatedSwitch(design, buffered, lanes=lanes)
     switches = [SimulatedSwitch(design, buffered, lanes=lanes) for _ in network.switches]
-    return LeafSpineSwitches(network, switches)
+    return LeafSpineSwitches(design, network, switches)
 
 
 class LeafSpineSwitches:
     """Like a `SimulatedSwitch`, for all switches of a network, which have the same program."""
 
-    def __init__(self, network: LeafSpine, switches: Sequence[SimulatedSwitch]) -> None:
-        self.network, self._switches = network, switches
+    def __init__(self, design: Design, network: LeafSpine, switches: Sequence[SimulatedSwitch]) -> None:
+        self._design, self.network, self._switches = design, network, switches
         self.state_ops = switches[SPINE].state_ops
 
     @property
@@ -44,7 +44,7 @@ class LeafSpineSwitches:
     def install(self, rows: Sequence[InitialRow]) -> None:
         """Install the initial rows that a single switch would have."""
         for number, switch in enumerate(self._switches):
-            switch.install(rows_of_switch(rows, self.network, number))
+            switch.install(rows_in_network(self._design, rows, self.network, number))
 
     def load(self, job: int, keys: Sequence[int], ranges: RowRanges = ONE_VALUE) -> None:
         for home, home_keys in self.network.keys_by_home(keys).items():

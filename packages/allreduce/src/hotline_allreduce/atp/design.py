@@ -47,6 +47,7 @@ DESIGN = Design(
     agents="hotline_allreduce.atp.agents:AGENTS",
     control="hotline_allreduce.atp.control:CONTROL",
     udp_port=UDP_PORT,
+    has_networks=True,
     is_lockstep=True,
 )
 

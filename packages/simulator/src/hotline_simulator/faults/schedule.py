@@ -48,6 +48,7 @@ NETWORK_ARMS = tuple(
     f"{arm.name}@{place}"
     for place in PLACES
     for name in Config.designs_of_networks
+    if not is_lockstep(name)
     for arm in fault_arms(name)
     if Config.design_of_place.get(place, name) == name
 )

@@ -109,7 +109,9 @@ class SimulatedTestbed:
             topology=topology,
         )  # fmt: skip
         only_switch = self.switches[0]
-        all_switches = only_switch if topology is None else LeafSpineSwitches(topology, self.switches)
+        all_switches = (
+            only_switch if topology is None else LeafSpineSwitches(self.design, topology, self.switches)
+        )
         self.network = SimulatedNetwork(system, all_switches)
         self.world = self.network.world
         self.world_ref = self.network.pinned_ref
