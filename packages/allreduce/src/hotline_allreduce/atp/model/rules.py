@@ -93,6 +93,10 @@ class CellModel:
 class AtpSwitchModel:
     cells: int = CELLS
     check: bool = False
+    children: int | None = None
+    """Packets of a complete cell; None for one of each worker of its job."""
+    is_root: bool = False
+    """Whether this is the second of two levels, which packets pass that collided at the first."""
     memory: list[CellModel] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,7 +112,7 @@ class AtpSwitchModel:
             if self._is_owner(cell, packet) and not is_float_request:
                 cell.free()
             return Output(is_multicast=True, packet=packet)
-        if packet.has(OVERFLOW):
+        if packet.has(OVERFLOW) or (self.is_root and packet.has(COLLISION)):
             return Output(is_multicast=False, packet=packet)
         lead = self._tensor_lead(cell, packet)
         if lead < 0 and not packet.has(RESEND):
@@ -153,7 +157,7 @@ class AtpSwitchModel:
         else:
             cell.bitmap |= packet.bitmap
             cell.count = (cell.count + is_fresh) & _MAX_COUNT
-            is_complete = cell.count == packet.workers
+            is_complete = cell.count == (self.children or packet.workers)
         # The first packet overwrites old values: with two workers or more, it does not complete its cell.
         if is_fresh and not is_complete and seen_before == 0:
             cell.values = packet.values

@@ -4,7 +4,8 @@ The published code has one level, and the paper was not to be had, so the rules 
 from its header, which has a bitmap and a number of packets for each level. Each level is a switch with the
 published rules, which counts as many packets as it has children. A packet that found its cell taken at the
 leaf passes the root unchanged. An acknowledgement frees the cell of the root, and then those of the leaves.
-The server is beside the root, and a leaf with one worker passes packets on.
+The server is beside the root, and so may workers be, which are children of the root as leaves are. A leaf
+with one worker passes packets on. Runs have these rules, too (`hotline_allreduce.atp.control`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import partial
 
 from hotline_allreduce.atp.model.description import AtpDescription
 from hotline_allreduce.atp.model.rules import AtpSwitchModel
-from hotline_allreduce.atp.packet import COLLISION, AtpPacket
+from hotline_allreduce.atp.packet import AtpPacket
 from hotline_allreduce.judge.description import (
     ROOT,
     Event,
@@ -26,47 +27,54 @@ from hotline_allreduce.judge.description import (
 
 
 class AtpTreeDescription(AtpDescription):
-    """`leaf_of` has the leaf of each worker, from 0 on."""
+    """`leaf_of` has the leaf of each worker, from 0 on; None if the worker is beside the root."""
 
-    def __init__(self, leaf_of: Sequence[int] = (0, 0, 1), check: bool = False) -> None:
-        super().__init__(workers=len(leaf_of), check=check)
-        self.leaf_of, self.leaves = tuple(leaf_of), sorted(set(leaf_of))
+    def __init__(
+        self,
+        leaf_of: Sequence[int | None] = (0, 0, 1),
+        window: int = 1,
+        packets: int = 1,
+        check: bool = False,
+    ) -> None:
+        super().__init__(workers=len(leaf_of), window=window, packets=packets, check=check)
+        self.leaf_of = tuple(leaf_of)
+        self.leaves = sorted({leaf for leaf in leaf_of if leaf is not None})
         self.name = f"{self.name}, with two levels"
 
     def system(self) -> JudgedSystem:
-        system = super().system()
-        system.switch = {
-            node_name(node): super(AtpTreeDescription, self).system().switch
-            for node in (ROOT, *map(leaf_at, self.leaves))
-        }
+        system, nodes = super().system(), dict[str, AtpSwitchModel]()
+        for node in (ROOT, *map(leaf_at, self.leaves)):
+            nodes[node_name(node)] = switch = super(AtpTreeDescription, self).system().switch
+            switch.is_root = node == ROOT
+            at_root = len(self.workers_of(None)) + len(self.leaves)
+            switch.children = at_root if switch.is_root else len(self.workers_of(leaf_at(node)))
+        system.switch = nodes
         return system
 
-    def workers_of(self, leaf: int) -> list[int]:
+    def workers_of(self, leaf: int | None) -> list[int]:
         return [worker for worker in range(self.workers) if self.leaf_of[worker] == leaf]
 
     def at_switch(self, system: JudgedSystem, packet: AtpPacket) -> list[SentFrame]:
         leaf = self.leaf_of[packet.bitmap.bit_length() - 1]  # a worker's packet has its bit alone
-        children = self.workers_of(leaf)
-        if len(children) == 1:
+        if leaf is None:
+            return self.at_next_switch(system, ROOT, packet)
+        if len(self.workers_of(leaf)) == 1:
             return [SentFrame(ROOT, packet)]
-        output = self._node(system, leaf_at(leaf)).take(packet._replace(workers=len(children)))
-        return [] if output is None else [SentFrame(ROOT, output.packet._replace(workers=self.workers))]
+        output = self._node(system, leaf_at(leaf)).take(packet)
+        return [] if output is None else [SentFrame(ROOT, output.packet)]
 
     def at_next_switch(self, system: JudgedSystem, destination: int, packet: AtpPacket) -> list[SentFrame]:
         if destination != ROOT:
             return self._at_leaf(system, leaf_at(destination), packet)
         root = self._node(system, ROOT)
-        if not packet.has(COLLISION):
-            output = root.take(packet._replace(workers=len(self.leaves)))
-            if output is None:
-                return []
-            packet = output.packet._replace(workers=self.workers)
-        answer = system.server.take(packet)
+        output = root.take(packet)
+        answer = None if output is None else system.server.take(output.packet)
         if answer is None:
             return []
         acknowledged = root.take(answer)
         assert acknowledged is not None, "expected the server to acknowledge a cell of the root"
-        return [SentFrame(leaf_at(leaf), acknowledged.packet) for leaf in self.leaves]
+        receivers = [*self.workers_of(None), *map(leaf_at, self.leaves)]
+        return [SentFrame(receiver, acknowledged.packet) for receiver in receivers]
 
     def _at_leaf(self, system: JudgedSystem, leaf: int, packet: AtpPacket) -> list[SentFrame]:
         output = self._node(system, leaf_at(leaf)).take(packet)
