@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from controller.tables import TableRow
 from foundation.designs.interface import Arm, SwitchHosts
 from foundation.protocol import addressing
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
@@ -30,9 +31,10 @@ class SwitchUnderTest:
     def __init__(
         self, workers: int, arms: Sequence[Arm] = (arm_with(),),
         description: Mapping[str, Any] | None = None, pipeline: StatePipeline | None = None,
+        levels: Sequence[TableRow] = (),
     ) -> None:  # fmt: skip
         self.workers, self.hosts = workers, SwitchHosts(workers, 1)
-        rows = CONTROL.rows(self.hosts, arms, 0)
+        rows = [*CONTROL.rows(self.hosts, arms, 0), *levels]
         self.pipeline = pipeline_of(DESIGN, rows, description, pipeline)
 
     def port(self, host: int) -> int:

@@ -14,6 +14,7 @@ from controller.tables import GroupRow
 from foundation.designs.interface import SwitchHosts
 from foundation.errors import HotlineError
 from hotline_allreduce.atp import control
+from hotline_allreduce.atp.control import AtpLevel
 from hotline_allreduce.atp.design import DESIGN
 from hotline_allreduce.atp.model.rules import MASK, SIGN_BIT, AtpSwitchModel
 from hotline_allreduce.atp.packet import ACK, COLLISION, ECN, OVERFLOW, RESEND, VALUES, AtpPacket, parse
@@ -89,6 +90,17 @@ def hold(program: SwitchUnderTest, model: AtpSwitchModel, taken: Sequence[Step])
         expected = [(each, output.packet) for each in receivers if output is not None]
         assert program.take(step.host, packet, step.is_marked) == expected
         same_state(program, model)
+
+
+@pytest.mark.parametrize("check", [False, True], ids=["published", "check"])
+@settings(max_examples=examples(150))
+@given(data=st.data(), children=st.sampled_from([2, 3]), is_root=st.booleans())
+def test_a_level_of_two_answers_like_the_model(check: bool, data: Any, children: int, is_root: bool) -> None:
+    """A level counts its children, whatever number of workers a packet names."""
+    taken = data.draw(steps(5))
+    levels = [AtpLevel(job, 0, children, is_root) for job in JOBS]
+    program = SwitchUnderTest(5, [arm_with(check, job=job) for job in JOBS], levels=levels)
+    hold(program, AtpSwitchModel(CELLS, check, children, is_root), taken)
 
 
 @pytest.mark.parametrize("check", [False, True], ids=["published", "check"])

@@ -44,7 +44,7 @@ class AtpTreeDescription(AtpDescription):
     def system(self) -> JudgedSystem:
         system, nodes = super().system(), dict[str, AtpSwitchModel]()
         for node in (ROOT, *map(leaf_at, self.leaves)):
-            nodes[node_name(node)] = switch = super(AtpTreeDescription, self).system().switch
+            nodes[node_name(node)] = switch = super().system().switch
             switch.is_root = node == ROOT
             at_root = len(self.workers_of(None)) + len(self.leaves)
             switch.children = at_root if switch.is_root else len(self.workers_of(leaf_at(node)))
