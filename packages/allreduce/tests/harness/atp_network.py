@@ -1,4 +1,4 @@
-"""ATP's program in each switch of a network, and the judge's model of two levels, which get the same frames."""
+"""ATP's program in each switch of a network, and the judge's model of two levels, with the same frames."""
 
 from __future__ import annotations
 

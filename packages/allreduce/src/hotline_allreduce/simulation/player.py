@@ -18,6 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
+from controller.controller_ops import control_of
 from foundation.designs.interface import SwitchHosts
 from hosts.keys import KeySpace
 from hotline_agents.interface import NEVER
@@ -31,8 +32,8 @@ from hotline_allreduce.simulation.schedule import (
 from hotline_allreduce.simulation.subject import PSDENSE, RING, Subject
 from hotline_simulator.costs import HostCosts, LinkOutage, Network, set_frame_faults
 from hotline_simulator.drive import run_network
+from hotline_simulator.leaf_spine_switches import build_switches
 from hotline_simulator.loop import resume, wake_agent
-from hotline_simulator.simulated_switch import switch_of
 from hotline_simulator.snapshot import WorldSnapshot
 from hotline_simulator.state import OUTAGE_BEGINS
 from hotline_simulator.system import SimulatedSystem
@@ -52,8 +53,11 @@ class AllReduceTestbed:
     def __init__(self, subject: Subject, workers: int) -> None:
         self._subject = subject
         design, arm = subject.design, subject.arm
-        self._switch = switch_of(design, SwitchHosts(workers, TESTBED_SERVERS), [arm])
-        self._provisioned_image = self._switch.pipeline.memory_image()
+        topology = subject.network_of(workers, TESTBED_SERVERS)
+        switches = build_switches(design, topology)
+        switches.install(control_of(design).rows(SwitchHosts(workers, TESTBED_SERVERS), [arm], 0))
+        self._pipelines = switches.pipelines
+        self._provisioned_images = [pipeline.memory_image() for pipeline in self._pipelines]
         # Each schedule sets the faults of links; this outage only makes the world allocate an outage record.
         network = Network(outages=(LinkOutage(host="w1", from_ms=0, duration_ms=1),))
         space = KeySpace(subject.range.max_values)
@@ -65,8 +69,9 @@ class AllReduceTestbed:
             servers=TESTBED_SERVERS,
             network=network,
             hosts=TESTBED_HOSTS,
+            topology=topology,
         )
-        self.network = SimulatedNetwork(system, self._switch)
+        self.network = SimulatedNetwork(system, switches)
         self.world = self.network.world
         self.world.header.events = 0  # without the event that begins this outage
         self._snapshot = WorldSnapshot(self.world)
@@ -74,7 +79,7 @@ class AllReduceTestbed:
     def reset(self, schedule: AllReduceSchedule) -> None:
         world = self.world
         self._snapshot.restore()
-        for links in (world.up, world.down):
+        for links in (world.up, world.down, world.racks_up, world.racks_down):
             links.delay = schedule.delay_us * _NS_PER_US
             links.max_extra_delay = schedule.extra_delay_us * _NS_PER_US
             set_frame_faults(links, schedule.loss, schedule.duplication, schedule.reordering)
@@ -86,14 +91,17 @@ class AllReduceTestbed:
             outage = world.outages[0]
             outage.host, outage.duration_ns = schedule.target, schedule.duration_us * _NS_PER_US
             push_event(world, schedule.cable_us * _NS_PER_US, OUTAGE_BEGINS, 0, ABSENT)
-        self.restart_switch()
+        for number in range(len(self._pipelines)):
+            self.restart_switch(number)
 
     def restart_servers(self) -> None:
         for p in range(TESTBED_SERVERS):
             self._snapshot.restore_server(p)
 
-    def restart_switch(self) -> None:
-        self._switch.pipeline.load_image(self._provisioned_image)
+    def restart_switch(self, number: int) -> None:
+        """Restart a switch, one of several if the number is reduced modulo theirs."""
+        index = number % len(self._pipelines)
+        self._pipelines[index].load_image(self._provisioned_images[index])
 
 
 all_reduce_testbed = cache(AllReduceTestbed)
@@ -160,7 +168,7 @@ def play(subject: Subject, schedule: AllReduceSchedule) -> PlayedSchedule:
         testbed.world.agents[schedule.target].dead = 1
     if schedule.restarted_us is not None:
         _run_until(played_schedule, schedule.restarted_us * _NS_PER_US)
-        testbed.restart_switch()
+        testbed.restart_switch(schedule.seed)
     if schedule.server_restarted_us is not None:
         _run_until(played_schedule, schedule.server_restarted_us * _NS_PER_US)
         testbed.restart_servers()

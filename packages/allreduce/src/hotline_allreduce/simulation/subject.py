@@ -9,6 +9,7 @@ import numpy as np
 
 from foundation.designs.interface import Arm, Design
 from foundation.protocol.header import WINDOW
+from foundation.protocol.leaf_spine import LeafSpine
 from hotline_allreduce.dense.client import DenseClient, Vector, VectorClient, error_bound
 from hotline_allreduce.dense.packet import MAX_SIZE, MIN_SIZE, SIZE
 from hotline_allreduce.psdense import design as psdense
@@ -42,6 +43,12 @@ class Subject:
     max_window: int = WINDOW  # packets of a worker in flight
     occupy: Callable[[SimulatedSwitch, float], float] = lambda _switch, _share: 1.0
     """(switch, share): occupy a share of the switch's memory; return the share of a window that then fits."""
+    leaves: int | None = None
+    """Maximum number of leaves of a network, in schedules; None for one switch."""
+
+    def network_of(self, workers: int, servers: int) -> LeafSpine | None:
+        """Return the network of a schedule, which has a worker at each leaf."""
+        return None if self.leaves is None else LeafSpine(workers, servers, min(self.leaves, workers))
 
     def is_sum(self, result: Vector, vectors: Sequence[Vector]) -> bool:
         if result.dtype == np.int32:
