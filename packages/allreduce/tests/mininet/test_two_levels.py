@@ -17,8 +17,8 @@ from tests.mininet.run_topo import Traces, finished_run, record_of, summary_of
 pytestmark = pytest.mark.mininet
 NETWORK = LeafSpine(workers=5, servers=2)
 CHUNKS = 33  # of 62 values, in a vector of 2,000
-MAX_RESENT = 1.3
-"""Largest number of packets of a chunk where there is one without retransmissions."""
+RETRANSMITTED = 0.3
+"""Largest share of packets that a busy machine adds; without sums, an uplink carries half as many again."""
 
 
 def test_servers_and_uplinks_get_a_packet_of_each_cell_and_no_update_is_lost(tmp_path: Path) -> None:
@@ -32,13 +32,13 @@ def test_servers_and_uplinks_get_a_packet_of_each_cell_and_no_update_is_lost(tmp
     for arm in measured_arms("atp"):
         of = summary["arms"][arm.name]
         assert of["rpcs_per_step"] == CHUNKS
-        assert 1 <= of["ps_packets_per_step"] / (CHUNKS / NETWORK.workers) < MAX_RESENT
+        assert of["ps_packets_per_step"] == pytest.approx(CHUNKS / NETWORK.workers, rel=RETRANSMITTED)
     assert {"s1", "s2", "s3"} <= set(record["memory_mb"])
     spine, *leaves = (ports_of(run.folder, f"s{1 + number}") for number in NETWORK.switches)
     sums = leaves[0]["1"]["tx"]  # which worker 1 has received
     for port in ("1", "2"):
         # One leaf sends a packet of each cell, and the other, whose server it is for, an acknowledgement.
-        assert 1 <= spine[port]["rx"] / sums < MAX_RESENT
+        assert spine[port]["rx"] == pytest.approx(sums, rel=RETRANSMITTED)
     assert Traces.look() == Traces(frozenset(), frozenset())
 
 
