@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,24 @@ def test_a_run_trains_and_every_worker_has_the_sum_of_all_pushes(
     # The accounting reports one wrong value of one worker.
     [other] = spoilt
     assert (other.mismatched_keys, other.lost) == (1, 1)
+
+
+def test_a_leaf_sends_one_packet_for_all_of_its_workers(tmp_path: Path) -> None:
+    """Servers take turns, each at one of two leaves, with two or three of five workers."""
+    workers, packets, frame_bytes = 5, 9, 316  # packets of 500 values
+    config = tmp_path / "run.toml"
+    network = f'topology = "leaf-spine"\nworkers = {workers}\nservers = 2\n'
+    settings = SMALL.replace("workers = 3\nservers = 1\n", network)
+    config.write_text(settings.format(design="atp", runs=tmp_path / "runs"))
+    summary: dict[str, Any] = json_of("simulate", config)
+    assert summary["updates"]["sent"] == summary["updates"]["applied"] > 1_000
+    assert (summary["updates"]["lost"], summary["updates"]["mismatched_keys"]) == (0, 0)
+    record = json.loads((tmp_path / "runs" / "latest" / "run.json").read_text())
+    for arm in find_design("atp").arms:
+        simulated = record["simulation"]["arms"][arm.name]
+        assert simulated["server_packets"] == packets / workers
+        # A packet and its acknowledgement, each from a leaf to the spine and from there to the other leaf.
+        assert simulated["uplink_bytes"] == 4 * packets * frame_bytes / workers
 
 
 def test_a_closed_loop_that_is_faster_than_expected_is_measured_all_the_same(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,7 @@ def test_schedules_retransmit_lose_duplicate_and_delay_packets(subject: Subject)
     [
         *((subject, "everything") for subject in (PSDENSE, RING, ATP, SWITCHML)),
         *((subject, "worker killed") for subject in (ATP, SWITCHML)),
+        (replace(ATP, leaves=3), "everything, switch restarted"),
         (ATP, "server restarted"),
         (SWITCHML, "switch restarted"),
     ],
