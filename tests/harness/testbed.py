@@ -207,7 +207,8 @@ class Testbed(FaultyLoop[Frame]):
             return
         ps = self.random.randrange(SERVERS)
         is_arriving = self.random.random() < 0.6
-        number = ps | self.random.randrange(self.switch.levels) << PS_BITS
+        level = self.random.randrange(self.switch.levels) if self.switch.levels > 1 else 0
+        number = ps | level << PS_BITS
         first = [key for key in self.space.all().tolist() if ps_of(key, SERVERS) == ps]
         keys = [key for key in first if (key not in self.hot) == is_arriving]
         if not is_arriving:
@@ -218,7 +219,7 @@ class Testbed(FaultyLoop[Frame]):
         for key in keys:
             if is_arriving:
                 self.slots[key] = self._free_slot(key)
-                self.switch.level_of[key] = number >> PS_BITS
+                self.switch.level_of[key] = level
             self.switch.set_entry(JOB, key, "reserved" if is_arriving else "draining", self.slots[key])
         self._begin_move(Command.SEED if is_arriving else Command.COLLECT, number, keys)
 

@@ -88,8 +88,9 @@ class RandomTestbed:
         keys = np.array(hot, np.uint64)
         if arm.settings.aggregates and len(keys):
             self.switch.load(arm.job, list(hot))
+            by_number = [keys] if topology is None else topology.keys_by_number(keys)
             for store in self.network.stores:
-                self.switch.state_ops.release_to_switch(store, [keys])
+                self.switch.state_ops.release_to_switch(store, by_number)
 
     def operate(self, count: int) -> None:
         clients = self.network.clients

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from controller.network_controller import NetworkController
 from controller.network_rows import bundle_rows
+from foundation.protocol.codec import Values
 from hosts import replay
 from hosts.replay import ReplayLog
+from hotline_agents.hotset.ps.store import HotsetStore
 from hotline_agents.hotset.worker.client import HotsetClient
+from hotline_agents.ps.share import Places
 from hotline_simulator.faults import cluster as virtual
 from hotline_simulator.faults import player
 from hotline_simulator.faults.cluster import RecoverableSwitch
@@ -41,7 +47,7 @@ def test_an_arm_of_a_network_gets_all_faults_its_placement_survives() -> None:
     injected = {arm: {fault for fault, of in ROWS if of == arm} for arm in ALL_ARMS}
     of_one_window = {"worker restarted", "workers"}
     for arm, faults in injected.items():
-        assert faults == set(FAULTS) - (of_one_window if arm.endswith("@leaves") else set())
+        assert faults == set(FAULTS) - (of_one_window if arm.endswith(("@leaves", "@both")) else set())
 
 
 @pytest.mark.parametrize(("arm", "spines"), [("offload@leaves", 1), ("collect@worker-leaves-sprayed", 2)])
@@ -135,9 +141,10 @@ def replay_what_all_homes_had(patched: pytest.MonkeyPatch) -> None:
 
 
 def load_all_keys_at_each_home(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(RecoverableSwitch, "hot_sets", property(lambda switch: {
-        job: switch._player.wanted_keys for job in switch.jobs
-    }))  # fmt: skip
+    async def hot_sets(switch: RecoverableSwitch) -> dict[int, list[int]]:
+        return {job: switch._player.wanted_keys for job in switch.jobs}
+
+    patched.setattr(RecoverableSwitch, "hot_sets", hot_sets)
 
 
 def leave_a_transit_switch_empty(patched: pytest.MonkeyPatch) -> None:
@@ -145,6 +152,24 @@ def leave_a_transit_switch_empty(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(
         RecoverableSwitch, "rows", lambda switch, epoch: rows(switch, epoch) if switch.is_home else []
     )
+
+
+RESTORE = HotsetStore.restore
+
+
+def take_back_the_rows_of_both_homes(patched: pytest.MonkeyPatch) -> None:
+    def restore(store: HotsetStore) -> None:
+        for each in store.by_home:
+            RESTORE(each)
+
+    patched.setattr(HotsetStore, "restore", restore)
+
+
+def seed_before_the_former_home_has_given_rows_back(patched: pytest.MonkeyPatch) -> None:
+    async def leave(*_arguments: object) -> None: ...
+
+    patched.setattr(NetworkController, "_unload_leaving", leave)
+    patched.setattr(HotsetStore, "is_at_another_home", lambda store, places: np.zeros(len(places), np.bool_))
 
 
 @pytest.fixture
@@ -155,21 +180,46 @@ def soon_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.no_cover
 @pytest.mark.usefixtures("soon_stuck")
 @pytest.mark.parametrize(
-    "breaks",
+    ("arm", "fault", "breaks"),
     [
-        forget_the_home_of_a_renewal, replay_what_all_homes_had, load_all_keys_at_each_home,
-        leave_a_transit_switch_empty,
+        ("offload@leaves", "switch restarted", forget_the_home_of_a_renewal),
+        ("offload@leaves", "switch restarted", replay_what_all_homes_had),
+        ("offload@leaves", "switch restarted", load_all_keys_at_each_home),
+        ("offload@leaves", "switch restarted", leave_a_transit_switch_empty),
+        ("offload@both", "kills", take_back_the_rows_of_both_homes),
+        ("offload@both", "hot set", seed_before_the_former_home_has_given_rows_back),
     ],
-)  # fmt: skip
-def test_a_broken_recovery_of_a_network_is_found(
-    breaks: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+)
+def test_a_broken_recovery_or_move_in_a_network_is_found(
+    arm: str, fault: str, breaks: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arm = "offload@leaves"
     testbed = cached_testbed(arm)
     with monkeypatch.context() as broken:
         breaks(broken)
-        schedule, _ = fails_soon(testbed, "switch restarted", arm=arm)
+        schedule, _ = fails_soon(testbed, fault, arm=arm)
     assert play_schedule(testbed, schedule).holds
+
+
+@pytest.mark.parametrize("fault", ["hot set", "controller killed", "second controller"])
+def test_rows_move_between_levels_in_schedules(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    testbed, moved = cached_testbed("offload@both"), Counter[int]()
+    release, reclaim, left = HotsetStore.release, HotsetStore.reclaim, dict[int, int]()
+
+    def note_release(store: HotsetStore, places: Places) -> Values:
+        for place in places.tolist():
+            moved[store._home] += left.get(place, store._home) != store._home
+        return release(store, places)
+
+    def note_reclaim(store: HotsetStore, places: Places, values: Values) -> None:
+        left.update(dict.fromkeys(places.tolist(), store._home))
+        reclaim(store, places, values)
+
+    monkeypatch.setattr(HotsetStore, "release", note_release)
+    monkeypatch.setattr(HotsetStore, "reclaim", note_reclaim)
+    for seed in range(5):
+        left.clear()
+        assert play_schedule(testbed, draw_faults(fault, "offload@both", seed)).holds
+    assert moved[0] and moved[1]
 
 
 @pytest.mark.parametrize("arm", ["offload@leaves", "collect@worker-leaves"])
