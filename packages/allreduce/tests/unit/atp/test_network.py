@@ -95,7 +95,7 @@ def test_a_leaf_sends_one_packet_of_a_cell_and_the_server_gets_one(ps: int, root
     leaves=st.integers(2, 3),
     spines=st.integers(1, 2),
 )
-def test_the_program_at_two_levels_sends_what_the_model_sends(
+def test_program_and_model_of_two_levels_send_equal_packets(
     seed: int, workers: int, servers: int, leaves: int, spines: int
 ) -> None:
     """Frames are lost, doubled and reordered, and a switch may lose its state."""
