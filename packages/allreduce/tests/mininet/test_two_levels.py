@@ -17,7 +17,7 @@ from tests.mininet.run_topo import Traces, finished_run, record_of, summary_of
 pytestmark = pytest.mark.mininet
 NETWORK = LeafSpine(workers=5, servers=2)
 CHUNKS = 33  # of 62 values, in a vector of 2,000
-RETRANSMITTED = 0.3
+RETRANSMITTED = 0.4
 """Largest share of packets that a busy machine adds; without sums, an uplink carries half as many again."""
 
 
