@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from controller.tables import (
     NO_PORT,
+    BundleMemberRow,
     CallerKind,
     CallerPortRow,
     HashedBundleRow,
     HomeRow,
     InitialRow,
     JobRow,
-    MemberRow,
     Route,
     ServerRow,
     SprayedBundleRow,
@@ -40,7 +40,7 @@ def bundle_rows(network: LeafSpine, switch: int, compares_ports: bool = True) ->
     first, *others = ports = [network.uplink(spine) for spine in range(network.spines)]
     kind = HashedBundleRow if network.routing == "ecmp" else SprayedBundleRow
     yield kind(first, len(ports))
-    yield from (MemberRow(member, port) for member, port in enumerate(ports))
+    yield from (BundleMemberRow(member, port) for member, port in enumerate(ports))
     if compares_ports:
         yield from (UplinkRow(port, first) for port in others)
 

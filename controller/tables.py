@@ -226,7 +226,7 @@ class SprayedBundleRow(TableRow):
 
 
 @dataclass(frozen=True, slots=True)
-class MemberRow(TableRow):
+class BundleMemberRow(TableRow):
     """Table `members`: the port of a bundle's member, counted from 0."""
 
     TABLES = ("to_bundle.members",)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from controller.network_rows import bundle_rows, rows_of_switch
 from controller.tables import (
     NO_PORT,
+    BundleMemberRow,
     CallerPortRow,
     HashedBundleRow,
     HomeRow,
     JobRow,
-    MemberRow,
     Route,
     ServerRow,
     SprayedBundleRow,
@@ -69,7 +69,7 @@ def members(network: LeafSpine, switch: int, port: int) -> list[int]:
     rows = [*bundle_rows(network, switch)]
     if not any(isinstance(row, HashedBundleRow | SprayedBundleRow) and row.port == port for row in rows):
         return [port]
-    return [row.port for row in rows if isinstance(row, MemberRow)]
+    return [row.port for row in rows if isinstance(row, BundleMemberRow)]
 
 
 def first_of_bundle(network: LeafSpine, switch: int, port: int) -> int:
@@ -200,7 +200,7 @@ def test_packets_come_to_a_switch_by_the_port_toward_their_source(
 
 
 @given(small_networks)
-def test_tables_of_a_network_with_bundles_are_those_with_one_spine(network: LeafSpine) -> None:
+def test_a_network_with_bundles_has_the_tables_of_a_network_with_one_spine(network: LeafSpine) -> None:
     """Bundles have rows of their own, of which spines have none."""
     rows = initial_rows(Config(workers=network.workers, servers=network.servers))
     if not network.has_bundles:
@@ -219,7 +219,7 @@ def test_tables_of_a_network_with_bundles_are_those_with_one_spine(network: Leaf
         kind = {"ecmp": HashedBundleRow, "spray": SprayedBundleRow}[network.routing]
         assert of_bundle == [
             kind(uplinks[0], network.spines),
-            *(MemberRow(number, port) for number, port in enumerate(uplinks)),
+            *(BundleMemberRow(number, port) for number, port in enumerate(uplinks)),
             *(UplinkRow(port, uplinks[0]) for port in uplinks[1:]),
         ]
         # A program without servers compares no ports.
@@ -228,7 +228,7 @@ def test_tables_of_a_network_with_bundles_are_those_with_one_spine(network: Leaf
 
 
 @pytest.mark.parametrize("design", Config.designs_of_networks)
-def test_rows_of_a_restarted_leaf_include_those_of_its_bundle(design: str) -> None:
+def test_a_restarted_leaf_gets_the_rows_of_its_bundle(design: str) -> None:
     config = Config(topology="leaf-spine", spines=2, hot_sets="leaves", routing="spray", design=design)
     network = config.leaf_spine
     assert network is not None

@@ -11,8 +11,8 @@ import pytest
 
 from controller.tables import (
     CPU_PORT,
+    BundleMemberRow,
     HashedBundleRow,
-    MemberRow,
     Route,
     SprayedBundleRow,
     TableRow,
@@ -38,7 +38,7 @@ def rows(routing: Routing, design_name: str) -> list[TableRow]:
     if routing == "fixed":
         return [*routes]
     kind = HashedBundleRow if routing == "ecmp" else SprayedBundleRow
-    members = [MemberRow(number, port) for number, port in enumerate(UPLINKS)]
+    members = [BundleMemberRow(number, port) for number, port in enumerate(UPLINKS)]
     uplinks = [UplinkRow(port, UPLINKS[0]) for port in UPLINKS[1:]]
     compares_ports = design_name in Config.designs_of_networks
     return [*routes, kind(UPLINKS[0], len(UPLINKS)), *members, *(uplinks if compares_ports else ())]
@@ -93,7 +93,7 @@ def test_frames_for_a_host_of_the_leaf_leave_by_its_port(name: str, routing: Rou
 
 @pytest.mark.parametrize("routing", ["ecmp", "spray"])
 @pytest.mark.parametrize("name", DESIGNS)
-def test_what_is_not_udp_passes_a_bundle_unchanged(name: str, routing: Routing) -> None:
+def test_frames_without_udp_pass_a_bundle_unchanged(name: str, routing: Routing) -> None:
     """ARP, and IPv4 with another protocol."""
     arp = frame()[:12] + b"\x08\x06" + bytes(28)
     start, protocol_at = frame(), 14 + 9

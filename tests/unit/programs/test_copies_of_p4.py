@@ -21,6 +21,7 @@ from controller.status import LaneCounters, LaneEvent, RpcOutcome, drop_reasons
 from controller.tables import (
     CPU_PORT,
     INGRESS,
+    BundleMemberRow,
     CallerKind,
     CallerPortRow,
     Change,
@@ -29,7 +30,6 @@ from controller.tables import (
     HotParam,
     JobRow,
     KeyState,
-    MemberRow,
     Route,
     RowEncoder,
     ServerRow,
@@ -212,7 +212,7 @@ ROWS_OF_TABLES: list[TableRow] = [
     Route(MACS[3], 0x1FD),
     HashedBundleRow(0x1F9, 0xFF),
     SprayedBundleRow(0x1F8, 0xFE),
-    MemberRow(0xFD, 0x1F7),
+    BundleMemberRow(0xFD, 0x1F7),
     UplinkRow(0x1F6, 0x1F5),
     *(HotParam(0xFFF6, 2**64 - 2, LANES - 1, SLOTS - 1, state) for state in KeyState),
     HotParam(0xFFF6, 2**64 - 2, 0, SLOTS - 1, KeyState.HOT, dim=128),
@@ -223,7 +223,7 @@ def test_the_controller_has_rows_for_all_tables_of_the_program() -> None:
     tables = set(sizes("tables")) - {"validate.shapes"}
     kinds: tuple[type[TableRow], ...] = (
         JobRow, ServerRow, HomeRow, WorkerRow, CallerPortRow, Route, HotParam, HashedBundleRow,
-        SprayedBundleRow, MemberRow, UplinkRow,
+        SprayedBundleRow, BundleMemberRow, UplinkRow,
     )  # fmt: skip
     assert tables == {name for kind in kinds for name in kind.TABLES}
     actions = [action.alias.split(".") for action in SCHEMA.actions]

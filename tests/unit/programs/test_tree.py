@@ -46,16 +46,19 @@ from tests.unit.programs.test_exactly_once import SPARSE, play
 PLACES: tuple[HotSetPlace, ...] = get_args(HotSetPlace)
 
 
-class Layout(NamedTuple):
+class TreeLayout(NamedTuple):
     place: HotSetPlace
     spines: int = 1
     routing: Routing = "fixed"
 
 
 SPREAD_LAYOUTS = [
-    Layout(place, 2, routing) for place in PLACES if place.endswith("leaves") for routing in ("ecmp", "spray")
+    TreeLayout(place, 2, routing)
+    for place in PLACES
+    if place.endswith("leaves")
+    for routing in ("ecmp", "spray")
 ]
-LAYOUTS = [Layout(place, spines) for place in PLACES for spines in (1, 2)] + SPREAD_LAYOUTS
+LAYOUTS = [TreeLayout(place, spines) for place in PLACES for spines in (1, 2)] + SPREAD_LAYOUTS
 
 
 def played(switch: Tree, seed: int, stimuli: int, testbed: type[TreeTestbed] = TreeTestbed) -> TreeTestbed:
@@ -102,7 +105,7 @@ def test_rows_are_at_both_levels_while_workers_push() -> None:
 @pytest.mark.parametrize("routing", ["ecmp", "spray"])
 @settings(max_examples=examples(30), deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_hot_sets_at_leaves_add_every_push_once_on_whatever_path(routing: Routing, seed: int) -> None:
+def test_hot_sets_at_leaves_add_every_push_once_on_any_path(routing: Routing, seed: int) -> None:
     tree = Tree(new_switch, "leaves", 2, routing)
     played(tree, seed, 1500).check()
 
