@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from nativekit.files import replace_file
@@ -15,6 +16,12 @@ from nativekit.own_folder import own_folder
 
 _LOG = logging.getLogger(__name__)
 _DIGEST_BYTES = 32
+MAX_BYTES = 512 << 20
+"""Size up to which a folder keeps entries; beyond it those go first that were read longest ago."""
+_BYTES_BETWEEN_LOOKS = 32 << 20  # that a process writes into a folder before it looks at the size again
+_COMPILED = "compiled-"
+_written: dict[Path, int] = {}
+"""Bytes that this process has written into each folder since it looked at its size."""
 
 
 def user_cache() -> Path:
@@ -38,6 +45,11 @@ def cache_of(package: Path) -> Path:
     return package / "__pycache__" if os.access(package, os.W_OK) else user_cache() / package.name
 
 
+def code_folder(package: Path, version: str) -> Path:
+    """Return the folder for the machine code of a version of a package's sources."""
+    return cache_of(package) / f"{_COMPILED}{version}"
+
+
 def read_entry(path: Path) -> bytes | None:
     """Return what `write_entry` stored at a path, or None: after a power failure a file may be cut off."""
     try:
@@ -46,6 +58,8 @@ def read_entry(path: Path) -> bytes | None:
         return None
     content = data[_DIGEST_BYTES:]
     if data[:_DIGEST_BYTES] == _digest(path, content):
+        with contextlib.suppress(OSError):  # that of another user, which set-up has made
+            os.utime(path)
         return content
     _LOG.info("%s is damaged or of an older version, and is replaced", path)
     return None
@@ -58,6 +72,31 @@ def write_entry(path: Path, content: bytes) -> None:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         replace_file(path, _digest(path, content) + content)
+        _bound(path, _DIGEST_BYTES + len(content))
+
+
+def _bound(path: Path, size: int) -> None:
+    """Remove the oldest entries beside a new one, also of other versions, if they are too large together."""
+    folder = next((each.parent for each in path.parents if each.name.startswith(_COMPILED)), path.parent)
+    written = _written.get(folder, _BYTES_BETWEEN_LOOKS) + size
+    _written[folder] = 0 if written >= _BYTES_BETWEEN_LOOKS else written
+    if written < _BYTES_BETWEEN_LOOKS:
+        return
+    entries = sorted(_entries_in(folder), key=lambda each: each[1].st_mtime_ns, reverse=True)
+    total = 0
+    for entry, status in entries:
+        total += status.st_size
+        if total > MAX_BYTES:
+            with contextlib.suppress(OSError):  # another process has removed it
+                entry.unlink()
+                entry.parent.rmdir()  # if it is empty
+
+
+def _entries_in(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    for kind in ("*.o", "p4-*", f"{_COMPILED}*/**/*.nbc"):
+        for entry in folder.glob(kind):
+            with contextlib.suppress(OSError):
+                yield entry, entry.stat()
 
 
 def _digest(path: Path, content: bytes) -> bytes:

@@ -21,7 +21,7 @@ from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic as numba_intrinsic
 
 from nativekit import notices
-from nativekit.cache import cache_of, read_entry, write_entry
+from nativekit.cache import code_folder, read_entry, write_entry
 from nativekit.callees import CalleeCompiler
 from nativekit.llvm import Compiled, Function, Generated, Module
 
@@ -135,7 +135,7 @@ def cached_entry_point(function: F, package: Path, sources: Iterable[Path]) -> F
     digest = _digest_of(tuple(sorted({*sources, *_PACKAGE.glob("*.py")})))
     bounds_suffix = "-checked" if _numba.config.BOUNDSCHECK else ""
     dispatcher = _numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
-    with _cache_folder(cache_of(package) / f"compiled-{digest}{bounds_suffix}"):
+    with _cache_folder(code_folder(package, f"{digest}{bounds_suffix}")):
         dispatcher._cache = cast(Function, _CodeCache)(function)
     return cast(F, dispatcher)
 

@@ -10,8 +10,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from nativekit.cache import cache_of, user_cache
+from nativekit import cache
+from nativekit.cache import cache_of, code_folder, read_entry, user_cache, write_entry
 
 NOBODY = 65534
 
@@ -151,3 +154,31 @@ def test_a_name_in_the_temporary_folder_that_is_taken_is_not_used(
     own.touch() if kind == "file" else own.symlink_to(tmp_path / "nowhere")
     found = user_cache()
     assert (found.parent, found.is_dir(), found != own) == (temporary, True, True)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=30))
+def test_a_cache_keeps_the_entries_that_were_used_last_up_to_a_size(uses: list[tuple[int, bool]]) -> None:
+    """Entries of 100 bytes, of which three fit; other files stay."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cache, "MAX_BYTES", 350)
+        patched.setattr(cache, "_BYTES_BETWEEN_LOOKS", 0)
+        package = Path(folder)
+        entries = [code_folder(package, f"v{number}") / f"f{number}.nbc" for number in range(3)]
+        entries += [package / "__pycache__" / name for name in ("a.o", "b.o", "p4-c")]
+        other = package / "__pycache__" / "module.pyc"
+        other.parent.mkdir()
+        other.write_bytes(bytes(10_000))
+        kept: list[int] = []
+        for time_s, (number, is_read) in enumerate(uses, 1):
+            if not is_read:
+                write_entry(entries[number], bytes(68))
+                kept = [*(each for each in kept if each != number), number][-3:]
+            elif (content := read_entry(entries[number])) is not None:
+                assert content == bytes(68)
+                kept = [*(each for each in kept if each != number), number]
+            # Times of the file system are too coarse for an order.
+            for place, each in enumerate(kept):
+                os.utime(entries[each], (time_s, time_s + place))
+            found = {number for number, entry in enumerate(entries) if entry.exists()}
+            assert found == set(kept) and other.exists()
+        assert not any(not [*each.iterdir()] for each in other.parent.glob("compiled-*"))

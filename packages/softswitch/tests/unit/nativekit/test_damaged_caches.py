@@ -73,6 +73,6 @@ def test_cached_files_are_read_only_by_functions_that_verify_their_content() -> 
     sources = {
         str(file.relative_to(PROJECT / "src")): file.read_text() for file in (PROJECT / "src").rglob("*.py")
     }
-    names = ("user_cache", "cache_of", "cache=True")
+    names = ("user_cache", "cache_of", "code_folder", "cache=True")
     users = {name for name, text in sources.items() if any(each in text for each in names)}
     assert users == {"nativekit/cache.py", "nativekit/machine_code.py", "softswitch/cache.py"}
