@@ -9,10 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
+from click.testing import Result
 
+from experiment.session import HOT_SET_FILE
 from foundation.checkout import ROOT
+from foundation.designs.hotset import OFFLOAD
+from foundation.protocol.hashing import ps_ids_of
+from foundation.protocol.leaf_spine import SPINE
 from switch_harness.wording import says
+from tests.harness.cli import invoke
 from tests.mininet.run_topo import (
     FEWER_KEYS,
     Traces,
@@ -43,7 +50,7 @@ def test_all_hosts_of_the_leaf_spine_example_reach_each_other() -> None:
     assert pings == "0 of 6 pings were lost"
 
 
-@pytest.mark.parametrize(("place", "spines"), [("spine", 2), ("both", 1)])
+@pytest.mark.parametrize(("place", "spines"), [("spine", 2), ("leaves", 1)])
 def test_a_run_with_hot_sets_at_several_switches_of_a_network_loses_nothing(
     tmp_path: Path, place: str, spines: int
 ) -> None:
@@ -71,6 +78,42 @@ def test_a_sprayed_run_with_servers_at_a_leaf_of_their_own_loses_nothing(tmp_pat
     captured = {file.stem: file.stat().st_size for file in (run.folder / "pcap").glob("s[12]-eth*.pcap")}
     assert sorted(captured) == ["s1-eth1", "s1-eth2", "s2-eth1", "s2-eth2"]
     assert min(captured.values()) > 0.8 * max(captured.values()) > 100_000
+
+
+def test_rows_that_move_between_levels_of_a_running_network_lose_no_update(tmp_path: Path) -> None:
+    """Fifty rows of a leaf move to the spine, which gets none before the leaf has given them back."""
+    with run_topo(
+        tmp_path,
+        "TOPOLOGY=leaf-spine",
+        "HOT_SETS=both",
+        "ROUNDS=6",
+        arms=["baseline", "offload"],
+        small=FEWER_KEYS,
+    ) as run:
+        run.wait_for_parts("operations-worker-1-1.parquet")
+        [file] = run.runs.glob(f"*/{HOT_SET_FILE}")
+        hot_set = pl.read_parquet(file)
+        at_spine, below = hot_set[: len(hot_set) // 2], hot_set[len(hot_set) // 2 :]
+        at_leaf = below.filter(pl.Series(ps_ids_of(below["key"].to_numpy(), 2) == 0))
+        assert len(at_leaf) > 60
+
+        def load(switch: int, rows: pl.DataFrame) -> Result:
+            part, ranks = tmp_path / "rows.parquet", pl.int_range(1, pl.len() + 1, dtype=pl.UInt32)
+            rows.with_columns(rank=ranks).write_parquet(part)
+            return invoke("load", part, "--job", OFFLOAD.job, "--switch", f"127.0.0.1:{run.port + switch}")
+
+        more_at_spine = pl.concat([at_spine, at_leaf[:50]])
+        refused = load(SPINE, more_at_spine)
+        assert refused.exit_code == 1 and says(refused.stderr, "another switch", "nothing was changed")
+        for switch, rows in ((1, at_leaf[50:]), (SPINE, more_at_spine)):
+            loaded = load(switch, rows)
+            assert loaded.exit_code == 0, loaded.stderr
+        assert run.wait() == 0, run.errors
+    accounting = record_of(run.folder)["accounting"]
+    assert (accounting["lost"], accounting["unknown"], accounting["mismatched_keys"]) == (0, 0, 0)
+    assert accounting["sent"] == accounting["applied"] > 10_000
+    to_servers = rpcs_to_servers(run.folder)
+    assert to_servers["offload"] < 0.8 * to_servers["baseline"]
 
 
 def test_a_worker_takes_the_rank_of_a_killed_one_at_its_leaf(tmp_path: Path) -> None:
