@@ -135,10 +135,11 @@ class Judge:
         return states
 
     def successors(self, state: JudgedState) -> Iterator[JudgedState]:
-        for step, system in self._steps(state.system):
+        for step, system in self.steps(state.system):
             yield JudgedState(system, (*state.steps, step))
 
-    def _steps(self, system: JudgedSystem) -> Successors:
+    def steps(self, system: JudgedSystem) -> Successors:
+        """Yield each step that may come next, and the system after it, which the caller may change."""
         protocol, faults, workers = self.protocol, self.faults, range(self.protocol.workers)
         copies = Copies(system)
         for host, part in enumerate(system.hosts):

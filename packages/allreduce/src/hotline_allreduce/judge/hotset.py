@@ -87,8 +87,16 @@ class HotSetDescription(Description):
     # -- homes
 
     def keys_of(self, home: int) -> tuple[int, ...]:
-        """Return the keys of a home's server, of which the first is hot in the beginning."""
+        """Return the keys of a home's server."""
         return KEYS if self.homes == 1 else (KEYS[home],)
+
+    def first_keys_of(self, home: int) -> tuple[int, ...]:
+        """Return the keys that a home has in the beginning."""
+        return self.keys_of(home)[:1]
+
+    def keys_to_push(self, number: int, home: int) -> tuple[int, ...]:
+        """Return the keys of a push that workers send by way of a home at first."""
+        return self.keys_of(home)
 
     def home_of(self, rpc: HotRpc) -> int:
         if rpc.caller >= self.workers:
@@ -106,28 +114,37 @@ class HotSetDescription(Description):
         return [self.home(system, number) for number in range(self.homes)]
 
     def system(self) -> JudgedSystem:
-        workers = [
-            [HotWorker(worker, self.window) for _ in range(self.homes if self.has_window_by_home else 1)]
-            for worker in range(self.workers)
-        ]
-        movers = [HotMover(self.workers + home, window=1, moves=self.moves) for home in range(self.homes)]
-        keys = [self.keys_of(home) for home in range(self.homes)]
+        homes = range(self.homes)
+        workers = [self.windows_of(worker) for worker in range(self.workers)]
+        movers = [HotMover(self.workers + home, window=1, moves=self.moves) for home in homes]
         switches = [
-            HotSwitchModel({home_keys[0]: HOT}, mover.caller, accepts_gaps=self.accepts_gaps)
-            for home_keys, mover in zip(keys, movers, strict=True)
+            HotSwitchModel(
+                dict.fromkeys(self.first_keys_of(mover.caller - self.workers), HOT),
+                mover.caller,
+                accepts_gaps=self.accepts_gaps,
+            )
+            for mover in movers
         ]
-        servers = [HotServerModel(set(home_keys[1:]), keys=home_keys) for home_keys in keys]
-        system = JudgedSystem(switches, [*workers, *movers], servers)
+        system = JudgedSystem(switches, [*workers, *movers], self.servers())
         for number in self.chunks:
             for home in self.all_homes(system):
-                for window in home.windows:
+                keys = self.keys_to_push(number, home.number)
+                for window in home.windows if keys else ():
                     addend = self.addend(window.caller, number)
-                    deltas = tuple((key, addend) for key in home.keys)
+                    deltas = tuple((key, addend) for key in keys)
                     window.queue.append(HotRpc(window.caller, 1, 0, 0, HotOp.PUSH, number, deltas))
         for windows in workers:
             for window in windows:
                 window.send([])
         return system
+
+    def windows_of(self, worker: int) -> Windows:
+        return [HotWorker(worker, self.window) for _ in range(self.homes if self.has_window_by_home else 1)]
+
+    def servers(self) -> list[HotServerModel]:
+        """Return the server of each home."""
+        keys = [self.keys_of(home) for home in range(self.homes)]
+        return [HotServerModel(set(home_keys[1:]), keys=home_keys) for home_keys in keys]
 
     # -- packets
 
@@ -298,27 +315,33 @@ class HotSetDescription(Description):
 
     def violations(self, system: JudgedSystem) -> Iterator[Violation]:
         """Yield WRONG if an acknowledged push is not added once to a key, or another one more than once."""
-        for home in self.all_homes(system):
-            is_recovering = any(home.is_late(caller) for caller in (*home.windows, home.mover))
-            if is_recovering or any(window.is_replaying for window in home.windows):
+        for homes in self.homes_by_server(system):
+            if any(map(self._is_recovering, homes)):
                 continue
-            if any(self._is_wrong(home, key) for key in home.keys):
+            if any(self._is_wrong(homes, key) for key in homes[0].keys):
                 yield Violation.WRONG
                 return
 
-    def _is_wrong(self, home: HotHome, key: int) -> bool:
-        total = self._total(home, key)
-        for window in home.windows:
+    def _is_recovering(self, home: HotHome) -> bool:
+        is_late = any(home.is_late(caller) for caller in (*home.windows, home.mover))
+        return is_late or any(window.is_replaying for window in home.windows)
+
+    def homes_by_server(self, system: JudgedSystem) -> list[list[HotHome]]:
+        return [[home] for home in self.all_homes(system)]
+
+    def _is_wrong(self, homes: list[HotHome], key: int) -> bool:
+        total = homes[0].server.values[key] + sum(self._total_at(home, key) for home in homes)
+        for window in (window for home in homes for window in home.windows):
             for number in self.chunks:
                 count = total // self.addend(window.caller, number) & 3
                 if count > 1 or (count == 0 and (number, key) in window.acknowledged):
                     return True
         return False
 
-    def _total(self, home: HotHome, key: int) -> int:
-        """Return the sum of all values of a key, also of that which is on its way."""
-        switch, server, mover = home.switch, home.server, home.mover
-        total: int = server.values[key] + (switch.values[key] if key in switch.entries else 0)
+    def _total_at(self, home: HotHome, key: int) -> int:
+        """Return a home's value of a key, and what is on its way between home and server."""
+        switch, mover = home.switch, home.mover
+        total = switch.values[key] if key in switch.entries else 0
         for rpc in mover.outstanding.values():
             if rpc.op is HotOp.PUSH and rpc.keys == (key,):
                 is_added = switch.last.get((rpc.caller, rpc.slot), (0, ()))[0] == rpc.turn

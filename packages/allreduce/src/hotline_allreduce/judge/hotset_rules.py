@@ -41,6 +41,7 @@ class HotRpc(NamedTuple):
     queried: tuple[int, int, int] = (0, 0, 0)  # epoch, slot and turn of the push that a STATUS asks about
     served: tuple[int, ...] = ()  # keys that the switch has added, or read
     added: tuple[int, ...] = ()  # keys that the server has added
+    home: int = 0  # that an RPC passes, if its server has several
 
     @property
     def keys(self) -> tuple[int, ...]:
@@ -166,13 +167,20 @@ class HotCaller:
     """The RPC that each slot of the window waits for."""
     earlier: list[HotRpc] = field(default_factory=list)
     """RPCs of which only copies can be on their way."""
+    home: int = 0
+    """The home that its RPCs pass, if their server has several."""
+
+    @property
+    def slots(self) -> range:
+        """A caller's windows to the same server have different slots."""
+        return range(self.home * self.window, (self.home + 1) * self.window)
 
     def send(self, rpcs: Iterable[HotRpc]) -> None:
         self.queue += rpcs
-        for slot in range(self.window):
+        for slot in self.slots:
             if self.queue and slot not in self.outstanding:
                 turn = self.turns[slot] = self.turns.get(slot, 0) + 1
-                rpc = self.queue.pop(0)._replace(epoch=self.epoch, slot=slot, turn=turn)
+                rpc = self.queue.pop(0)._replace(epoch=self.epoch, slot=slot, turn=turn, home=self.home)
                 self.outstanding[slot] = rpc
 
     def take(self, answer: HotRpc) -> HotRpc | None:
@@ -211,16 +219,20 @@ class HotWorker(HotCaller):
             super().send(rpcs)
 
     def answer(self, answer: HotRpc) -> None:
+        self.send(self.note(answer))
+
+    def note(self, answer: HotRpc) -> list[HotRpc]:
+        """Note what an answer acknowledges; return a push of the other keys, if there are some."""
         rpc = self.take(answer)
         if rpc is None:
-            return
+            return []
         for key, delta in rpc.deltas:
             if key in answer.served:
                 self.log[key] = self.log.get(key, 0) + delta
         done = {*answer.served, *answer.added}
         self.acknowledged |= {(rpc.number, key) for key in done if rpc.number != REPLAY}
         remaining = tuple((key, delta) for key, delta in rpc.deltas if key not in done)
-        self.send([rpc._replace(op=HotOp.PUSH, deltas=remaining)] if remaining else [])
+        return [rpc._replace(op=HotOp.PUSH, deltas=remaining)] if remaining else []
 
     def succeed(self) -> None:
         """Become the worker that takes the killed one's rank, with its files."""

@@ -14,6 +14,7 @@ from hotline_allreduce.atp.model.two_levels import AtpTreeDescription
 from hotline_allreduce.judge.description import Description, Violation
 from hotline_allreduce.judge.engine import Judge, JudgedState, PacketFault
 from hotline_allreduce.judge.hotset import HotSetDescription
+from hotline_allreduce.judge.levels import MOVE_TO_THE_SPINE, LevelsDescription
 from hotline_allreduce.judge.page import page_of
 from hotline_allreduce.judge.sets import SetsDescription
 from hotline_allreduce.judge.stated import OlafDescription, SereneDescription, TrioDescription
@@ -40,6 +41,11 @@ _NETWORK_MOVES = HotSetDescription(workers=1, window=1, pushes=1, moves=1, homes
 _NETWORK_FOLLOWED = HotSetDescription(workers=1, window=1, pushes=1, moves=1, homes=2, has_successors=True)
 _ONE_WINDOW = HotSetDescription(workers=1, pushes=2, homes=2, has_window_by_home=False)
 _GAPS = HotSetDescription(workers=1, pushes=1, homes=2, has_window_by_home=False, accepts_gaps=True)
+_LEVELS = LevelsDescription(pushes=2)
+_LEVELS_MOVES = LevelsDescription(workers=1, moves=1, places=(0,))
+_LEVELS_MOVED = LevelsDescription(
+    workers=1, pushes=2, moves=2, places=(0,), first_steps=("A0 (slot 0, home 0)", *MOVE_TO_THE_SPINE)
+)
 PROTOCOLS: Mapping[str, tuple[Description, int, int]] = {
     "SwitchML": (switchml.PUBLISHED, 9, 7),
     "SwitchML, checked": (switchml.CHECKED, 9, 7),
@@ -56,6 +62,9 @@ PROTOCOLS: Mapping[str, tuple[Description, int, int]] = {
     "hotset in a network, workers are followed": (_NETWORK_FOLLOWED, 7, 5),
     "hotset in a network, one window": (_ONE_WINDOW, 6, 6),
     "hotset in a network, one window, gaps": (_GAPS, 7, 6),
+    "hotset at both levels": (_LEVELS, 9, 5),
+    "hotset at both levels, keys move": (_LEVELS_MOVES, 12, 8),
+    "hotset at both levels, a key has moved": (_LEVELS_MOVED, 12, 8),
     "Trio-ML's rule": (TrioDescription(), 7, 7),
     "Serene's rule": (SereneDescription(), 7, 7),
     "OLAF's rule": (OlafDescription(), 7, 5),

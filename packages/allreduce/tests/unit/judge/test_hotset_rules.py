@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from foundation.protocol import codec, frames
-from foundation.protocol.header import PS_CALLER_BASE, WINDOW_BITS, Op
+from foundation.protocol.header import PS_BITS, PS_CALLER_BASE, WINDOW_BITS, Op
 from hosts.keys import KeySpace
 from hotline_agents.hotset.ps.state import make_server
 from hotline_agents.hotset.ps.store import HotsetStore
@@ -22,6 +22,7 @@ from hotline_allreduce.judge.hotset_rules import (
     HotServerModel,
     HotSwitchModel,
 )
+from hotline_allreduce.judge.levels import LEVELS, LevelsDescription, LevelServerModel
 from softswitch.pipeline import Change
 from switch_harness.effort import steps
 from tests.harness.testnet import (
@@ -132,3 +133,48 @@ def test_the_servers_model_is_the_compiled_server() -> None:
             assert (value, bool(is_owned)) == (model.values[key] % 2**32, key in model.owned)
     keys_added = ((), (HOT_KEY,), (COLD_KEY,), KEYS)
     assert {(HotOp.STATUS, ()), (HotOp.STATUS, KEYS), *((HotOp.PUSH, keys) for keys in keys_added)} <= results
+
+
+def test_the_model_of_a_server_with_two_homes_is_the_compiled_server() -> None:
+    """Random pushes by way of either home, while keys move between homes, and homes lose them."""
+    random, models = Random(3), LevelsDescription(places=(None, None)).servers()
+    server = RpcServer(make_server(0, 1, KeySpace(len(KEYS)), (1,), homes=LEVELS), lambda: 0)
+    stores = HotsetStore(server.state, 1, has_replay_logs=True).by_home
+    places = {key: stores[0].locate(np.array([key], np.uint64)) for key in KEYS}
+    turns, results = [0] * LEVELS, set()
+    for _ in range(steps(2_000)):
+        key, home = random.choice(KEYS), random.randrange(LEVELS)
+        model, store = models[home], stores[home]
+        assert isinstance(model, LevelServerModel)
+        if random.random() < 0.1 and key in model.owned:
+            assert store.release(places[key]).tolist() == [model.release(key) % 2**32]
+        elif random.random() < 0.1 and model.homes_of_keys.get(key) == home:
+            value = random.randrange(1 << 20)
+            model.reclaim(key, value)
+            store.reclaim(places[key], np.array([value], np.uint32))
+        elif random.random() < 0.02:
+            model.restore()
+            store.restore()
+        turns[home] += random.random() < 0.8
+        deltas = tuple((each, random.randrange(1, 1 << 20)) for each in KEYS)
+        added = model.take(HotRpc(1, 1, home, turns[home], HotOp.PUSH, 0, deltas, home=home))
+        seq, ps = turns[home] << WINDOW_BITS | home, home << PS_BITS
+        datagram = build_rpc(
+            Op.PUSH, KEYS, [delta for _, delta in deltas], job=1, worker=1, epoch=1, seq=seq, ps=ps
+        )
+        answer = server.handle(datagram, 0, 0)
+        if turns[home]:
+            assert answer is not None and added is not None
+            assert codec.parse(answer[1]).header.refused == sum(
+                1 << each for each in KEYS if each not in added
+            )
+        contents = stores[0].contents()
+        assert contents[1].tolist() == [model.values[each] % 2**32 for each in KEYS]
+        assert [each for each in KEYS if contents[2][each]] == sorted(model.owned)
+        for other, other_store in zip(models, stores, strict=True):
+            assert isinstance(other, LevelServerModel)
+            is_elsewhere = other.is_at_another_home(key)
+            assert other_store.is_at_another_home(places[key]).tolist() == [is_elsewhere]
+            results.add((home, added, is_elsewhere))
+    assert {(home, KEYS, False) for home in range(LEVELS)} <= results
+    assert {(home, (HOT_KEY,), True) for home in range(LEVELS)} <= results

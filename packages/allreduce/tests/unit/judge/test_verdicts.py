@@ -31,6 +31,9 @@ SOAKED = {
     *((f"hotset in a network{row}", ALL) for row in ("", ", keys move", ", workers are followed")),
     *((f"hotset in a network, {row}", HELD_UP) for row in ("keys move", "workers are followed")),
     ("hotset in a network, keys move", "answers are lost"),
+    *((f"hotset at both levels{row}", RESTARTED) for row in ("", ", keys move", ", a key has moved")),
+    *((f"hotset at both levels{row}", HELD_UP) for row in ("", ", keys move", ", a key has moved")),
+    *((f"hotset at both levels{row}", ALL) for row in ("", ", keys move", ", a key has moved")),
     *((protocol, ALL) for protocol in TREES),
     ("P-sets and A-sets, timers", "spraying"),
 }
