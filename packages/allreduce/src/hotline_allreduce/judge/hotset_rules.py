@@ -134,6 +134,10 @@ class HotServerModel:
         last_turn, added = self.last[place]
         return added if last_turn == turn else ()
 
+    def is_at_another_home(self, key: int) -> bool:
+        """Return whether another home of the server has a key."""
+        return False
+
     def release(self, key: int) -> int:
         """Give up a key, and return its value."""
         value, self.values[key] = self.values[key], 0

@@ -19,6 +19,7 @@ from hotline_allreduce.judge.hotset_rules import (
     HotOp,
     HotRpc,
     HotServerModel,
+    HotSwitchModel,
     HotWorker,
 )
 
@@ -153,7 +154,8 @@ class LevelsDescription(HotSetDescription):
             yield from super().violations(system)
 
     def _count_places(self, system: JudgedSystem, key: int) -> int:
-        return (key in system.server[0].owned) + sum(home.entries.get(key) == HOT for home in system.switch)
+        switches: list[HotSwitchModel] = system.switch
+        return int(key in system.server[0].owned) + sum(each.entries.get(key) == HOT for each in switches)
 
     def homes_by_server(self, system: JudgedSystem) -> list[list[HotHome]]:
         return [self.all_homes(system)]

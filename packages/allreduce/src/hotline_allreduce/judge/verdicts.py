@@ -64,7 +64,7 @@ PROTOCOLS: Mapping[str, tuple[Description, int, int]] = {
     "hotset in a network, one window, gaps": (_GAPS, 7, 6),
     "hotset at both levels": (_LEVELS, 9, 5),
     "hotset at both levels, keys move": (_LEVELS_MOVES, 12, 8),
-    "hotset at both levels, a key has moved": (_LEVELS_MOVED, 12, 8),
+    "hotset at both levels, a key has moved": (_LEVELS_MOVED, 11, 7),
     "Trio-ML's rule": (TrioDescription(), 7, 7),
     "Serene's rule": (SereneDescription(), 7, 7),
     "OLAF's rule": (OlafDescription(), 7, 5),
