@@ -33,6 +33,7 @@ from hosts.worker_config import WorkerConfig
 from hotline_agents.designs import agents_of
 from hotline_agents.ps.durable import DurabilityPaused, DurableFile
 from hotline_agents.ps.journal import JOURNAL_BYTES
+from hotline_agents.ps.rpcs import WORKER_BITS
 from hotline_agents.ps.server_core import ServerCore
 from hotline_agents.udp import BURST
 from hotline_agents.worker.client import BaseClient
@@ -215,7 +216,8 @@ class _OfflineServer:
     def used_epochs(self, job: int, worker: int) -> set[int]:
         """Return the epochs of a worker whose RPCs the server has answered."""
         callers = self.core.server.state.callers
-        is_worker = (callers.in_use == 1) & (callers.job == job) & (callers.worker == worker)
+        workers = callers.caller & (1 << WORKER_BITS) - 1  # at all homes
+        is_worker = (callers.in_use == 1) & (callers.job == job) & (workers == worker)
         return set(callers.epoch[is_worker].tolist())
 
     def answer(self, datagram: bytes) -> bytes:

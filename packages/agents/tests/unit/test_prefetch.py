@@ -85,7 +85,7 @@ def test_a_server_has_its_cells_and_its_caller_fetched(
     [caller] = np.flatnonzero(server.callers.in_use)
     assert server.callers[caller : caller + 1].ctypes.data in first
     server.callers[caller].in_use = server.header.n_callers = 0
-    server.callers[caller].job = server.callers[caller].worker = server.callers[caller].epoch = 0
+    server.callers[caller].job = server.callers[caller].caller = server.callers[caller].epoch = 0
     assert contents(server) == before
 
 

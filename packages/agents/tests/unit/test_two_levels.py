@@ -15,7 +15,15 @@ from foundation.protocol import codec, control
 from foundation.protocol.codec import Caller, Message
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.hashing import lane_of, ps_of
-from foundation.protocol.header import PS_BITS, PS_CALLER_BASE, PS_MASK, Op, unpack
+from foundation.protocol.header import (
+    MAX_EPOCHS,
+    PS_BITS,
+    PS_CALLER_BASE,
+    PS_MASK,
+    WINDOW_BITS,
+    Op,
+    unpack,
+)
 from foundation.protocol.leaf_spine import LEVELS, LeafSpine
 from hosts.keys import KeySpace
 from hosts.replay import ReplayLog
@@ -134,6 +142,20 @@ def test_the_loss_of_a_home_gives_back_its_rows_alone(lost: int) -> None:
     of_lost, of_other = (A, B) if lost == 0 else (B, A)
     assert not homes.worker(Op.PULL, of_lost, 0, other)
     assert homes.worker(Op.PULL, of_other, 0, lost)
+
+
+@pytest.mark.parametrize("restarted", range(LEVELS))
+def test_restarts_of_one_home_displace_no_epoch_of_the_other_home(restarted: int) -> None:
+    homes, kept = Homes(), 1 - restarted
+
+    def push(level: int, epoch: int, turn: int) -> bool:
+        seq = turn << WINDOW_BITS | 32 * level
+        request = rpc(Op.PUSH, [A], [1], job=JOB, worker=7, epoch=epoch, seq=seq, ps=level << PS_BITS)
+        return homes.ps.handle(request, 0, 0, "worker") is not None
+
+    for n in range(1, 2 * MAX_EPOCHS):
+        assert push(restarted, n, 1) and push(kept, 1, n)
+    assert homes.sum_of(A) == 2 * (2 * MAX_EPOCHS - 1)
 
 
 class TwoHomes(RuleBasedStateMachine):

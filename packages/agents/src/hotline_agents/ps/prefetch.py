@@ -10,7 +10,7 @@ import numpy as np
 
 from foundation.protocol.header import LANES, SLOT_MASK
 from foundation.protocol.rpc import Key, Rpc
-from hotline_agents.ps.rpcs import CALLER, find_job, hash_index_of
+from hotline_agents.ps.rpcs import CALLER, caller_at, find_job, hash_index_of
 from hotline_agents.ps.share import HEAD_CELLS, LOG2_RANK_KEYS, RANK, Share, first_slot_of, locate, range_of
 from hotline_agents.ps.values import CELL, ValuesState
 from nativekit.bits import swap16, swap32, swap64
@@ -97,7 +97,7 @@ def _unserved_bitmap(rpc: Rpc) -> int:
 
 @compiled
 def _prefetch_caller(server: ValuesState, rpc: Rpc) -> None:
-    index = hash_index_of(server.callers, swap16(rpc.job), swap16(rpc.worker))
+    index = hash_index_of(server.callers, swap16(rpc.job), caller_at(swap16(rpc.worker), swap16(rpc.ps)))
     row = int64(server.callers.ctypes.data) + index * _CALLER_BYTES
     slot = (swap32(rpc.seq) & SLOT_MASK) * _WORD_BYTES
     prefetch(row)

@@ -23,7 +23,7 @@ from foundation.protocol.header import (
 from foundation.protocol.rpc import PULL, Rpc, echo, is_well_formed
 from hotline_agents.interface import FOREIGN, NO_REPLY, NOTHING, ServerState
 from nativekit.bits import popcount, swap16, swap32
-from nativekit.compile import compiled, int64
+from nativekit.compile import compiled, inlined, int64
 from nativekit.plain import plain
 from nativekit.records import Int32, Records, Words, dtype_of, records, with_arrays
 
@@ -62,7 +62,7 @@ class Job:
 class CallerRow:
     in_use: int
     job: int
-    worker: int
+    caller: int  # `caller_of` its requests
     epoch: int
     turns: Annotated[Words, WINDOW]  # of each slot: the turn, seq >> WINDOW_BITS, of its last request
     added: Annotated[Words, WINDOW]  # of each slot: bitmap of the lanes that its last request added
@@ -96,7 +96,7 @@ class JobsState(ServerState, Protocol):
 class PsState(JobsState, Protocol):
     @property
     def callers(self) -> Records[CallerRow]:
-        """CallerRow[2^k], a hash table by job and worker, with up to MAX_EPOCHS rows for each worker."""
+        """CallerRow[2^k], a hash table by job and caller, with up to MAX_EPOCHS rows for each caller."""
 
 
 P = TypeVar("P", bound=PsState)
@@ -111,6 +111,7 @@ def make_jobs(jobs: Sequence[int]) -> Records[Job]:
 STALE, DUPLICATE, NEW = 0, 1, 2
 """Kinds of requests: not answered; a copy of the last one of its slot; the next one of its slot."""
 SAME_VERSION = 1
+WORKER_BITS = 16  # of the field `worker`
 CALLERS = 1024  # initial size of the table, a power of 2
 CONNECTION_RECORDS = 1 << 16  # size of the connection log's array
 _MAX_FOREIGN_REPORTS = 8
@@ -142,7 +143,7 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
     if j < 0 or not is_number_of(server, h.ps) or h.flags & RESPONSE or is_unknown_worker(server, h):
         header.misdirected += 1
         return -1, -1, STALE
-    c = find_caller(server, h.job, h.worker, h.epoch)
+    c = find_caller(server, h.job, caller_of(h), h.epoch)
     job, turn = server.jobs[j], h.seq >> WINDOW_BITS
     last_turn = MAX_U32 if c == NOTHING else int64(server.callers[c].turns[h.seq & SLOT_MASK])
     job.packets += 1
@@ -165,6 +166,21 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
 def is_number_of(server: PsState, ps: int) -> bool:
     """Return whether `ps` is the number of the server at one of its homes."""
     return ps & PS_MASK == server.header.ps and ps >> PS_BITS <= server.header.last_home
+
+
+@compiled
+def caller_of(h: Header) -> int:
+    """Return the worker of a request, and above its bits the home that the request has passed.
+
+    A worker has epochs of its own at each home, so a home that restarts often displaces no other one's epoch.
+    """
+    return caller_at(h.worker, h.ps)
+
+
+@inlined
+def caller_at(worker: int, ps: int) -> int:
+    """Return the caller of a worker at the home where a PS has the number `ps`."""
+    return worker | ps >> PS_BITS << WORKER_BITS
 
 
 @compiled
@@ -240,29 +256,29 @@ def is_full(callers: int, capacity: int) -> bool:
 
 
 @compiled
-def hash_index_of(callers: Records[CallerRow], job: int, worker: int) -> int:
+def hash_index_of(callers: Records[CallerRow], job: int, caller: int) -> int:
     # The primes spread callers, whose numbers are small and consecutive, over the table.
-    return (worker * 31 + job * 7) & len(callers) - 1
+    return (caller * 31 + (caller >> WORKER_BITS) * 17 + job * 7) & len(callers) - 1
 
 
 @compiled
-def row_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
+def row_of(callers: Records[CallerRow], job: int, caller: int, epoch: int) -> int:
     """Return the index of a caller's row, or of the empty row for it."""
-    index = hash_index_of(callers, job, worker)
+    index = hash_index_of(callers, job, caller)
     while True:
         row = callers[index]
-        if not row.in_use or (row.worker == worker and row.job == job and row.epoch == epoch):
+        if not row.in_use or (row.caller == caller and row.job == job and row.epoch == epoch):
             return index
         index = (index + 1) & len(callers) - 1
 
 
 @compiled
-def find_caller(server: PsState, job: int, worker: int, epoch: int) -> int:
+def find_caller(server: PsState, job: int, caller: int, epoch: int) -> int:
     """Return the index of a caller's row, which is added; NOTHING for an epoch that is not remembered."""
-    index = row_of(server.callers, job, worker, epoch)
+    index = row_of(server.callers, job, caller, epoch)
     if server.callers[index].in_use:
         return index
-    n_epochs, oldest = epochs_of(server.callers, job, worker)
+    n_epochs, oldest = epochs_of(server.callers, job, caller)
     if n_epochs < MAX_EPOCHS:
         server.header.n_callers += 1
     elif epoch < server.callers[oldest].epoch:
@@ -270,19 +286,19 @@ def find_caller(server: PsState, job: int, worker: int, epoch: int) -> int:
     else:
         index = oldest
     row = server.callers[index]
-    row.in_use, row.job, row.worker, row.epoch = 1, job, worker, epoch
+    row.in_use, row.job, row.caller, row.epoch = 1, job, caller, epoch
     for slot in range(WINDOW):
         row.turns[slot] = row.added[slot] = 0
     return index
 
 
 @compiled
-def epochs_of(callers: Records[CallerRow], job: int, worker: int) -> tuple[int, int]:
-    """Return the number of a worker's epochs, and the index of the row of the smallest, or NOTHING."""
-    index, n_epochs, oldest = hash_index_of(callers, job, worker), 0, NOTHING
+def epochs_of(callers: Records[CallerRow], job: int, caller: int) -> tuple[int, int]:
+    """Return the number of a caller's epochs, and the index of the row of the smallest, or NOTHING."""
+    index, n_epochs, oldest = hash_index_of(callers, job, caller), 0, NOTHING
     while callers[index].in_use:
         row = callers[index]
-        if row.worker == worker and row.job == job:
+        if row.caller == caller and row.job == job:
             n_epochs += 1
             if oldest == NOTHING or row.epoch < callers[oldest].epoch:
                 oldest = index
@@ -316,5 +332,5 @@ def grow_state(server: P, datagrams: int) -> tuple[P, Records[ConnectionRecord]]
 def _rehash(callers: Records[CallerRow]) -> Records[CallerRow]:
     larger_table = records(2 * len(callers), CallerRow)
     for row in callers[callers.in_use == 1]:
-        larger_table[_row_of(larger_table, row.job, row.worker, row.epoch)] = row
+        larger_table[_row_of(larger_table, row.job, row.caller, row.epoch)] = row
     return larger_table

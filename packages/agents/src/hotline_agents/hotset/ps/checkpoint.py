@@ -43,7 +43,7 @@ def restore_checkpoint(
     """Restore a new PS from the parts of a checkpoint; there must be room for its callers."""
     server.jobs[:] = np.frombuffer(parts["jobs"], server.jobs.dtype)
     for caller in np.frombuffer(parts["callers"], CALLER):
-        identity = (int(caller["job"]), int(caller["worker"]), int(caller["epoch"]))
+        identity = (int(caller["job"]), int(caller["caller"]), int(caller["epoch"]))
         server.callers[_find_caller(server, *identity)] = caller
     for job, home, snapshot in json.loads(parts[_SNAPSHOTS_PART]):
         movers[job, home].restore(snapshot)

@@ -21,6 +21,7 @@ from hotline_agents.ps.rpcs import (
     SAME_VERSION,
     STALE,
     admit,
+    caller_of,
     check_version,
     find_caller,
     record_result,
@@ -64,7 +65,7 @@ def handle(server: OffloadingState, rpc: Rpc, length: int, arrival: int, answer:
 @compiled
 def find_previous_caller(server: OffloadingState, h: Header) -> int:
     """Return the index of the row of the epoch that is asked about; NOTHING unless that epoch is earlier."""
-    return find_caller(server, h.job, h.worker, h.t0) if 0 <= h.t0 < h.epoch else NOTHING
+    return find_caller(server, h.job, caller_of(h), h.t0) if 0 <= h.t0 < h.epoch else NOTHING
 
 
 @compiled
