@@ -10,7 +10,7 @@ from hotline_answers.cluster_answer.ask import ClusterAnswer
 from hotline_answers.gain_formula import BOUND, SEEDS
 from hotline_answers.regimes import COMPUTE_MS, SERVERS, WORKERS
 from hotline_answers.sweeps.point import SweptArm, SweptRun
-from packages.answers.evidence_of_networks import NETWORKS, TRAINING
+from packages.answers.evidence_of_networks import LEVELS, NETWORKS, TRAINING
 from tools.evidence.result import Cell, Table, make_table
 from tools.evidence.stage import Stage, Step, json_output, modules_of, typed
 from tools.evidence.stages.command_times import Timed, times_stage
@@ -363,4 +363,4 @@ ANSWER_TIMES = times_stage(
     ("hotline_answers.cluster_answer.ask", *modules_of("hotset", "none")),
     "two quiet cores, and a package index",
 )
-STAGES = (ANSWERS, SWEEPS, FORMULA, REGIMES, NETWORKS, TRAINING, ANSWER_TIMES)
+STAGES = (ANSWERS, SWEEPS, FORMULA, REGIMES, NETWORKS, LEVELS, TRAINING, ANSWER_TIMES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -41,13 +42,21 @@ Results = Mapping[PlacementPoint, NetworkResult]
 
 
 def tables(folder: Path) -> dict[str, Table]:
-    results = {
+    return tables_of(_results_in(folder))
+
+
+def level_tables(folder: Path) -> dict[str, Table]:
+    results = _results_in(folder)
+    return {"leaf-spine-levels-gain": _gains(results), "leaf-spine-levels-cost": _costs(results)}
+
+
+def _results_in(folder: Path) -> Results:
+    return {
         PlacementPoint(**{name: each[name] for name in PlacementPoint._fields}): NetworkResult(
             **{name: each[name] for name in NetworkResult._fields}
         )
-        for each in json_output(folder, _POINTS.name)
+        for each in json_output(folder, "points")
     }
-    return tables_of(results)
 
 
 def tables_of(results: Results) -> dict[str, Table]:
@@ -172,10 +181,19 @@ TRAINING = Stage(
 assert PLACEMENTS[0][0] == "none"
 NETWORKS = Stage(
     name="leaf-spine-simulated",
-    minutes=55,
+    minutes=40,
     results=("leaf-spine-gain", "leaf-spine-cost", "leaf-spine-by-leaves", "leaf-spine-by-spines"),
     steps=(_POINTS,),
     tables=tables,
     modules=("hotline_answers.networks", *modules_of("collect", "hotset", "none")),
     files=("p4src/**/*.json",),
+)
+LEVELS = replace(
+    NETWORKS,
+    name="leaf-spine-levels-simulated",
+    minutes=18,
+    results=("leaf-spine-levels-gain", "leaf-spine-levels-cost"),
+    steps=(typed("points", "python -m hotline_answers.network_levels"),),
+    tables=level_tables,
+    modules=("hotline_answers.network_levels", *modules_of("hotset", "none")),
 )

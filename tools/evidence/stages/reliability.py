@@ -20,8 +20,10 @@ _ARMS_OF_LEVELS = [arm for arm in NETWORK_ARMS if arm.endswith("@both")]
 _OTHER_NETWORK_ARMS = [arm for arm in NETWORK_ARMS if arm not in _ARMS_OF_WORKER_LEAVES + _ARMS_OF_LEVELS]
 
 
-def _network_faults(arms: Sequence[str]) -> Step:
-    command = " ".join(("./hotline faults --json --schedules 1050", *(f"--arm {arm}" for arm in arms)))
+def _network_faults(arms: Sequence[str], schedules: int = 1_050) -> Step:
+    command = " ".join(
+        (f"./hotline faults --json --schedules {schedules}", *(f"--arm {arm}" for arm in arms))
+    )
     return typed("faults", command, "--into", "{folder}/faults.json")
 
 
@@ -122,9 +124,9 @@ FAULT_SCHEDULES_OF_WORKER_LEAVES = replace(
 FAULT_SCHEDULES_OF_LEVELS = replace(
     FAULT_SCHEDULES_OF_NETWORKS,
     name="faults-levels",
-    minutes=30,
+    minutes=15,
     results=("faults-levels",),
-    steps=(_network_faults([*_ARMS_OF_LEVELS, *SPRAYED_ARMS]),),
+    steps=(_network_faults([*_ARMS_OF_LEVELS, *SPRAYED_ARMS], 420),),
     tables=levels_fault_tables,
 )
 

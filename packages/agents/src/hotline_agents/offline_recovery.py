@@ -189,6 +189,9 @@ class _OfflineServer:
         for job, home in product(self.core.stores, self._homes):
             # 0 is the epoch of a server that has no switch.
             self._switch_epochs[job, home] = (self.core.switch_epoch(job, home) + 1) % 2**32 or 1
+            # A server answers when it has no row left at another home, to which it could not talk.
+            self._command(job, home, Command.RENEW, is_answered=home == self._homes[-1])
+        for job, home in product(self.core.stores, self._homes):
             self._command(job, home, Command.RENEW)
         self.persist()
 
@@ -196,7 +199,7 @@ class _OfflineServer:
         for home in self._homes:
             self._command(job, home, Command.SETTLE)
 
-    def _command(self, job: int, home: int, command: Command) -> None:
+    def _command(self, job: int, home: int, command: Command, is_answered: bool = True) -> None:
         # The seq of a later command must be larger: SETTLE's is.
         epoch = self._controller_epochs.setdefault((job, home), secrets.randbits(32))
         keys = np.array([self._switch_epochs[job, home]], np.uint64)
@@ -207,8 +210,8 @@ class _OfflineServer:
         statuses = [answer.status for answer in answers]
         if statuses == [Status.STALE]:  # the run's controller came before, and this one gets a later epoch
             self._controller_epochs[job, home] = int(answers[0].keys[0])
-            self._command(job, home, command)
-        elif statuses != [Status.OK]:
+            self._command(job, home, command, is_answered)
+        elif statuses != [Status.OK] and (statuses or is_answered):
             raise DataError(
                 f"{self._file.file}: PS {self.core.ps} did not execute {command.name}: {statuses}"
             )

@@ -74,12 +74,14 @@ class Homes:
         assert self.ps.handle(control.build(request), 0, 0, "controller") is None
         while requests := [bytes(datagram) for datagram in self.ps.transmit()]:
             for datagram in requests:
-                self.ps.receive_rpc_answer(self._at_home(level, codec.parse(datagram)), 0)
+                self.ps.receive_rpc_answer(self._at_home(codec.parse(datagram)), 0)
         [answer] = [control.parse(datagram) for datagram, _ in self.ps.control_answers()]
         return answer.status
 
-    def _at_home(self, level: int, request: Message) -> bytes:
-        header, rows = request.header, self.rows[level]
+    def _at_home(self, request: Message) -> bytes:
+        header = request.header
+        level = header.ps >> PS_BITS
+        rows = self.rows[level]
         assert (header.ps, header.worker) == (level << PS_BITS, PS_CALLER_BASE | level << PS_BITS)
         assert request.keys is not None
         served, values = 0, [0] * header.count
@@ -233,9 +235,11 @@ class TwoHomes(RuleBasedStateMachine):
             self.seed(hot, level)
 
     @invariant()
-    def each_push_is_added_once(self) -> None:
+    def each_push_is_added_once_where_its_row_is(self) -> None:
         for key in KEYS_OF_MODEL:
             assert self.homes.sum_of(key) == self.sums[key] % MODULUS
+            for rows in self.homes.rows:
+                assert rows.get(key, self.sums[key] % MODULUS) == self.sums[key] % MODULUS
 
 
 TwoHomes.TestCase.settings = settings(max_examples=examples(60), deadline=None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Literal, NamedTuple
 
@@ -39,8 +39,7 @@ with `TOP_K` of them."""
 Placement = Literal["none", "spine", "leaves", "both", "worker-leaves", "sums at the spine"]
 """No hot set; one at a place (`HotSetPlace`); or at the spine, which sums as the workers' leaves do."""
 PLACEMENTS: tuple[tuple[Placement, int], ...] = (
-    ("none", TOP_K), ("spine", TOP_K), ("leaves", TOP_K), ("leaves", MORE_ROWS), ("both", TOP_K),
-    ("both", MORE_ROWS), ("worker-leaves", TOP_K),
+    ("none", TOP_K), ("spine", TOP_K), ("leaves", TOP_K), ("leaves", MORE_ROWS), ("worker-leaves", TOP_K)
 )  # fmt: skip
 COST_GBIT, COST_OVERSUBSCRIPTION, COST_MS = 1.0, 8, 5.0
 """The network in which also the costs of the last placement, sums at the spine, are simulated."""
@@ -163,8 +162,12 @@ def _result_of(found: ClosedLoopOfArm) -> NetworkResult:
 
 
 def main() -> None:
+    print_results(list(points()))
+
+
+def print_results(wanted: Sequence[PlacementPoint]) -> None:
+    """Simulate points, and print them and their results as JSON."""
     found = []
-    wanted = list(points())
     for number, point in enumerate(wanted, 1):
         print(f"point {number} of {len(wanted)}", file=sys.stderr, flush=True)
         found.append({**point._asdict(), **result_at(point)._asdict()})

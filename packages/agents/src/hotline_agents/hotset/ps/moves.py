@@ -8,7 +8,7 @@ changes nothing (docs/design.md). While a key is being moved its PS refuses it.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import ClassVar, Generic, TypedDict, TypeVar
 
@@ -73,7 +73,11 @@ class BaseMover(Generic[S, ReplyTo]):
         self._space, self._clock = space, clock
         self._store = store
         self._queue: OrderedDict[tuple[int, int], tuple[Control, ReplyTo | None]] = OrderedDict()
-        self._execution: Generator[None, None, Control] | None = None
+        self._execution: Generator[None, None, Control | None] | None = None
+        """Of the first command in the queue, or of a hand-over (`hand_over`)."""
+        self._is_handing_over = self._has_residues = self._awaits_others = False
+        self.others: Sequence[BaseMover[S, ReplyTo]] = ()
+        """The job's moves between other homes and this PS."""
         self._order = CommandOrder()
         self._last_answers: dict[int, tuple[tuple[int, int], bytes]] = {}  # slot -> identity and answer
         self._ranking: tuple[Keys, Values] = np.empty(0, np.uint64), np.empty(0, np.uint32)
@@ -109,8 +113,11 @@ class BaseMover(Generic[S, ReplyTo]):
             self._caller = self._caller._replace(epoch=epoch)
             self._switch = self._make_client(self._caller)
             self._execution = None
+            self._is_handing_over = self._has_residues = self._awaits_others = False
             self._queue.clear()
             self._store.restore()
+            for other in self.others:  # which may wait for what has ended with the switch
+                other._advance()
         self._store.renew(epoch)
 
     def _answer(self, answer: bytes, reply_to: ReplyTo | None) -> None:
@@ -134,12 +141,16 @@ class BaseMover(Generic[S, ReplyTo]):
 
     @property
     def is_idle(self) -> bool:
-        return not self._queue
+        return not (self._queue or self._owes_residues)
 
     @property
     def _is_waiting(self) -> bool:
         """Whether the command in progress waits for something other than the switch, until `resume`."""
-        return False
+        return self._awaits_others and any(other._owes_residues for other in self.others)
+
+    @property
+    def _owes_residues(self) -> bool:
+        return self._has_residues or self._is_handing_over
 
     @property
     def can_resume(self) -> bool:
@@ -178,22 +189,57 @@ class BaseMover(Generic[S, ReplyTo]):
         return self._switch.malformed
 
     def _advance(self) -> None:
-        while self._queue and self._switch.idle and not self._is_waiting:
-            identity, (control, reply_to) = next(iter(self._queue.items()))  # identity: epoch and seq
+        while self._switch.idle and not self._is_waiting:
             if self._execution is None:
-                self._execution = self._execute(control)
+                if self._has_residues:
+                    self._has_residues, self._is_handing_over = False, True
+                    self._execution = self._hand_over()
+                elif self._queue:
+                    control, _ = next(iter(self._queue.values()))
+                    self._execution = self._execute(control)
+                else:
+                    return
             try:
                 next(self._execution)
             except StopIteration as end:
                 self._execution = None
-                del self._queue[identity]
-                answer = build(end.value)
-                self._last_answers[identity[1] % SLOTS] = identity, answer
-                self._answer(answer, reply_to)
+                self._end(end.value)
+
+    def _end(self, answered: Control | None) -> None:
+        """End the execution of the first command, or without an answer a hand-over."""
+        if answered is None:
+            self._is_handing_over = False
+            for other in self.others:
+                other._advance()
+            return
+        identity, (_, reply_to) = next(iter(self._queue.items()))  # identity: epoch and seq
+        del self._queue[identity]
+        answer = build(answered)
+        self._last_answers[identity[1] % SLOTS] = identity, answer
+        self._answer(answer, reply_to)
+
+    def hand_over(self) -> None:
+        """Begin to add the residues of rows that this home has to their registers.
+
+        A row has a residue at its PS if it was at another home before, and that one is lost: what the lost
+        home had acknowledged is subtracted, as workers push it again.
+        """
+        if self._store.keys_with_residues().size:
+            self._has_residues = True
+            self._advance()
+
+    def _hand_over(self) -> Generator[None, None, None]:
+        raise NotImplementedError  # rows of other designs have no residues
 
     def _execute(self, control: Control) -> Generator[None, None, Control]:
         """Execute a command; yield while register RPCs are outstanding."""
         if control.command is Command.RENEW:
+            for other in self.others:
+                other.hand_over()
+            self._awaits_others = True
+            while self._is_waiting:
+                yield
+            self._awaits_others = False
             return control.answer(Status.OK)
         if control.command is Command.BUSIEST:
             return self._ranking_page(control)
@@ -260,6 +306,17 @@ class BaseMover(Generic[S, ReplyTo]):
 
 
 class Mover(BaseMover[HotsetStore, ReplyTo]):
+    def _hand_over(self) -> Generator[None, None, None]:
+        while (keys := self._store.keys_with_residues()[:MAX_KEYS]).size:
+            places = self._store.locate(keys)
+            values = self._store.release(places)
+            self._push(keys, values)
+            yield
+            is_missing = ~self._switch.served
+            if is_missing.any():  # the switch is empty, and is lost for the PS as soon as it is told so
+                self._store.take_back(places[is_missing], values[self._of_values(keys, is_missing)])
+                return
+
     def _seed(self, keys: Keys) -> Generator[None, None, Status]:
         """Refuse the keys from now on, then add their values to the switch's registers."""
         places = self._store.locate(keys)

@@ -71,6 +71,8 @@ class OffloadingServer(ServerCore[ReplyTo]):
             for job, epoch in epochs.items()
             for home, store in enumerate(self.stores[job].by_home)
         }
+        for key, mover in self._movers.items():
+            mover.others = [other for at, other in self._movers.items() if at[0] == key[0] and at != key]
 
     def handle(
         self, datagram: bytes | memoryview, arrival: int, read: int, source: ReplyTo

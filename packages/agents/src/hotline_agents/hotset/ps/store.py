@@ -41,6 +41,10 @@ class OffloadingStore(Store):
         """Return which rows another home of this PS has, of which the mover may have none."""
         return np.zeros(len(places), np.bool_)
 
+    def keys_with_residues(self) -> Keys:
+        """Return the keys of rows that the mover's home has, and of which values are left here."""
+        return np.zeros(0, np.uint64)
+
     def values(self, places: Places) -> Values:
         """Return the rows at places [n], one after the other; 0 where not owned."""
         values: Values = self._words[self._value_cells(places)]
@@ -131,6 +135,20 @@ class HotsetStore(OffloadingStore):
             self._homes_of_rows[places] = 0
         # With replay logs, `restore` needs the values that were given minus those that came back.
         self._at_switch[cells] = self._at_switch[cells] - values if self._has_replay_logs else 0
+
+    def keys_with_residues(self) -> Keys:
+        places = np.flatnonzero(self._homes_of_rows == 1 + self._home)
+        if not len(places):
+            return super().keys_with_residues()
+        dims = self.dims(places)
+        is_left = np.add.reduceat(self._words[self._value_cells(places)] != 0, np.cumsum(dims) - dims) > 0
+        return keys_at(self._share, places[is_left])
+
+    def take_back(self, places: Places, values: Values) -> None:
+        """Take `values` back that the home was given of rows, which it still has."""
+        cells = self._value_cells(places)
+        self._words[cells] += values
+        self._at_switch[cells] -= values
 
     def restore(self) -> None:
         # Add back the values that the switch was given. Workers with replay logs push again all updates that
