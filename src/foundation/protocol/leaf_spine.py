@@ -182,7 +182,7 @@ class LeafSpine:
         return [keys[n_at_spines:], keys[:n_at_spines]]
 
     def count_at_spines(self, rows: int) -> int:
-        """Return how many of so many hot rows, the hottest, are at spines if there are two levels."""
+        """Return the number of rows, the hottest of these, that are at spines if there are two levels."""
         return round(self.spine_share * rows) if self.has_levels else 0
 
     @property
