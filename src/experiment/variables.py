@@ -35,7 +35,7 @@ VARIABLES: Final[Mapping[str, Variable]] = {
     "SPINES": Variable("spines", "Number of spines of leaf-spine."),
     "HOSTS_PER_LEAF": Variable("hosts_per_leaf", "Hosts that fill each leaf in turn; 0: they take turns."),
     "ROUTING": Variable("routing", "Paths over several spines: fixed, ecmp or spray."),
-    "HOT_SETS": Variable("hot_sets", "Where leaf-spine has hot sets: spine, leaves, both, worker-leaves."),
+    "HOT_SETS": Variable("hot_sets", "Places of hot sets: spine, leaves, both or worker-leaves."),
     "DATAPATH": Variable("datapath", "Where softswitch forwards: auto, kernel or sockets."),
     "PCAP": Variable("pcap", "1: capture the packets at every port of the switch."),
     "CLI": Variable("cli", "1: stay in Mininet's command line after the report."),

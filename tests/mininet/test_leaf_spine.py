@@ -86,11 +86,11 @@ def test_rows_that_move_between_levels_of_a_running_network_lose_no_update(tmp_p
         tmp_path,
         "TOPOLOGY=leaf-spine",
         "HOT_SETS=both",
-        "ROUNDS=6",
+        "ROUNDS=12",
         arms=["baseline", "offload"],
         small=FEWER_KEYS,
     ) as run:
-        run.wait_for_parts("operations-worker-1-1.parquet")
+        run.wait_for_parts("operations-worker-1-4.parquet")
         [file] = run.runs.glob(f"*/{HOT_SET_FILE}")
         hot_set = pl.read_parquet(file)
         at_spine, below = hot_set[: len(hot_set) // 2], hot_set[len(hot_set) // 2 :]

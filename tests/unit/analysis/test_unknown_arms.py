@@ -21,7 +21,7 @@ RENAMED = pl.col("arm").cast(pl.String).replace("baseline", UNKNOWN).cast(pl.Cat
 
 FAULT_ARM = (
     "expected arm (offload, offload-proxy, collect, none), in a network ARM@spine, ARM@leaves, "
-    "ARM@worker-leaves, or "
+    "ARM@worker-leaves, ARM@both, collect@worker-leaves-sprayed, or "
     f"MODULE:ARM of a design, got '{UNKNOWN}'"
 )
 ONE = {"kind": "delay", "after": 1, "duration_us": 1, "target": 0}

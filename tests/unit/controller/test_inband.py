@@ -148,8 +148,8 @@ def test_a_key_that_its_ps_does_not_know_is_refused() -> None:
     switch = Played(lambda frame: agreeing(frame, Status.NOT_OWNED))
     key = keys_of(0, 1)[0]
     text = (
-        f"PS 0 at 10.0.2.1 does not have all of the keys {key}, ...: not all are parameters of job 4; "
-        "nothing was changed"
+        f"PS 0 at 10.0.2.1 does not have all of the keys {key}, ...: not all are parameters of job 4, "
+        "or another switch has some, which has to give them back first; nothing was changed"
     )
     with pytest.raises(MoveRefused, match=exactly(text)):
         on(switch, lambda inband: inband.check(ALL, [key]))

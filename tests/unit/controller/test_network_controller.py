@@ -187,7 +187,7 @@ class HomeOfLevel(Home):
 
 
 @given(st.lists(st.permutations(range(12)), min_size=2, max_size=4), st.booleans())
-def test_rows_leave_a_level_before_they_get_to_the_other_one(
+def test_rows_leave_a_level_before_the_arrival_at_the_other_level(
     orders: list[list[int]], loads_all: bool
 ) -> None:
     """The first rows of each order are at the spine; UnknownKey names a row that no switch has."""

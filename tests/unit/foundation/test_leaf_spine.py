@@ -227,7 +227,7 @@ def test_a_network_with_bundles_has_the_tables_of_a_network_with_one_spine(netwo
         assert not any(isinstance(row, UplinkRow) for row in routes) and set(routes) <= set(own)
 
 
-@pytest.mark.parametrize("design", Config.designs_of_networks)
+@pytest.mark.parametrize("design", ["hotset", "collect"])
 def test_a_restarted_leaf_gets_the_rows_of_its_bundle(design: str) -> None:
     config = Config(topology="leaf-spine", spines=2, hot_sets="leaves", routing="spray", design=design)
     network = config.leaf_spine
@@ -305,7 +305,7 @@ def test_callers_have_cells_at_homes_and_ports_at_all_switches(network: LeafSpin
 
 
 @given(networks, st.floats(0.01, 0.99), st.lists(st.integers(0, 2**64 - 2), max_size=40, unique=True))
-def test_the_hottest_rows_are_at_a_spine_and_the_others_at_the_leaf_of_their_server(
+def test_the_hottest_rows_are_at_a_spine_and_further_rows_at_the_leaf_of_their_server(
     network: LeafSpine, share: float, keys: list[int]
 ) -> None:
     network = replace(network, place="both", spine_share=share, routing="fixed")

@@ -19,6 +19,7 @@ from controller.tables import (
     UplinkRow,
 )
 from experiment.run_config import Config
+from foundation.designs.arms import is_lockstep
 from foundation.designs.registry import design
 from foundation.protocol import addressing
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
@@ -26,7 +27,7 @@ from foundation.protocol.leaf_spine import Routing
 from hotline_simulator.config import SimulationConfig
 from tests.harness.programs import pipeline_of
 
-DESIGNS = SimulationConfig.designs_of_networks
+DESIGNS = [name for name in SimulationConfig.designs_of_networks if not is_lockstep(name)]
 UPLINKS = (CPU_PORT - 1, CPU_PORT + 1, CPU_PORT + 2)
 """The ports of a bundle, without the one between them."""
 HOST, HOST_PORT, FAR_HOST = addressing.worker(1), 1, addressing.worker(2)

@@ -304,7 +304,7 @@ def test_wrong_commands_are_answered_with_an_error(
         ({"trace": "none"}, "none: cannot be read as a trace"),
         ({"number": 2}, "trace: expected at least 2 workers, got 1"),
         ({"n_ps": 3}, "services: expected PS 0 to 2, got PS [0, 1]"),
-        ({"homes": [0, 1]}, "switches: expected 2, one for each home, got 1"),
+        ({"homes": [[0, 1]]}, "switches: expected 2, one for each home, got 1"),
         (
             {"wire": 1},
             f"wire: Value error, the run speaks version 1 of the wire and this agent version {VERSION}; "

@@ -90,7 +90,7 @@ class Kept:
         """Return the state that must survive a restart, except for turns of pulls."""
         state = self.core.server.state
         turns = {
-            (int(c.job), int(c.worker), int(c.epoch), slot): turn
+            (int(c.job), int(c.caller), int(c.epoch), slot): turn
             for c in state.callers[state.callers.in_use == 1]
             for slot, turn in enumerate(zip(c.turns.tolist(), c.added.tolist(), strict=True))
         }

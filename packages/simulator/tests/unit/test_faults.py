@@ -222,7 +222,8 @@ def test_the_command_writes_rows(tmp_path: Path) -> None:
         (
             ["--arm", "baseline"],
             "expected arm (offload, offload-proxy, collect, none), in a network ARM@spine, ARM@leaves, "
-            "ARM@worker-leaves, collect@worker-leaves-sprayed, or MODULE:ARM of a design, got 'baseline'",
+            "ARM@worker-leaves, ARM@both, collect@worker-leaves-sprayed, or MODULE:ARM of a design, "
+            "got 'baseline'",
         ),
         (["hot set", "--arm", "none"], "hot set cannot be injected into none"),
         (["--replay", "/nowhere/x.json"], "/nowhere/x.json: cannot be read: No such file or directory"),

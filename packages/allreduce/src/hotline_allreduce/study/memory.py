@@ -21,6 +21,8 @@ from hotline_allreduce.switchml.packet import SLOTS, VALUES
 _TIMEOUT_REGISTER = "slot_timeout.since"
 _OPTIONAL_REGISTERS = ("stale_chunk_filter.numbers", _TIMEOUT_REGISTER, "claim.tensors")
 """Registers of optional settings, which the published SwitchML and ATP lack."""
+_NETWORK_REGISTER = "to_bundle.turns"
+"""Register of a byte that only leaves of a network with several spines use."""
 _VALUE_BYTES = 4
 
 
@@ -89,4 +91,5 @@ class _Program(TypedDict):
 def _register_bytes(design: Design) -> dict[str, int]:
     # A page's numbers need it for eight designs, of which the programs have megabytes of JSON.
     program: _Program = json.loads(design.program.read_bytes())
-    return {each["name"]: each["size"] * each["bitwidth"] // 8 for each in program["register_arrays"]}
+    sizes = {each["name"]: each["size"] * each["bitwidth"] // 8 for each in program["register_arrays"]}
+    return {name: size for name, size in sizes.items() if not name.endswith(_NETWORK_REGISTER)}

@@ -90,7 +90,7 @@ def test_after_a_move_each_home_has_its_own_part_in_the_log_and_of_the_value() -
 
 
 @pytest.mark.parametrize(("home", "value", "is_owned"), [(0, -1, False), (1, 1, True)])
-def test_a_restart_of_one_home_gives_back_the_rows_of_this_home_alone(
+def test_a_restart_of_one_home_gives_back_the_rows_of_one_home_alone(
     home: int, value: int, is_owned: bool
 ) -> None:
     """After a move, the former home's restart leaves the key, but undoes its pushes, which are replayed."""

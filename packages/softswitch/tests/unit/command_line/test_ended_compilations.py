@@ -31,7 +31,7 @@ class Unit(NamedTuple):
     """What a file of the cache has in common only with itself: a new compilation replaces the file."""
 
     inode: int
-    time_ns: int
+    size: int
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def units_of(folder: Path, names: str) -> dict[Path, Unit]:
     """Return the files in a cache folder that are complete: others have a name that begins with a dot."""
     files = {path: path.stat() for path in folder.rglob(names) if not path.name.startswith(".")}
-    return {path: Unit(status.st_ino, status.st_mtime_ns) for path, status in files.items()}
+    return {path: Unit(status.st_ino, status.st_size) for path, status in files.items()}
 
 
 class Moment(NamedTuple):
