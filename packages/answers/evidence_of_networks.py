@@ -47,7 +47,8 @@ def tables(folder: Path) -> dict[str, Table]:
 
 def level_tables(folder: Path) -> dict[str, Table]:
     results = _results_in(folder)
-    return {"leaf-spine-levels-gain": _gains(results), "leaf-spine-levels-cost": _costs(results)}
+    with_hot_set = {point: result for point, result in results.items() if point.placement != "none"}
+    return {"leaf-spine-levels-gain": _gains(results), "leaf-spine-levels-cost": _costs(with_hot_set)}
 
 
 def _results_in(folder: Path) -> Results:
