@@ -36,7 +36,7 @@ class WorkerConfig(AgentConfig):
     learning_rate: float | None = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
     """Factor of gradients; None if servers have an optimiser, and workers push gradients."""
     homes: tuple[tuple[int, ...], ...] = ()
-    """By level, the switch with each PS's hot set (`ServerHomes`); empty if one switch has all."""
+    """The switches with the hot sets of all PSs (`ServerHomes`); empty if one switch has all of them."""
     home_index: int = Field(default=0, ge=0, lt=MAX_HOMES)
     """Which home of each PS the worker uses, if each has several."""
     has_successors: bool = False

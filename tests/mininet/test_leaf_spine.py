@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -80,7 +81,7 @@ def test_a_sprayed_run_with_servers_at_a_leaf_of_their_own_loses_nothing(tmp_pat
     assert min(captured.values()) > 0.8 * max(captured.values()) > 100_000
 
 
-def test_rows_that_move_between_levels_of_a_running_network_lose_no_update(tmp_path: Path) -> None:
+def test_moves_between_levels_of_a_running_network_lose_no_update(tmp_path: Path) -> None:
     """Fifty rows of a leaf move to the spine, which gets none before the leaf has given them back."""
     with run_topo(
         tmp_path,
@@ -90,18 +91,27 @@ def test_rows_that_move_between_levels_of_a_running_network_lose_no_update(tmp_p
         arms=["baseline", "offload"],
         small=FEWER_KEYS,
     ) as run:
-        run.wait_for_parts("operations-worker-1-4.parquet")
+        run.wait_for(lambda: any(run.runs.glob(f"*/{HOT_SET_FILE}")))
         [file] = run.runs.glob(f"*/{HOT_SET_FILE}")
         hot_set = pl.read_parquet(file)
         at_spine, below = hot_set[: len(hot_set) // 2], hot_set[len(hot_set) // 2 :]
         at_leaf = below.filter(pl.Series(ps_ids_of(below["key"].to_numpy(), 2) == 0))
         assert len(at_leaf) > 60
 
+        def options(switch: int) -> tuple[str, ...]:
+            return "--switch", f"127.0.0.1:{run.port + switch}"
+
+        def has_rows(switch: int, rows: pl.DataFrame) -> bool:
+            status = invoke("status", *options(switch), "--json")
+            jobs = json.loads(status.stdout)["jobs"] if status.exit_code == 0 else []
+            return {job["job"]: job["entries"]["hot"] for job in jobs}.get(OFFLOAD.job) == len(rows)
+
         def load(switch: int, rows: pl.DataFrame) -> Result:
             part, ranks = tmp_path / "rows.parquet", pl.int_range(1, pl.len() + 1, dtype=pl.UInt32)
             rows.with_columns(rank=ranks).write_parquet(part)
-            return invoke("load", part, "--job", OFFLOAD.job, "--switch", f"127.0.0.1:{run.port + switch}")
+            return invoke("load", part, "--job", OFFLOAD.job, *options(switch))
 
+        run.wait_for(lambda: has_rows(1, at_leaf) and has_rows(SPINE, at_spine))
         more_at_spine = pl.concat([at_spine, at_leaf[:50]])
         refused = load(SPINE, more_at_spine)
         assert refused.exit_code == 1 and says(refused.stderr, "another switch", "nothing was changed")

@@ -30,7 +30,7 @@ LEVELS = 2
 """Homes of a server with hot rows at both levels: its leaf, and a spine."""
 SPINE_SHARE = 0.5
 ServerHomes: TypeAlias = Sequence[Sequence[int]]
-"""By level, the home of each server, from 0 on. Servers have one level, or `LEVELS`."""
+"""The home of each server, from server 0 on, in a sequence for each level: of one level, or of `LEVELS`."""
 Routing = Literal["fixed", "ecmp", "spray"]
 """Choice of the spine between two leaves: the same for all packets; by a hash of a packet's addresses and
 UDP ports; or each spine in turn. In the last two cases a leaf's uplinks are a bundle: in the rows of its

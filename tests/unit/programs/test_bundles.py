@@ -107,7 +107,7 @@ def test_frames_without_udp_pass_a_bundle_unchanged(name: str, routing: Routing)
     assert set(chosen) <= set(UPLINKS) and len(set(chosen)) == (1 if routing == "ecmp" else len(UPLINKS))
 
 
-def test_the_program_that_only_forwards_passes_truncated_frames_unchanged() -> None:
+def test_the_forwarding_program_passes_truncated_frames_unchanged() -> None:
     whole = frame()
     truncated = [whole[:length] for length in range(14, len(whole) + 1)]
     assert ports_of("none", "spray", truncated) == [UPLINKS[i % 3] for i in range(len(truncated))]

@@ -64,7 +64,7 @@ def test_the_search_of_both_levels_without_moves_is_exhaustive(faults: set[Packe
     assert judge.search(20) == {} and judge.is_exhausted and judge.states == states
 
 
-def test_a_refused_push_reaches_the_home_that_has_its_key() -> None:
+def test_a_refused_push_reaches_the_home_with_the_key_of_the_push() -> None:
     judge = Judge(LevelsDescription(workers=1))
     [_, refused, state] = judge.replay([FIRST_PUSH, "A0 (slot 1, home 1)"])
     [leaf, spine] = refused.system.hosts[0]
@@ -73,7 +73,7 @@ def test_a_refused_push_reaches_the_home_that_has_its_key() -> None:
     assert [home.values for home in state.system.switch] == [{0: 1, 1: 0}, {0: 0, 1: 1}]
 
 
-def test_a_home_gets_no_key_that_the_other_home_has() -> None:
+def test_a_home_gets_no_key_of_the_other_home() -> None:
     [*_, state] = Judge(MOVING).replay(["key 0 is reserved (home 1)", "the server gives key 0 (home 1)"])
     assert state.system.switch[1].entries == {} and state.system.server[0].homes_of_keys == {0: 0}
     assert "the server's push of key 0 (home 1)" not in {

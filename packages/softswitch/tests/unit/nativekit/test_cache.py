@@ -157,7 +157,7 @@ def test_a_name_in_the_temporary_folder_that_is_taken_is_not_used(
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=30))
-def test_a_cache_keeps_the_entries_that_were_used_last_up_to_a_size(uses: list[tuple[int, bool]]) -> None:
+def test_a_cache_keeps_the_last_used_entries_up_to_a_size(uses: list[tuple[int, bool]]) -> None:
     """Entries of 100 bytes, of which three fit; other files stay."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(cache, "MAX_BYTES", 350)

@@ -307,7 +307,9 @@ class BaseMover(Generic[S, ReplyTo]):
 
 class Mover(BaseMover[HotsetStore, ReplyTo]):
     def _hand_over(self) -> Generator[None, None, None]:
-        while (keys := self._store.keys_with_residues()[:MAX_KEYS]).size:
+        all_keys = self._store.keys_with_residues()
+        for start in range(0, len(all_keys), MAX_KEYS):
+            keys = all_keys[start : start + MAX_KEYS]
             places = self._store.locate(keys)
             values = self._store.release(places)
             self._push(keys, values)

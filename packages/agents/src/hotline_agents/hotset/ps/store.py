@@ -98,11 +98,11 @@ class HotsetStore(OffloadingStore):
         self._at_switch = server.at_switch[self._job_index * n_homes + home]
         self._homes_of_rows = server.homes_of_rows[self._job_index]
         others = range(1, n_homes if home == 0 else 1)
-        self._by_home = [self, *(HotsetStore(server, job, has_replay_logs, each) for each in others)]
+        self._of_other_homes = [HotsetStore(server, job, has_replay_logs, each) for each in others]
 
     @property
     def by_home(self) -> Sequence[HotsetStore]:
-        return self._by_home
+        return [self, *self._of_other_homes]
 
     @property
     def _has_other_homes(self) -> bool:

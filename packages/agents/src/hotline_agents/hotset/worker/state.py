@@ -40,9 +40,7 @@ class CallsHeader(RpcsHeader):
     """Whether the caller is a PS: all keys go in hash lanes, and no answer updates hints."""
     n_unsent: int  # number of calls that wait for a slot
     next_home: int  # home whose calls are sent first
-    home_bits: (
-        int  # upper bits of the field `ps` of all requests, which may be those of an RPC's level (`PS_BITS`)
-    )
+    home_bits: int  # upper bits of the field `ps` of all requests; those of an RPC's level are added
     n_spare_calls: int  # number of unused calls in the array `spare_calls`
     n_groups: int  # number of groups in use in the array `groups`
     has_replay_log: int
