@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 from types import SimpleNamespace
 from typing import cast
 
@@ -66,7 +67,10 @@ def test_an_rpc_has_keys_and_a_slot_of_one_home(homes: list[int], hot_share: flo
     while not worker.idle:
         requests = wire.sent(worker)
         assert requests
-        under_way = Counter(homes[unpack(request).ps] for request in requests)
+        homes_in_order = [homes[unpack(request).ps] for request in requests]
+        under_way = Counter(homes_in_order)
+        # Requests to a home follow each other, so that its servers get them in a burst.
+        assert len([*groupby(homes_in_order)]) == len(under_way)
         for request in requests:
             header, of_lanes = unpack(request), codec.parse(request).keys
             assert of_lanes is not None

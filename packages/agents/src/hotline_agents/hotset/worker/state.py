@@ -39,7 +39,7 @@ class CallsHeader(RpcsHeader):
     uses_registers: int
     """Whether the caller is a PS: all keys go in hash lanes, and no answer updates hints."""
     n_unsent: int  # number of calls that wait for a slot
-    next_home: int  # home whose calls are sent first
+    next_home: int  # home whose calls are sent first, the one of the last request
     home_bits: int  # upper bits of the field `ps` of all requests; those of an RPC's level are added
     n_spare_calls: int  # number of unused calls in the array `spare_calls`
     n_groups: int  # number of groups in use in the array `groups`
@@ -308,7 +308,10 @@ def home_of(state: Calls, c: int) -> int:
 
 @compiled
 def home_to_send(state: Calls) -> int:
-    """Return the next home with a call that waits and a slot that is free, or NOTHING."""
+    """Return the next home with a call that waits and a slot that is free, or NOTHING.
+
+    Calls of one home are sent one after another: a server that gets them in bursts wakes up less often.
+    """
     n_homes = len(state.windows)
     for turn in range(n_homes):
         home = (state.header.next_home + turn) % n_homes
@@ -327,7 +330,7 @@ def take_slot(state: Calls, home: int, now: int) -> int:
     window.n_free -= 1
     header.n_free -= 1
     header.n_unsent -= 1
-    header.next_home = (home + 1) % len(state.windows)
+    header.next_home = home
     return occupy_slot(state, int64(state.free[window.first_slot + window.n_free]), c, now)
 
 
