@@ -20,14 +20,15 @@ _ARMS_OF_LEVELS = [arm for arm in NETWORK_ARMS if arm.endswith("@both")]
 _OTHER_NETWORK_ARMS = [arm for arm in NETWORK_ARMS if arm not in _ARMS_OF_WORKER_LEAVES + _ARMS_OF_LEVELS]
 
 
-def _network_faults(arms: Sequence[str], schedules: int = 1_050) -> Step:
+def _network_faults(arms: Sequence[str], schedules: int = 1_050, name: str = "faults") -> Step:
     command = " ".join(
         (f"./hotline faults --json --schedules {schedules}", *(f"--arm {arm}" for arm in arms))
     )
-    return typed("faults", command, "--into", "{folder}/faults.json")
+    return typed(name, command, "--into", f"{{folder}}/{name}.json")
 
 
 _RECOVERY = typed("recovery", "python -m tools.bench.recovery --passes 6 --json", "--folder", "{folder}/runs")
+_SPRAYED = "sprayed"
 _WRONG = ("lost", "doubled", "torn", "misread")
 _COUNTS = ("schedules", "rpcs", "sent")
 _QUANTILES = ("p50", "p99")
@@ -57,7 +58,8 @@ def levels_fault_tables(folder: Path) -> dict[str, Table]:
         "schedules of faults in simulated networks whose rows move between a spine and leaves, or whose "
         "leaves sum while packets take turns at two spines, and what they did"
     )
-    tallies = json_output(folder, "faults")
+    tallies = [*json_output(folder, "faults"), *json_output(folder, _SPRAYED)]
+    tallies.sort(key=lambda each: [*FAULTS].index(each["fault"]))
     return {"faults-levels": _fault_table(tallies, [*_ARMS_OF_LEVELS, *SPRAYED_ARMS], title)}
 
 
@@ -126,7 +128,7 @@ FAULT_SCHEDULES_OF_LEVELS = replace(
     name="faults-levels",
     minutes=15,
     results=("faults-levels",),
-    steps=(_network_faults([*_ARMS_OF_LEVELS, *SPRAYED_ARMS], 420),),
+    steps=(_network_faults(_ARMS_OF_LEVELS, 3_340), _network_faults([*SPRAYED_ARMS], 420, _SPRAYED)),
     tables=levels_fault_tables,
 )
 
