@@ -19,6 +19,7 @@ from topologies.agent_launcher import AgentLauncher, ForkedProcess
 from topologies.agent_process import Message
 from topologies.agents import Agent, namespace_command
 from topologies.cpu_placement import Placement
+from topologies.link_rates import limit_links
 from topologies.mininet_api import Host, Mininet, Switch, set_up_mininet
 from topologies.neighbours import list_endpoints, neighbour_commands, without_ipv6
 from topologies.script_command import LocalScript, ScriptCommand, start_script_here
@@ -137,6 +138,7 @@ def network(
     try:
         built_network = _add_nodes(mininet, config, placement, log_dir, worker_class, launcher)
         mininet.build()
+        limit_links(mininet, config)
         mininet.start()
         yield built_network
     finally:

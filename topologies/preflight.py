@@ -137,6 +137,7 @@ def _check_privileges() -> None:
 
 def _check_programs(config: Config) -> None:
     programs = _PROGRAMS | ({"tcpdump": "tcpdump"} if config.pcap else {})
+    programs |= {"tc": "iproute2"} if config.cables_mbit else {}
     for program, package in programs.items():
         if shutil.which(program) is None:
             raise PreflightError(f"{program} is not on PATH (package {package}); {_INSTALL_HINT}")

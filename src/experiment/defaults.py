@@ -17,6 +17,8 @@ from hosts.workload.generator import R1
 
 TOP_K = 20_000
 """Default size of the hot set, in rows."""
+CABLE_QUEUE_KB = 1024.0
+"""Capacity of the queue before a cable with a bandwidth, in 1,024 bytes."""
 _HOT_SETS = 3
 
 Settings: TypeAlias = Mapping[str, Any]

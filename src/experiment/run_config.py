@@ -161,6 +161,8 @@ class Config(RunSettings):
     """Designs for networks of several switches."""
     design_of_place: ClassVar[Mapping[HotSetPlace, str]] = {"worker-leaves": "collect", "both": "hotset"}
     """Of the `designs_of_networks`, the only one whose hot sets may be at a place."""
+    setting_of_cables: ClassVar[str] = "cable_mbit"
+    """Name of the setting of `cables_mbit`."""
 
     target: Literal["softswitch", "bmv2"] = "softswitch"
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
@@ -191,6 +193,8 @@ class Config(RunSettings):
     hot_sets: HotSetPlace = "spine"
     spine_share: float = Field(default=SPINE_SHARE, gt=0, lt=1)
     routing: Routing = "fixed"
+    oversubscription: float = Field(default=1.0, ge=0.1, le=1000)
+    cable_mbit: float = Field(default=0.0, ge=0, le=10_000)
     pcap: bool = False
     cli: bool = False
     seed: int = Field(default=1, ge=0, lt=2**32)
@@ -246,8 +250,13 @@ class Config(RunSettings):
             return None
         return LeafSpine(
             self.workers, self.servers, self.leaves, self.hot_sets, self.spines, self.hosts_per_leaf,
-            self.routing, self.spine_share,
+            self.routing, self.spine_share, self.oversubscription,
         )  # fmt: skip
+
+    @property
+    def cables_mbit(self) -> float:
+        """The bandwidth of each host's cable, Mbit/s; 0 if it is not limited."""
+        return self.cable_mbit
 
     @property
     def p4runtime_ports(self) -> range:
@@ -465,12 +474,16 @@ class Config(RunSettings):
             self._check_machines(self.machines)
         if self.topology == "leaf-spine":
             self._check_leaf_spine()
-        elif self.hosts_per_leaf or self.routing != "fixed":
-            name = "hosts_per_leaf" if self.hosts_per_leaf else "routing"
-            raise ValueError(
-                f'{name} = {getattr(self, name)} and topology "switch": expected topology "leaf-spine"'
-            )
+        else:
+            self._check_one_switch()
         return self
+
+    def _check_one_switch(self) -> None:
+        for name in ("hosts_per_leaf", "routing", "oversubscription"):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(
+                    f'{name} = {getattr(self, name)} and topology "switch": expected topology "leaf-spine"'
+                )
 
     @property
     def has_hot_sets_at_several_switches(self) -> bool:
@@ -513,6 +526,9 @@ class Config(RunSettings):
             f'routing "{self.routing}" and hot_sets "{self.hot_sets}": expected hot_sets "leaves" or '
             '"worker-leaves", as a spine would miss turns of a slot that take another one':
                 network.has_bundles and any(map(network.is_spine, network.homes)),
+            f"oversubscription ({self.oversubscription:g}) and {self.setting_of_cables} 0: expected the "
+            "bandwidth of a host's cable, of which that of uplinks is a multiple":
+                self.oversubscription != 1 and not self.cables_mbit,
             "target bmv2: expected softswitch": self.target != "softswitch",
             "machines: expected a run on this machine": self.machines is not None,
             "script and hot sets at several switches: expected the workers of Hotline":
@@ -548,6 +564,7 @@ class Config(RunSettings):
     def _check_machines(self, machines: str) -> None:
         refused = {
             "target": (self.target != "softswitch", "the switch is softswitch there"),
+            "cable_mbit": (self.cable_mbit > 0, "machines have cables of their own"),
             "codec": (self.codec != "fast", "agents are compiled there"),
             "cli": (self.cli, "Mininet's command line is for its own network"),
             "pcap": (self.pcap, "packets are captured on one machine"),

@@ -35,6 +35,8 @@ VARIABLES: Final[Mapping[str, Variable]] = {
     "SPINES": Variable("spines", "Number of spines of leaf-spine."),
     "HOSTS_PER_LEAF": Variable("hosts_per_leaf", "Hosts that fill each leaf in turn; 0: they take turns."),
     "ROUTING": Variable("routing", "Paths over several spines: fixed, ecmp or spray."),
+    "OVERSUBSCRIPTION": Variable("oversubscription", "Bandwidth of a leaf's hosts by its uplinks'."),
+    "CABLE_MBIT": Variable("cable_mbit", "Bandwidth of a host's cable, Mbit/s; 0: no limit."),
     "HOT_SETS": Variable("hot_sets", "Places of hot sets: spine, leaves, both or worker-leaves."),
     "DATAPATH": Variable("datapath", "Where softswitch forwards: auto, kernel or sockets."),
     "PCAP": Variable("pcap", "1: capture the packets at every port of the switch."),

@@ -14,9 +14,11 @@ import polars as pl
 import pytest
 from click.testing import Result
 
+from experiment.run_config import Config, config_of
 from experiment.session import HOT_SET_FILE
 from foundation.checkout import ROOT
 from foundation.designs.hotset import OFFLOAD
+from foundation.protocol.addressing import interface
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.leaf_spine import SPINE
 from switch_harness.wording import says
@@ -31,6 +33,7 @@ from tests.mininet.run_topo import (
     run_topo,
 )
 from tests.mininet.test_recovery import RECOVERY
+from topologies.cpu_placement import place as place_agents
 
 pytestmark = pytest.mark.mininet
 WORKER_LEAVES, SUMS = ("HOT_SETS=worker-leaves", "DESIGN=collect"), ["collect-baseline", "collect"]
@@ -49,6 +52,27 @@ def test_all_hosts_of_the_leaf_spine_example_reach_each_other() -> None:
     assert ready.startswith("5 switches were ready after")
     assert float(re.findall(r"[\d.]+", memory)[0]) > 0
     assert pings == "0 of 6 pings were lost"
+
+
+def test_both_ends_of_links_have_their_bandwidths(tmp_path: Path) -> None:
+    """Of cables 40 Mbit/s, and of the uplinks of leaves with three hosts each a quarter of 120 Mbit/s."""
+    from topologies.network import network  # imports Mininet
+
+    settings = {"topology": "leaf-spine", "cable_mbit": 40, "oversubscription": 4}
+    config = config_of(Config, settings)
+    placement = place_agents(config.placement, config.servers, config.workers)
+    with network(config, placement, tmp_path) as built:
+        hosts = [*built.workers, *built.servers]
+        at_switches = json.loads(subprocess.check_output(["tc", "-j", "qdisc", "show"]))
+        at_hosts = [each for host in hosts for each in json.loads(host.cmd("tc -j qdisc show"))]
+    bits = {each["dev"]: 8 * each["options"]["rate"] for each in at_switches if each["kind"] == "tbf"}
+    topology = config.leaf_spine
+    assert topology is not None
+    uplinks = {interface(port, switch) for end in topology.port_peers().items() for switch, port in end}
+    assert bits.keys() == set(config.switch_interfaces)
+    assert {name: rate for name, rate in bits.items() if name in uplinks} == dict.fromkeys(uplinks, 30e6)
+    assert {rate for name, rate in bits.items() if name not in uplinks} == {40e6}
+    assert [8 * each["options"]["rate"] for each in at_hosts if each["kind"] == "tbf"] == [40e6] * len(hosts)
 
 
 @pytest.mark.parametrize(("place", "spines"), [("spine", 2), ("leaves", 1)])

@@ -49,6 +49,8 @@ class LeafSpine:
     routing: Routing = "fixed"
     spine_share: float = SPINE_SHARE
     """Share of the hot rows, the hottest ones, that are at a spine if rows are at both levels."""
+    oversubscription: float = 1.0
+    """Bandwidth of the cables of the leaf with most hosts, divided by that of all uplinks of a leaf."""
 
     @property
     def switches(self) -> range:
@@ -68,6 +70,10 @@ class LeafSpine:
         if self.hosts_per_leaf:
             return min(self.hosts_per_leaf, len(self.hosts))
         return -(-self.workers // self.leaves) + -(-self.servers // self.leaves)
+
+    def uplink_mbit(self, cable_mbit: float) -> float:
+        """Return the bandwidth of each uplink, Mbit/s, by that of a host's cable; 0 means no limit."""
+        return self.max_hosts_of_leaf * cable_mbit / self.oversubscription / self.spines
 
     @property
     def has_bundles(self) -> bool:

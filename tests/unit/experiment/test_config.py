@@ -318,6 +318,7 @@ WORKER_LEAVES = {"hot_sets": "worker-leaves", "design": "collect"}
         # 4 workers and 2 servers
         ({"hosts_per_leaf": 2}, ("hosts_per_leaf (2)", "leaves (2)", "expected 3 leaves", "6 hosts")),
         ({"hosts_per_leaf": 2, "leaves": 4}, ("hosts_per_leaf (2)", "leaves (4)", "expected 3 leaves")),
+        ({"oversubscription": 4}, ("oversubscription (4)", "cable_mbit 0", "bandwidth")),
         ({"hosts_per_leaf": 6}, ("hosts_per_leaf (6)", "less than 6 hosts")),
         *(
             ({"routing": routing, **settings}, (f'routing "{routing}"', *named))
@@ -342,6 +343,7 @@ def test_settings_without_an_equivalent_in_a_network_of_switches_are_refused(
     [
         ({"routing": "spray", "spines": 2}, 'routing = spray and topology "switch"'),
         ({"hosts_per_leaf": 3}, 'hosts_per_leaf = 3 and topology "switch"'),
+        ({"oversubscription": 4}, 'oversubscription = 4.0 and topology "switch"'),
     ],
 )
 def test_settings_of_a_network_of_switches_are_refused_with_one_switch(

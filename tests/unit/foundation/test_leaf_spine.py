@@ -316,3 +316,15 @@ def test_the_hottest_rows_are_at_a_spine_and_further_rows_at_the_leaf_of_their_s
         assert home == network.home_of(number) and network.is_spine(home) == (rank < n_at_spines)
     lower, upper = network.keys_by_number(np.array(keys, np.uint64))
     assert (upper.tolist(), lower.tolist()) == (keys[:n_at_spines], keys[n_at_spines:])
+
+
+@pytest.mark.parametrize(
+    ("spines", "oversubscription", "mbit"), [(1, 1.0, 700), (1, 4.0, 175), (2, 4.0, 87.5), (2, 0.5, 700)]
+)
+def test_uplinks_share_the_bandwidth_of_the_cables_of_the_fullest_leaf_by_the_oversubscription(
+    spines: int, oversubscription: float, mbit: float
+) -> None:
+    # Of eight workers and five servers, the first leaf has four and three.
+    network = LeafSpine(8, 5, spines=spines, oversubscription=oversubscription)
+    assert network.uplink_mbit(100) == mbit
+    assert network.uplink_mbit(0) == 0

@@ -121,6 +121,7 @@ def config_at(point: PlacementPoint) -> SimulationConfig:
         "topology": "leaf-spine",
         "leaves": point.leaves,
         "spines": point.spines,
+        "oversubscription": point.oversubscription,
         "dim": point.dim,
         "design": design,
         "rounds": 1,
@@ -133,10 +134,7 @@ def config_at(point: PlacementPoint) -> SimulationConfig:
         values["hot_sets"] = place
         values["spine_share"] = min(SPINE_SHARE, TOP_K / point.top_k)
     config = config_of(SimulationConfig, values)
-    assert config.leaf_spine is not None
-    uplinks_mbit = config.leaf_spine.max_hosts_of_leaf * config.network.rate_mbit / point.oversubscription
-    network = config.network.model_copy(update={"uplink_mbit": uplinks_mbit / point.spines})
-    return config.model_copy(update={"network": network, "arms": (arm,)})
+    return config.model_copy(update={"arms": (arm,)})
 
 
 def result_at(point: PlacementPoint) -> NetworkResult:

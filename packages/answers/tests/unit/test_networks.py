@@ -74,11 +74,11 @@ def test_the_configuration_of_a_point_has_the_values_of_the_point() -> None:
     assert config.leaf_spine.spines == 1
     assert len(config.leaf_spine.homes) == LEAVES
     # 10 workers and 3 servers at a leaf, at 1 Gbit/s each.
-    assert config.network.uplink_mbit == 13_000 / 8
+    assert config.leaf_spine.uplink_mbit(config.network.rate_mbit) == 13_000 / 8
     assert config.network.switch_lanes == LANES and config.worker.compute_ns == 5_000_000
     four = config_at(COMPARED._replace(spines=4))
     assert four.leaf_spine is not None and four.leaf_spine.homes == [0, 1, 2, 3]
-    assert four.network.uplink_mbit == 13_000 / 8 / 4
+    assert four.leaf_spine.uplink_mbit(four.network.rate_mbit) == 13_000 / 8 / 4
     summing = config_at(COMPARED._replace(placement="worker-leaves"))
     assert (summing.design, summing.hot_sets, summing.arms) == ("collect", "worker-leaves", ("collect",))
     assert summing.leaf_spine is not None and len(summing.leaf_spine.homes) == LEAVES

@@ -14,7 +14,7 @@ import numpy as np
 from foundation.protocol import addressing
 from foundation.protocol.addressing import host_port
 from foundation.protocol.leaf_spine import LeafSpine
-from hotline_simulator.costs import HostCosts, Network, cables_of, pass_times_of, uplinks_of
+from hotline_simulator.costs import HostCosts, Network, cables_of, pass_times_of, uplink_mbit, uplinks_of
 from hotline_simulator.state import P4_SWITCH
 from nativekit.records import Ints, Records, records
 from softswitch.network.state import ABSENT, LinkState, NetworkInterface
@@ -38,15 +38,14 @@ def cabling_of(
 ) -> Cabling:
     cables = cables_of(network, hosts, workers, servers)
     racks = -(-workers // network.rack) if network.rack else 0
-    n, n_uplinks, hosts_per_uplink = len(cables), racks, float(network.rack or 1)
+    n, n_uplinks, mbit = len(cables), racks, uplink_mbit(network, network.rack or 1)
     if topology is not None:
-        n_uplinks = topology.leaves * topology.spines
-        hosts_per_uplink = topology.max_hosts_of_leaf / topology.spines
+        n_uplinks, mbit = topology.leaves * topology.spines, topology.uplink_mbit(network.rate_mbit)
     first_of_controllers = 2 * (n + n_uplinks)
     links = records(first_of_controllers + (1 if topology is None else len(topology.switches)), LinkState)
     links[:n] = links[n : 2 * n] = cables
     links[2 * n : 2 * n + n_uplinks] = links[2 * n + n_uplinks : first_of_controllers] = uplinks_of(
-        network, n_uplinks, hosts_per_uplink
+        network, n_uplinks, mbit
     )
     interfaces = records(len(links), NetworkInterface)
     for name in ("switch", "host", "peer"):

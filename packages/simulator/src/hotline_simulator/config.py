@@ -66,6 +66,7 @@ class SimulationConfig(Config):
     """
 
     designs_of_networks: ClassVar[tuple[str, ...]] = (*Config.designs_of_networks, "none")
+    setting_of_cables: ClassVar[str] = "network.rate_mbit"
 
     workers: int = Field(default=4, ge=1, le=MAX_HOSTS - 1)
     servers: int = Field(default=2, ge=1, le=SERVER_ROWS)
@@ -98,6 +99,10 @@ class SimulationConfig(Config):
     @property
     def planned_rounds(self) -> int:
         return MIN_ROUNDS
+
+    @property
+    def cables_mbit(self) -> float:
+        return self.network.rate_mbit
 
     @property
     def jobs_per_switch(self) -> int:
@@ -162,8 +167,14 @@ class SimulationConfig(Config):
 
     @model_validator(mode="after")
     def _check_topology(self) -> Self:
+        if self.cable_mbit:
+            raise ValueError(f"cable_mbit ({self.cable_mbit:g}): expected {self.setting_of_cables}")
         if self.topology == "switch":
             return self
+        if self.network.uplink_mbit is not None:
+            raise ValueError(
+                f"network.uplink_mbit ({self.network.uplink_mbit:g}) and topology: expected oversubscription"
+            )
         if self.network.rack is not None:
             raise ValueError(
                 f"network.rack ({self.network.rack}) and topology: expected leaves, without racks"

@@ -15,6 +15,7 @@ from typing_extensions import Self
 from analysis.disturbance import BlockKey, blocks_without_costs, cost_sources, is_outside
 from analysis.disturbed_blocks import CostSources
 from analysis.record import read_record
+from experiment.defaults import CABLE_QUEUE_KB
 from foundation.designs.arms import arm as arm_of
 from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
@@ -62,7 +63,7 @@ class Network(Strict):
     """Bandwidth of a cable; 0 means unlimited."""
     delay_us: float = Field(default=1.0, ge=0, le=_MAX_US)
     """Propagation delay, and anything else that is constant for every frame."""
-    queue_kb: float = Field(default=1024.0, gt=0, le=_MAX_KB)
+    queue_kb: float = Field(default=CABLE_QUEUE_KB, gt=0, le=_MAX_KB)
     """Capacity of the queue before a cable, in 1,024 bytes; frames beyond it are dropped."""
     mark_kb: float | None = Field(default=None, ge=0, le=_MAX_KB)
     """Queue length, in 1,024 bytes, from which ECN-capable frames are marked; None marks none."""
@@ -88,7 +89,7 @@ class Network(Strict):
     rack: int | None = Field(default=None, ge=2, le=_MAX_WORKERS)
     """Workers per rack uplink; None gives every worker its own port."""
     uplink_mbit: float | None = Field(default=None, ge=0, le=_MAX_MBIT)
-    """Bandwidth of an uplink, Mbit/s, of a rack or a leaf; None is the sum of its hosts' cables."""
+    """Bandwidth of a rack's uplink, Mbit/s; None is the sum of its hosts' cables."""
 
     @field_validator("switch_mpps")
     @classmethod
@@ -279,15 +280,14 @@ def shapes_of(network: Network, interfaces: int) -> list[Shape]:
     return [Shape(UNLIMITED, byte_depth(round(network.queue_kb * 1024)))] * interfaces
 
 
-def uplink_mbit(network: Network, hosts: float) -> float:
-    """Return the bandwidth in Mbit/s of an uplink of `hosts` hosts."""
+def uplink_mbit(network: Network, hosts: int) -> float:
+    """Return the bandwidth in Mbit/s of the uplink of a rack with `hosts` hosts."""
     return hosts * network.rate_mbit if network.uplink_mbit is None else network.uplink_mbit
 
 
-def uplinks_of(network: Network, uplinks: int, hosts: float) -> Records[LinkState]:
-    """Return the uplinks, which have no faults, of racks or leaves with `hosts` hosts each."""
-    rate = uplink_mbit(network, hosts)
-    without_faults = {"rate_mbit": rate, "loss": 0.0, "duplication": 0.0, "reordering": 0.0}
+def uplinks_of(network: Network, uplinks: int, mbit: float) -> Records[LinkState]:
+    """Return the uplinks, which have no faults, of racks or leaves, with a bandwidth in Mbit/s each."""
+    without_faults = {"rate_mbit": mbit, "loss": 0.0, "duplication": 0.0, "reordering": 0.0}
     return links_of(network.model_copy(update=without_faults), uplinks)
 
 

@@ -24,6 +24,7 @@ from hotline_simulator.costs import (
     outages_of,
     pass_times_of,
     switch_times_of,
+    uplink_mbit,
     uplinks_of,
 )
 from hotline_simulator.state import QUANTILES
@@ -124,11 +125,12 @@ def test_links_are_in_picoseconds_a_byte_and_in_bytes() -> None:
 
 
 def test_a_rack_has_the_sum_of_its_workers_bandwidths_unless_given() -> None:
-    assert len(uplinks_of(Network(), 0, 1)) == 0
-    racks = uplinks_of(Network(rate_mbit=1_000, loss=0.5), 3, 4)
+    assert len(uplinks_of(Network(), 0, 10_000)) == 0
+    network = Network(rate_mbit=1_000, loss=0.5)
+    racks = uplinks_of(network, 3, uplink_mbit(network, 4))
     assert len(racks) == 3 and (racks.picoseconds_per_byte == 2_000).all()
     assert (racks.is_impaired == 0).all() and (racks.loss == 0).all()
-    assert uplinks_of(Network(uplink_mbit=500), 1, 4)[0].picoseconds_per_byte == 16_000
+    assert uplink_mbit(Network(uplink_mbit=500), 4) == 500
 
 
 def test_a_switch_takes_ns_of_a_frame_and_ps_between_two() -> None:

@@ -193,6 +193,12 @@ def test_a_closed_loop_counts_packets_at_servers_and_bytes_on_uplinks() -> None:
     ("settings", "named"),
     [
         ({"network": {"rack": 4}}, ("network.rack (4)", "leaves")),
+        ({"network": {"uplink_mbit": 500}}, ("network.uplink_mbit (500)", "oversubscription")),
+        (
+            {"network": {"rate_mbit": 0}, "oversubscription": 2},
+            ("oversubscription (2)", "network.rate_mbit 0"),
+        ),
+        ({"cable_mbit": 100}, ("cable_mbit (100)", "network.rate_mbit")),
         ({"hosts": {"program_ns": 100}}, ("hosts.program_ns (100)", "devices")),
         ({"workers": 300, "servers": 209}, ("510 ports", "509")),
     ],
@@ -205,16 +211,17 @@ def test_settings_without_a_meaning_for_leaves_are_refused(
 
 
 @pytest.mark.parametrize("spines", [1, 2])
-@pytest.mark.parametrize(("mbit", "picoseconds"), [(None, 400), (1_000.0, 8_000)])
+@pytest.mark.parametrize("oversubscription", [1.0, 4.0])
 @pytest.mark.parametrize("hosts_per_leaf", [0, 3])
-def test_the_uplinks_of_a_leaf_have_the_bandwidth_of_its_hosts_unless_given(
-    mbit: float | None, picoseconds: int, spines: int, hosts_per_leaf: int
+def test_the_uplinks_of_a_leaf_have_the_bandwidth_of_its_hosts_by_the_oversubscription(
+    oversubscription: float, spines: int, hosts_per_leaf: int
 ) -> None:
-    """A given bandwidth is that of one uplink; otherwise the leaf with most hosts determines all."""
-    network = Network(rate_mbit=10_000, uplink_mbit=mbit)
-    testbed = make_testbed(OFFLOAD, LeafSpine(2, 2, spines=spines, hosts_per_leaf=hosts_per_leaf), network)
-    if mbit is None:
-        picoseconds = round(picoseconds * spines * 2 / (hosts_per_leaf or 2))
+    """The leaf with most hosts determines the bandwidth of all uplinks."""
+    topology = LeafSpine(
+        2, 2, spines=spines, hosts_per_leaf=hosts_per_leaf, oversubscription=oversubscription
+    )
+    testbed = make_testbed(OFFLOAD, topology, Network(rate_mbit=10_000))
+    picoseconds = round(800 * oversubscription * spines / (hosts_per_leaf or 2))
     world = testbed.network.world
     assert world.up.picoseconds_per_byte.tolist() == [800] * 4
     assert world.racks_up.picoseconds_per_byte.tolist() == [picoseconds] * 2 * spines

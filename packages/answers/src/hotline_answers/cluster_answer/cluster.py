@@ -101,7 +101,10 @@ class Cluster(RowLogSettings):
     def network_of_leaves(self) -> LeafSpine | None:
         if self.leaves is None:
             return None
-        return LeafSpine(self.workers, self.servers, self.leaves, self.placement, self.spines)
+        return LeafSpine(
+            self.workers, self.servers, self.leaves, self.placement, self.spines,
+            oversubscription=self.oversubscription,
+        )  # fmt: skip
 
     @property
     def rack(self) -> int | None:
@@ -180,6 +183,7 @@ def _topology(cluster: Cluster) -> dict[str, object]:
         "topology": "leaf-spine",
         "leaves": cluster.leaves,
         "spines": cluster.spines,
+        "oversubscription": cluster.oversubscription,
         "hot_sets": cluster.placement,
     }
 
@@ -264,8 +268,6 @@ def _network(cluster: Cluster, part: Part) -> dict[str, object]:
     if part.rack is not None:
         network["rack"] = part.rack
         network["uplink_mbit"] = _uplink_mbit(cluster, part.rack)
-    if (leaves := cluster.network_of_leaves) is not None:
-        network["uplink_mbit"] = _uplink_mbit(cluster, leaves.max_hosts_of_leaf) / leaves.spines
     return network
 
 

@@ -268,14 +268,14 @@ PLACES: Mapping[HotSetPlace, str] = {
 
 
 def _leaves(network: LeafSpine, config: SimulationConfig) -> str:
-    assert config.network.uplink_mbit is not None
+    uplink = network.uplink_mbit(config.network.rate_mbit)
     place, spines = PLACES[network.place], "a spine"
     if network.spines > 1:
         spines = f"each of {network.spines} spines"
         place = "at the spines, by server" if network.place == "spine" else place
     return (
         f"Hosts are at {network.leaves} leaves, up to {network.max_hosts_of_leaf} at each, whose uplinks to "
-        f"{spines} have {config.network.uplink_mbit / 1000:,.4g} Gbit/s; the hot set is {place}, and "
+        f"{spines} have {uplink / 1000:,.4g} Gbit/s; the hot set is {place}, and "
         "without it packets take the shortest way."
     )
 

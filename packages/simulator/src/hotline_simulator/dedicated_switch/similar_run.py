@@ -42,6 +42,7 @@ from hotline_simulator.costs import HostCosts
 
 _REAL_RUN_SETTINGS = (
     "target", "datapath", "pcap", "cli", "p4runtime_port", "codec", "placement", "server", "faults",
+    "cable_mbit",
 )  # fmt: skip
 _OPERATION = ("arm", "round", "load", "worker", "iteration", "op")
 _WAITS = pl.col("w_queue_us", "ps_queue_us")
@@ -73,7 +74,7 @@ def config_like(
     values = {
         **settings,
         "arms": tuple(arm.name for arm in arms_in_order(arms) if not arm.is_repetition),
-        "network": {"rate_mbit": 0.0, "delay_us": 0.0},
+        "network": {"rate_mbit": record.config.get("cable_mbit", 0.0), "delay_us": 0.0},
         "hosts": hosts.model_dump(),
         "offered": record.offered_rate,
         **changes,
