@@ -12,7 +12,7 @@ from tools.evidence.stages.command_times import COMMAND_TIMES
 from tools.evidence.stages.datapaths import DATAPATH_RUNS
 from tools.evidence.stages.deaths import DEATHS
 from tools.evidence.stages.intervals import INTERVALS
-from tools.evidence.stages.leaf_spine import LEAF_SPINE
+from tools.evidence.stages.leaf_spine import LEAF_SPINE, NARROW_LEAF_SPINE
 from tools.evidence.stages.placement import LOST_ANSWERS, PLACEMENT
 from tools.evidence.stages.reliability import (
     FAULT_SCHEDULES,
@@ -26,8 +26,8 @@ from tools.evidence.stages.validation import VALIDATION
 
 _CORE = (
     INTERVALS, FAULT_SCHEDULES, FAULT_SCHEDULES_OF_NETWORKS, FAULT_SCHEDULES_OF_WORKER_LEAVES,
-    FAULT_SCHEDULES_OF_LEVELS, RUNS, DATAPATH_RUNS, LEAF_SPINE, SEPARATE_CORES, BMV2_RUNS, BENCH,
-    MANY_SWITCHES, NETWORKS, PLACEMENT, LOST_ANSWERS, RECOVERY, DEATHS, VALIDATION, COMMAND_TIMES,
+    FAULT_SCHEDULES_OF_LEVELS, RUNS, DATAPATH_RUNS, LEAF_SPINE, NARROW_LEAF_SPINE, SEPARATE_CORES, BMV2_RUNS,
+    BENCH, MANY_SWITCHES, NETWORKS, PLACEMENT, LOST_ANSWERS, RECOVERY, DEATHS, VALIDATION, COMMAND_TIMES,
 )  # fmt: skip
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from analysis.summary import Summary
 from foundation.designs.collect import COLLECT
 from foundation.protocol.leaf_spine import HotSetPlace
 from tools.evidence.result import Cell, Measured, Table, make_table
-from tools.evidence.stage import REAL_RUN, Stage
+from tools.evidence.stage import REAL_RUN, Stage, Step
 from tools.evidence.stages.each_run import each_run
 from tools.evidence.stages.real_runs import PROGRAM_FILES, run_step, summary_of_step
 from tools.evidence.stages.run_changes import as_table, measured_changes
@@ -18,10 +19,13 @@ from tools.evidence.stages.runs import SEEDS
 _PLACES: Mapping[HotSetPlace, str] = {
     "spine": "at the spine",
     "leaves": "at the servers' leaves",
+    "both": "at both levels",
     "worker-leaves": "at the workers' leaves",
 }
 """Value of the setting `hot_sets` -> name of its column."""
 _SUMS: HotSetPlace = "worker-leaves"
+CABLE_MBIT, OVERSUBSCRIPTION = 100, 4
+"""Of runs with narrow uplinks."""
 
 
 def tables(folder: Path) -> dict[str, Table]:
@@ -38,7 +42,7 @@ def tables(folder: Path) -> dict[str, Table]:
     quantity = "change by offload in a default run with two leaves and a spine, measured"
     return {
         "offload-leaf-spine": as_table(quantity, columns),
-        "offload-leaf-spine-each-run": each_run(f"{quantity}, in each of nine runs", each),
+        "offload-leaf-spine-each-run": each_run(f"{quantity}, in each of twelve runs", each),
         "copies-leaf-spine": _copies(runs[_PLACES[_SUMS]]),
     }
 
@@ -66,22 +70,48 @@ def _copies(summaries: Sequence[Summary]) -> Table:
     )
 
 
-def _variables(place: HotSetPlace) -> list[str]:
-    return [f"HOT_SETS={place}", *([f"DESIGN={COLLECT.design}"] if place == _SUMS else [])]
+def narrow_tables(folder: Path) -> dict[str, Table]:
+    quantity = (
+        f"change by offload in a run with two leaves and a spine, cables of {CABLE_MBIT} Mbit/s and an "
+        f"oversubscription of {OVERSUBSCRIPTION}, measured"
+    )
+    runs = {title: summary_of_step(folder, place) for place, title in _PLACES.items()}
+    return {"offload-leaf-spine-narrow": each_run(quantity, runs)}
+
+
+def _run_at(place: HotSetPlace, name: str, *variables: str) -> Step:
+    design = [f"DESIGN={COLLECT.design}"] if place == _SUMS else []
+    return run_step(name, "TOPOLOGY=leaf-spine", f"HOT_SETS={place}", *design, *variables)
 
 
 LEAF_SPINE = Stage(
     name="leaf-spine",
-    minutes=21,
+    minutes=18,
     results=("offload-leaf-spine", "offload-leaf-spine-each-run", "copies-leaf-spine"),
     steps=tuple(
-        run_step(f"{place}-seed-{seed}", "TOPOLOGY=leaf-spine", *_variables(place), f"SEED={seed}")
-        for seed in SEEDS
-        for place in _PLACES
+        _run_at(place, f"{place}-seed-{seed}", f"SEED={seed}") for seed in SEEDS for place in _PLACES
     ),
     tables=tables,
     modules=REAL_RUN,
     files=PROGRAM_FILES,
     seeds=SEEDS,
     needs="two quiet cores and root",
+)
+NARROW_LEAF_SPINE = replace(
+    LEAF_SPINE,
+    name="leaf-spine-narrow",
+    minutes=7,
+    results=("offload-leaf-spine-narrow",),
+    steps=tuple(
+        _run_at(
+            place,
+            place,
+            f"CABLE_MBIT={CABLE_MBIT}",
+            f"OVERSUBSCRIPTION={OVERSUBSCRIPTION}",
+            f"SEED={SEEDS[0]}",
+        )
+        for place in _PLACES
+    ),
+    tables=narrow_tables,
+    seeds=SEEDS[:1],
 )
