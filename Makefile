@@ -11,7 +11,7 @@ SOAK := -m 'soak or hypothesis' --hypothesis-profile soak
 
 .DEFAULT_GOAL := help
 .PHONY: help help-dev setup run-topo shell p4 test check clean test-changed durations coverage soak fuzz \
-	mutants fresh-root paper map bench evidence costs repeat lock newest
+	mutants fresh-root paper map bench evidence costs repeat lock lowest newest
 
 help: ## these targets
 	@awk -v mark=@ -f tools/scripts/help.awk Makefile
@@ -109,6 +109,10 @@ repeat: setup ## whether runs repeat: 20 short null runs (ARGS=null, half an hou
 
 lock: ## renew requirements.lock, the versions that set-up installs
 	@tools/scripts/lock
+
+lowest: ## try the lowest versions of all dependencies, in an environment of their own (ARGS: tests)
+	@tools/scripts/setup test
+	@tools/scripts/lowest $(ARGS)
 
 newest: ## try the newest numba and llvmlite on softswitch, in an environment of its own (ARGS: tests)
 	@tools/scripts/setup test
