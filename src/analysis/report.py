@@ -25,6 +25,7 @@ from analysis.sentences import table_titles
 from analysis.sentences.differences import row_reasons
 from analysis.sentences.facts import all_facts
 from analysis.sentences.machines import machine_notes, where_measured
+from analysis.sentences.networks import network_notes
 from analysis.sentences.page import caveats, glossary, how_to_read
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary
@@ -90,6 +91,7 @@ def result(record: RunRecord, summary: Summary) -> Result:
             answer(summary), summary, where_measured(record), bool(rows), predicted is not None
         ),
         *machine_notes(record),
+        *network_notes(record),
     ]
     return Result(
         title=sentences.result_title(record),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple  # settings have any type that TOML has
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from analysis.metrics import metrics_of_table
 from analysis.record import ANY, RunRecord
 from analysis.sentences.differences import confidence
 from analysis.sentences.machines import link_rows, machine_rows
+from analysis.sentences.networks import describe_network
 from analysis.summary import Summary
 from analysis.wording import in_sentences
 from foundation.designs.arms import has_hot_set
@@ -60,19 +61,6 @@ def _switch(record: RunRecord, frame_us: float | None) -> str:
     return f"{text} ({frame_us:.1f} µs of {owner} CPU time for a frame)"
 
 
-def _network(config: Mapping[str, Any]) -> str:
-    """Return the switches, and the bandwidths of links that have one."""
-    switches, mbit = "one switch", config.get("cable_mbit", 0)
-    is_leaf_spine = config.get("topology") == "leaf-spine"
-    if is_leaf_spine:
-        leaves = pluralize(config["leaves"], "leaf", "leaves")
-        switches = f"{leaves} and {pluralize(config['spines'], 'spine')}"
-    if not mbit:
-        return switches
-    oversubscription = f", oversubscription {config['oversubscription']:g}" if is_leaf_spine else ""
-    return f"{switches}, cables of {mbit:g} Mbit/s{oversubscription}"
-
-
 def provenance_rows(record: RunRecord, summary: Summary, frame_us: float | None) -> list[NameAndText]:
     return list(_provenance(record, summary, frame_us))
 
@@ -91,7 +79,7 @@ def _provenance(record: RunRecord, summary: Summary, frame_us: float | None) -> 
         yield "simulated", "the same P4 program and agents, with given costs and cables"
     if "servers" in config:
         hosts = _hosts(config["workers"], config["servers"])
-        yield "network", f"{hosts}, {_network(config)}: {_switch(record, frame_us)}"
+        yield "network", f"{hosts}, {describe_network(config)}: {_switch(record, frame_us)}"
     if summary.vector is not None:
         parameters = pluralize(summary.vector, "parameter")
         yield "vector", f"the {parameters} that most mini-batches have, each step"

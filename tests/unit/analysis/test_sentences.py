@@ -7,8 +7,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from analysis.record import AgentCost, CapacityCheck, ProgramUse
 from analysis.report import (
     answers,
@@ -165,27 +163,6 @@ def test_the_reading_instructions_depend_on_the_kind_of_run() -> None:
     real, virtual = how_to_read(paced, is_simulated=False), how_to_read(paced, is_simulated=True)
     assert (len(real), len(virtual), real[0]) == (3, 2, virtual[0])
     assert caveats(is_simulated=False)[1:] == caveats(is_simulated=True)[1:]
-
-
-@pytest.mark.parametrize(
-    ("settings", "network"),
-    [
-        ({}, "one switch"),
-        ({"topology": "switch", "leaves": 2, "cable_mbit": 100.0}, "one switch, cables of 100 Mbit/s"),
-        ({"topology": "leaf-spine", "leaves": 2, "spines": 1, "cable_mbit": 0.0}, "2 leaves and 1 spine"),
-        (
-            {"topology": "leaf-spine", "leaves": 3, "spines": 2, "cable_mbit": 50.0, "oversubscription": 4.0},
-            "3 leaves and 2 spines, cables of 50 Mbit/s, oversubscription 4",
-        ),
-    ],
-)
-def test_the_switches_and_bandwidths_of_a_run_are_reported(
-    synthetic_run: SyntheticRun, settings: dict[str, Any], network: str
-) -> None:
-    config = {"workers": 4, "servers": 2, **settings}
-    record = synthetic_run.record.model_copy(update={"config": config})
-    rows = dict(provenance_rows(record, a_summary(NO_ROUND)))
-    assert rows["network"].startswith(f"4 workers, 2 parameter servers, {network}: ")
 
 
 def test_the_load_machine_and_placement_of_a_run_are_reported_by_name(synthetic_run: SyntheticRun) -> None:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from analysis.summary import Summary
+from foundation.designs.arms import baseline_and_lead
 from foundation.designs.collect import COLLECT
 from foundation.protocol.leaf_spine import HotSetPlace
-from tools.evidence.result import Cell, Measured, Table, make_table
+from tools.evidence.result import Cell, Measured, Row, Table, make_table
 from tools.evidence.stage import REAL_RUN, Stage, Step
 from tools.evidence.stages.each_run import each_run
 from tools.evidence.stages.real_runs import PROGRAM_FILES, run_step, summary_of_step
@@ -76,7 +77,21 @@ def narrow_tables(folder: Path) -> dict[str, Table]:
         f"oversubscription of {OVERSUBSCRIPTION}, measured"
     )
     runs = {title: summary_of_step(folder, place) for place, title in _PLACES.items()}
-    return {"offload-leaf-spine-narrow": each_run(quantity, runs)}
+    table = each_run(quantity, runs)
+    # Without offload, too, packets pass the home of their server, so the networks differ in what they carry.
+    return {"offload-leaf-spine-narrow": table.model_copy(update={"rows": table.rows + _capacities(runs)})}
+
+
+def _capacities(runs: Mapping[str, Summary]) -> tuple[Row, ...]:
+    arms = {title: baseline_and_lead(summary.reference.design) for title, summary in runs.items()}
+    return tuple(
+        Row(
+            names=(name,),
+            cells=tuple(runs[title].capacity[of_run[k].name] for title, of_run in arms.items()),
+            form="{:,.0f}",
+        )
+        for k, name in enumerate(("steps/s without offload", "steps/s with it"))
+    )
 
 
 def _run_at(place: HotSetPlace, name: str, *variables: str) -> Step:
