@@ -26,7 +26,7 @@ _PLACES: Mapping[HotSetPlace, str] = {
 """Value of the setting `hot_sets` -> name of its column."""
 _SUMS: HotSetPlace = "worker-leaves"
 CABLE_MBIT, OVERSUBSCRIPTION = 100, 4
-"""Of runs with narrow uplinks."""
+"""The bandwidth of a cable and the oversubscription in runs with narrow uplinks."""
 
 
 def tables(folder: Path) -> dict[str, Table]:

@@ -51,6 +51,11 @@ def test_a_run_is_simulated_at_its_own_rates_on_as_many_cores() -> None:
     assert shared_cores(a_record(placement={"workers": [1, 2, 3], "servers": []}))["worker_cores"] == 3
 
 
+def test_cables_of_a_run_have_their_bandwidth_in_its_simulation() -> None:
+    narrow = a_record(config=Config(cable_mbit=100).model_dump(mode="json"))
+    assert config_like(narrow, HostCosts(), ["baseline", "offload"]).network.rate_mbit == 100
+
+
 def test_a_simulated_run_is_refused_as_measurement() -> None:
     simulated = Simulation(rpcs=1, packet_passes=1, events=1, virtual_s=1, real_s=1)
     with pytest.raises(AnalysisError, match=mentions("simulated", "compare")):
