@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 
@@ -11,7 +12,9 @@ from foundation.checkout import ROOT
 
 def outer_environment() -> dict[str, str]:
     """Return the environment without the variables by which a `make` gives its own (`ARGS=`) to others."""
-    return {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKEOVERRIDES")}
+    given = re.findall(r"(\w+)=", os.environ.get("MAKEFLAGS", ""))  # make exports each of them, too
+    inner = {"MAKEFLAGS", "MAKEOVERRIDES", *given}
+    return {name: value for name, value in os.environ.items() if name not in inner}
 
 
 def planned_commands(*arguments: str, **environment: str) -> list[list[str]]:
