@@ -33,7 +33,7 @@ def _rates(mininet: Mininet, config: Config) -> Iterator[tuple[Any, float]]:
     if not config.cables_mbit:
         return
     for link in mininet.links:
-        ends, mbit = (link.intf1, link.intf2), config.cables_mbit
-        if config.leaf_spine is not None and all(isinstance(end.node, Switch) for end in ends):
+        interfaces, mbit = (link.intf1, link.intf2), config.cables_mbit
+        if config.leaf_spine is not None and all(isinstance(each.node, Switch) for each in interfaces):
             mbit = config.leaf_spine.uplink_mbit(config.cables_mbit)
-        yield from ((end, mbit) for end in ends)
+        yield from ((interface, mbit) for interface in interfaces)

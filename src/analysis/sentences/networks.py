@@ -25,7 +25,7 @@ def describe_network(config: Mapping[str, Any]) -> str:
 def network_notes(record: RunRecord) -> list[str]:
     """Return what makes the baseline of a run slower than its network has to be; none where nothing does."""
     config = record.config
-    is_at_spine = _is_leaf_spine(config) and config["hot_sets"] == "spine" and has_hot_set(record.design)
+    is_at_spine = _is_leaf_spine(config) and config.get("hot_sets") == "spine" and has_hot_set(record.design)
     if record.simulation is not None or not is_at_spine:
         return []
     return [

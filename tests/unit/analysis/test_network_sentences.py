@@ -41,7 +41,7 @@ def test_the_switches_and_bandwidths_of_a_run_are_reported(settings: dict[str, A
         ({"topology": "switch", "hot_sets": "spine"}, False),
     ],
 )
-def test_a_baseline_that_passes_the_spine_is_noted(
+def test_reports_note_a_baseline_by_way_of_the_spine(
     synthetic_run: SyntheticRun, settings: dict[str, Any], is_noted: bool
 ) -> None:
     config = {**synthetic_run.record.config, "arms": ["baseline", "offload"], **settings}

@@ -27,6 +27,6 @@ def test_each_dependency_has_one_lowest_version_and_a_line_with_a_reason() -> No
     for requirement in requirements():
         if not requirement.name.startswith("hotline-"):
             bounds = [each.version for each in requirement.specifier if each.operator == ">="]
-            lowest[requirement.name.lower()].add(*(bounds or ["any"]))
+            lowest[requirement.name.lower()].update(bounds or ["any"])
     lines = dict(LINE.findall((ROOT / "docs" / "dependencies.md").read_text()))
     assert {name: {version} for name, version in lines.items()} == {"package": {"from"}} | lowest

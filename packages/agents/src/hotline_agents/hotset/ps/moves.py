@@ -74,7 +74,7 @@ class BaseMover(Generic[S, ReplyTo]):
         self._store = store
         self._queue: OrderedDict[tuple[int, int], tuple[Control, ReplyTo | None]] = OrderedDict()
         self._execution: Generator[None, None, Control | None] | None = None
-        """Of the first command in the queue, or of a hand-over (`hand_over`)."""
+        """The steps left of the first command in the queue, or of a hand-over (`hand_over`)."""
         self._is_handing_over = self._has_residues = self._awaits_others = False
         self.others: Sequence[BaseMover[S, ReplyTo]] = ()
         """The job's moves between other homes and this PS."""
