@@ -174,7 +174,7 @@ class Writer:
 
 # -- the switch, and its controllers
 
-# It waits by sigwait: a handler would not run if the signal came between Python's check and a call that blocks.
+# It waits by sigwait: a handler does not run if the signal comes between Python's check and a blocking call.
 LISTENER = """
 import signal, socket, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
