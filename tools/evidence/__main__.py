@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -17,8 +17,8 @@ from foundation.text import pluralize
 from tools import host_costs
 from tools.evidence.pages import pages, with_tables
 from tools.evidence.result import EvidenceError, Result, read_result, read_results, result_path, write_result
-from tools.evidence.run import run_stage
-from tools.evidence.stage import Stage, stage_of, staleness
+from tools.evidence.run import followed_today, run_stage
+from tools.evidence.stage import Stage, digest_of, files_of, staleness
 from tools.evidence.stages import STAGES
 
 _OUTPUTS = ROOT / "evidence"
@@ -38,9 +38,20 @@ _OUTPUTS = ROOT / "evidence"
     type=click.Path(file_okay=False, path_type=Path),
     help="Write the configuration files that commands of results name into a folder, and run nothing.",
 )
+@click.option(
+    "--followed",
+    multiple=True,
+    metavar="RESULT",
+    help="Note that a result's recipe was followed with today's code and made its table, and run nothing.",
+)
 @click.option("--all", "also_stale", is_flag=True, help="Run also stages whose results are stale.")
 def main(
-    names: Sequence[str], only_list: bool, only_pages: bool, files_folder: Path | None, also_stale: bool
+    names: Sequence[str],
+    only_list: bool,
+    only_pages: bool,
+    files_folder: Path | None,
+    followed: Sequence[str],
+    also_stale: bool,
 ) -> None:
     """Make the results that are missing, or those of STAGES, and put their tables into the pages.
 
@@ -52,10 +63,13 @@ def main(
         _write_files(stages, files_folder)
         return
     results = read_results()
+    if followed:
+        _note_followed(followed, results)
+        return
     if only_pages:
         _renew_pages(results)
         return
-    digests = {stage.name: stage.digest() for stage in STAGES}
+    digests = _digests(results)
     console = Console(stderr=True)
     console.print(_overview(stages, results, digests))
     pending = [stage for stage in stages if names or _is_due(stage, results, digests, also_stale)]
@@ -95,13 +109,31 @@ def _chosen(names: Sequence[str]) -> list[Stage]:
     return [by_name[name] for name in names] or list(STAGES)
 
 
+def _note_followed(names: Sequence[str], results: dict[str, Result]) -> None:
+    for name in names:
+        if name not in results or results[name].origin.recipe is None:
+            recipes = ", ".join(each for each, result in results.items() if result.origin.recipe is not None)
+            raise click.UsageError(f"{name}: expected a result with a recipe, one of {recipes}")
+    for name in names:
+        write_result(name, followed_today(results[name]))
+
+
+def _digests(results: dict[str, Result]) -> dict[str, str]:
+    """Return the digest of today's code of each result."""
+    found = {name: digest for stage in STAGES for digest in [stage.digest()] for name in stage.results}
+    by_recipe = (name for name, result in results.items() if result.origin.recipe is not None)
+    return found | {name: digest_of(files_of(results[name].origin.sources)) for name in by_recipe}
+
+
 def _is_due(stage: Stage, results: dict[str, Result], digests: dict[str, str], also_stale: bool) -> bool:
-    missing = [name for name in stage.results if name not in results]
-    stale = [
-        name for name in stage.results
-        if name in results and any(staleness(results[name], stage, digests[stage.name]))
-    ]  # fmt: skip
-    return bool(missing) or (also_stale and bool(stale))
+    if any(name not in results for name in stage.results):
+        return True
+    return also_stale and any(_reasons(stage.results, results, digests))
+
+
+def _reasons(names: Iterable[str], results: dict[str, Result], digests: dict[str, str]) -> Iterator[str]:
+    for name in names:
+        yield from staleness(results[name].origin, digests[name])
 
 
 def _overview(stages: Sequence[Stage], results: dict[str, Result], digests: dict[str, str]) -> TerminalTable:
@@ -119,9 +151,7 @@ def _overview(stages: Sequence[Stage], results: dict[str, Result], digests: dict
 def _state(stage: Stage, results: dict[str, Result], digests: dict[str, str]) -> str:
     if missing := [name for name in stage.results if name not in results]:
         return f"missing: {', '.join(missing)}"
-    reasons = [
-        reason for name in stage.results for reason in staleness(results[name], stage, digests[stage.name])
-    ]
+    reasons = _reasons(stage.results, results, digests)
     return "; ".join(dict.fromkeys(reasons)) or "as today's code makes them"
 
 
@@ -129,15 +159,15 @@ def _carried_over(results: dict[str, Result], digests: dict[str, str]) -> Iterat
     """Yield what is kept although it may no longer hold, and what no stage can make, by commit."""
     stale, by_recipe = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for name, result in results.items():
-        stage, commit = stage_of(name, STAGES), f"{result.origin.commit} ({result.origin.date})"
-        if stage is None:
-            by_recipe[commit].append(name)
-        elif any(staleness(result, stage, digests[stage.name])):
+        commit = f"{result.origin.commit} ({result.origin.date})"
+        if any(_reasons([name], results, digests)):
             stale[commit].append(name)
+        elif result.origin.recipe is not None:
+            by_recipe[commit].append(name)
     for commit, names in stale.items():
         yield f"carried over from {commit}: {', '.join(names)}"
     for commit, names in by_recipe.items():
-        yield f"made by a recipe at {commit}: {', '.join(names)}"
+        yield f"made by a recipe at {commit}, as today's code makes them: {', '.join(names)}"
 
 
 def _duration(stages: Sequence[Stage]) -> str:

@@ -165,13 +165,21 @@ class Origin(Strict):
     commands: tuple[str, ...]
     commit: str
     code: str
-    """Digest of the code that makes the numbers; empty where only `recipe` can make them."""
+    """Digest of the code that makes the numbers."""
     wire: int
     date: date
     machine: Machine
     seeds: tuple[int, ...] = ()
     recipe: str | None = None
     """How to make the numbers with what is not in the repository, in words."""
+    sources: tuple[str, ...] = ()
+    """Patterns of the files whose numbers the recipe makes; a stage knows its own."""
+
+    @model_validator(mode="after")
+    def _check_sources(self) -> Self:
+        if (self.recipe is None) != (not self.sources):
+            raise ValueError(f"expected sources with a recipe, and none without, found {self.sources}")
+        return self
 
 
 class Result(Strict):

@@ -14,7 +14,7 @@ from foundation.logs.parts import make_folder, write_text
 from foundation.protocol.header import VERSION
 from foundation.settings import Strict
 from tools.evidence.result import EvidenceError, Machine, Origin, Result, Table
-from tools.evidence.stage import OUTPUT, Stage, Step
+from tools.evidence.stage import OUTPUT, Stage, Step, digest_of, files_of
 
 _DONE = "done"
 """File of a step's folder that has been run, with its `Done`."""
@@ -59,6 +59,16 @@ def as_results(stage: Stage, tables: Mapping[str, Table], done: Done) -> Iterato
     )  # fmt: skip
     for name, table in tables.items():
         yield name, Result(stage=stage.name, table=table, origin=origin)
+
+
+def followed_today(result: Result) -> Result:
+    """Return a result whose recipe was followed now, on this machine, with this checkout's code."""
+    sources = files_of(result.origin.sources)
+    renewed = {
+        "commit": commit(sorted(sources)), "code": digest_of(sources), "wire": VERSION,
+        "date": datetime.now(timezone.utc).date(), "machine": machine(),
+    }  # fmt: skip
+    return result.model_copy(update={"origin": result.origin.model_copy(update=renewed)})
 
 
 def _read_done(folder: Path) -> Done | None:

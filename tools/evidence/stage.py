@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 import tokenize
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -22,7 +22,7 @@ from foundation.designs import registry
 from foundation.import_graph import files_needed_by
 from foundation.protocol.header import VERSION
 from hosts.compiled_agents import require_compiled_agents
-from tools.evidence.result import EvidenceError, Result, Table
+from tools.evidence.result import EvidenceError, Origin, Table
 
 OUTPUT = "output"
 """File of a step's folder with what its command printed."""
@@ -132,23 +132,34 @@ class Stage:
 
     def sources(self) -> list[Path]:
         """Return the files of the code that makes the stage's numbers."""
-        found = {path for pattern in self.files for path in ROOT.glob(pattern) if path.is_file()}
-        return sorted(found.union(files_needed_by(self.modules).values()))
+        return sorted(files_of(self.files).union(files_needed_by(self.modules).values()))
 
     def digest(self) -> str:
-        hasher = hashlib.sha256()
-        for path in self.sources():
-            hasher.update(f"{path.relative_to(ROOT)}\0".encode() + _digest_of_file(path))
-        return hasher.hexdigest()[:16]
+        return digest_of(self.sources())
 
 
-def staleness(result: Result, stage: Stage | None, digest: str) -> Iterator[str]:
-    """Yield why a result may not hold for today's code."""
-    if result.origin.wire != VERSION:
-        yield f"wire {result.origin.wire}, today {VERSION}"
-    if stage is not None and result.origin.code != digest:
+def files_of(patterns: Iterable[str]) -> set[Path]:
+    """Return the checkout's files that match the patterns; raises `EvidenceError` for one without a file."""
+    found: set[Path] = set()
+    for pattern in patterns:
+        files = {path for path in ROOT.glob(pattern) if path.is_file()}
+        if not files:
+            raise EvidenceError(f"{pattern}: expected a pattern of files of {ROOT}, found none")
+        found |= files
+    return found
+
+
+def digest_of(files: Iterable[Path]) -> str:
+    """Return a digest of the names and statements of a checkout's files."""
+    hasher = hashlib.sha256()
+    for path in sorted(files):
+        hasher.update(f"{path.relative_to(ROOT)}\0".encode() + _digest_of_file(path))
+    return hasher.hexdigest()[:16]
+
+
+def staleness(origin: Origin, digest: str) -> Iterator[str]:
+    """Yield why a result may not hold for today's code, which has this digest."""
+    if origin.wire != VERSION:
+        yield f"wire {origin.wire}, today {VERSION}"
+    if origin.code != digest:
         yield "its code has changed"
-
-
-def stage_of(name: str, stages: Sequence[Stage]) -> Stage | None:
-    return next((stage for stage in stages if name in stage.results), None)

@@ -37,7 +37,7 @@ from tools.evidence.result import (
     write_result,
 )
 from tools.evidence.run import run_stage
-from tools.evidence.stage import Stage, Step, staleness, statements_of
+from tools.evidence.stage import Stage, Step, files_of, staleness, statements_of
 from tools.evidence.stages import STAGES
 
 MACHINE = Machine(cpu="AMD EPYC", cores=2, kernel="6.18")
@@ -69,10 +69,16 @@ def table(*rows: tuple[str, Cell], form: str = "{:,.0f}", quantity: str = "frame
     )  # fmt: skip
 
 
-def result(shown: Table, wire: int = VERSION, code: str = "") -> Result:
+def result(
+    shown: Table,
+    wire: int = VERSION,
+    code: str = "",
+    recipe: str | None = None,
+    sources: tuple[str, ...] = (),
+) -> Result:
     origin = Origin(
         commands=("make run-topo",), commit="13d116b4", code=code, wire=wire,
-        date=date(2026, 11, 27), machine=MACHINE,
+        date=date(2026, 11, 27), machine=MACHINE, recipe=recipe, sources=sources,
     )  # fmt: skip
     return Result(stage="counts", table=shown, origin=origin)
 
@@ -285,11 +291,61 @@ def test_results_of_an_earlier_wire_or_code_are_named_as_stale(tmp_path: Path) -
     stage = counting(tmp_path)
     today = stage.digest()
     reasons = [
-        [*staleness(result(table(("w1", 1.0)), wire, code), stage, today)]
+        [*staleness(result(table(("w1", 1.0)), wire, code).origin, today)]
         for wire, code in [(VERSION, today), (VERSION - 1, today), (VERSION, "0123456789abcdef")]
     ]
     assert [len(each) for each in reasons] == [0, 1, 1]
     assert str(VERSION - 1) in reasons[1][0]
+
+
+def test_the_list_names_results_of_recipes_whose_files_have_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = result(table(("w1", 12.0)), recipe="Count them.", sources=("p4src/none/*.p4", "run.toml"))
+    write_result("frames", frames, tmp_path)
+    monkeypatch.setattr(command, "STAGES", [])
+    monkeypatch.setattr(command, "read_results", lambda: read_results(tmp_path))
+    monkeypatch.setattr(command, "write_result", lambda name, made: write_result(name, made, tmp_path))
+    runner = click.testing.CliRunner()
+
+    def listed() -> str:
+        done = runner.invoke(command.main, ["--list"])
+        assert done.exit_code == 0, done.output
+        (line,) = (line for line in done.output.splitlines() if "frames" in line)
+        return line
+
+    stale = listed()
+    assert runner.invoke(command.main, ["--followed", "frames"]).exit_code == 0
+    followed = read_result(tmp_path / "frames.json")
+    assert followed.table == frames.table
+    assert followed.origin.commit == run.commit([ROOT / "run.toml", *(ROOT / "p4src/none").glob("*.p4")])
+    assert (followed.origin.date, followed.origin.machine) != (frames.origin.date, frames.origin.machine)
+    current = listed().replace(followed.origin.commit, "").replace(str(followed.origin.date), "")
+    other_files = followed.origin.model_copy(update={"sources": ("run.toml",)})
+    write_result("frames", followed.model_copy(update={"origin": other_files}), tmp_path)
+    stale_again = listed().replace(followed.origin.commit, "").replace(str(followed.origin.date), "")
+    assert stale.replace("13d116b4", "").replace("2026-11-27", "") == stale_again != current
+
+
+@pytest.mark.parametrize("name", ["no-result", "offload"])
+def test_only_a_result_with_a_recipe_is_followed(name: str) -> None:
+    done = click.testing.CliRunner().invoke(command.main, ["--followed", name])
+    assert done.exit_code == 2
+    assert all(each in done.output for each in (name, "row-sizes"))
+
+
+def test_a_recipe_names_files_and_a_stage_does_not() -> None:
+    for recipe, sources in ((None, ("run.toml",)), ("Count them.", ())):
+        with pytest.raises(ValueError, match="sources"):
+            result(table(("w1", 1.0)), recipe=recipe, sources=sources)
+    with pytest.raises(EvidenceError, match=re.escape("p4src/nothing/*.p4")):
+        files_of(["p4src/nothing/*.p4"])
+
+
+def test_each_recipe_names_files_that_exist() -> None:
+    for each in published().values():
+        if each.origin.recipe is not None:
+            assert files_of(each.origin.sources)
 
 
 def test_the_command_makes_missing_results_and_keeps_present_results(
