@@ -110,10 +110,8 @@ repeat: setup ## whether runs repeat: 20 short null runs (ARGS=null, half an hou
 lock: ## renew requirements.lock, the versions that set-up installs
 	@tools/scripts/lock
 
-lowest: ## try the lowest versions of all dependencies, in an environment of their own (ARGS: tests)
+lowest: ## run tests with the lowest versions of all dependencies, in build/ (ARGS: tests; WITH=python3.10)
+newest: ## run tests with the newest versions, beyond the bounds in pyproject.toml, in build/ (as for lowest)
+lowest newest:
 	@tools/scripts/setup test
-	@tools/scripts/lowest $(ARGS)
-
-newest: ## try the newest numba and llvmlite on softswitch, in an environment of its own (ARGS: tests)
-	@tools/scripts/setup test
-	@tools/scripts/newest $(ARGS)
+	@WITH='$(WITH)' tools/scripts/versions $@ $(ARGS)
