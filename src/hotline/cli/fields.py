@@ -18,7 +18,6 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args
 
 import click
 from pydantic import BaseModel, ValidationError
-from typing_extensions import get_annotations
 
 from hotline.cli.common import PATH, Number, one_line_errors
 
@@ -146,7 +145,7 @@ def _help(model: type[BaseModel], field: str) -> str:
 
 def _docstring(model: type[BaseModel], field: str) -> str:
     """Return the string below the declaration of a field; "" if there is none."""
-    owner = next(each for each in model.__mro__ if field in get_annotations(each))
+    owner = next(each for each in model.__mro__ if field in inspect.get_annotations(each))
     return _docstrings(owner).get(field, "")
 
 
