@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from threading import Lock
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -57,6 +58,35 @@ PARTS = (
 class CompileError(Exception): ...
 
 
+class _Processes:
+    """The processes of parts; at its end, those that still run are killed, and no other is started."""
+
+    def __init__(self) -> None:
+        self._started: list[subprocess.Popen[str]] = []
+        self._has_ended = False
+        self._lock = Lock()
+
+    def __enter__(self) -> _Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._has_ended = True
+            for process in self._started:
+                process.kill()
+
+    def start(self, command: Sequence[str]) -> subprocess.Popen[str]:
+        """Start a process whose output is one text; raises `CompileError` after the end."""
+        with self._lock:
+            if self._has_ended:
+                raise CompileError("the compilation was stopped")
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+            self._started.append(process)
+            return process
+
+
 def parts_of_tests() -> list[Part]:
     """Return parts for schedules of faults, for other designs than the default one, and for packages."""
     from foundation.designs.registry import DEFAULT, NAMES
@@ -95,14 +125,18 @@ def compile_all(
     processes: int | None = None,
     line_interval_s: float = _LINE_INTERVAL_S,
 ) -> None:
-    """Compile the parts, by default on all cores; raise `CompileError` for the first part that fails."""
+    """Compile the parts, by default on all cores; raise `CompileError` for the first part that fails.
+
+    After an error or Ctrl-C no part goes on.
+    """
     columns = (TextColumn("  {task.description:<10}"), BarColumn(bar_width=40), TimeElapsedColumn())
     with (
         Progress(*columns, console=console, disable=not console.is_terminal) as progress,
         ThreadPoolExecutor(processes or os.cpu_count()) as pool,
+        _Processes() as started,
     ):
         parts_by_future = {
-            pool.submit(_compile, part, progress, task): part
+            pool.submit(_compile, part, started, progress, task): part
             for part, task in (
                 (part, progress.add_task(part.name, start=False, total=part.seconds)) for part in parts
             )
@@ -126,16 +160,10 @@ def _report_completion(
                 console.print(f"  {parts_by_future[future].name} ({elapsed:.0f} s)")
 
 
-def _compile(part: Part, progress: Progress, task: TaskID) -> float:
+def _compile(part: Part, started: _Processes, progress: Progress, task: TaskID) -> float:
     start_s = time.monotonic()
+    process = started.start([sys.executable, "-c", part.statement])
     progress.start_task(task)
-    process = subprocess.Popen(
-        [sys.executable, "-c", part.statement],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
     while True:
         try:
             output, _ = process.communicate(timeout=_REFRESH_S)

@@ -89,6 +89,39 @@ def test_without_a_terminal_the_current_step_of_pip_is_shown(tmp_path: Path) -> 
     assert progress and says(last, "installing", 2)
 
 
+LIVES = "import pathlib, time; own = pathlib.Path({file!r}); own.touch(); time.sleep(20); own.unlink()"
+
+
+class Interrupting(io.StringIO):
+    """A stream that is no terminal; Ctrl-C comes when something is written, once a file is there."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._file = file
+
+    def write(self, text: str) -> int:
+        if self._file.exists():
+            raise KeyboardInterrupt
+        return super().write(text)
+
+
+def test_ctrl_c_ends_parts_that_run_and_starts_no_other(tmp_path: Path) -> None:
+    running, queued = tmp_path / "running", tmp_path / "queued"
+    parts = [Part(each.name, LIVES.format(file=str(each)), 1.0) for each in (running, queued)]
+    with pytest.raises(KeyboardInterrupt):
+        compile_all(parts, Console(file=Interrupting(running)), processes=1, line_interval_s=0.01)
+    assert [each.exists() for each in (running, queued)] == [True, False]
+
+
+def test_an_error_of_a_part_ends_other_parts(tmp_path: Path) -> None:
+    lives = tmp_path / "lives"
+    fails = WAITS.format(file=str(lives)) + "assert False"
+    parts = [Part("lives", LIVES.format(file=str(lives)), 1.0), Part("fails", fails, 1.0)]
+    with pytest.raises(CompileError, match="fails"):
+        compile_all(parts, console(), processes=2)
+    assert lives.exists()
+
+
 def test_a_part_that_fails_is_named_with_its_error() -> None:
     with pytest.raises(CompileError, match=r"(?s)^broken: .*ZeroDivisionError"):
         compile_all([Part("broken", "1 / 0", 1.0), Part("fine", "pass", 1.0)], console())
