@@ -251,10 +251,11 @@ class SwitchClient:
             await self._await_rpc(self._switch.write(entities), "digest", _CALL_TIMEOUT_S)
 
     def _find_register(self, name: str) -> P4Register:
-        registers = schema_of(self._design).registers
-        register = registers.get(name)
+        registers = {register.name: register for register in schema_of(self._design).registers}
+        by_end = [register for each, register in registers.items() if each.endswith(f".{name}")]
+        register = registers.get(name) or (by_end[0] if len(by_end) == 1 else None)
         if register is None:
-            names = ", ".join(register.name for register in registers) or "none"
+            names = ", ".join(registers) or "none"
             raise RegisterError(f"{self._design.program.name}: expected a register ({names}), got {name!r}")
         if not isinstance(register.type_spec, P4BitsType):
             raise RegisterError(f"register {register.name}: expected cells of a bit<W> or int<W>")

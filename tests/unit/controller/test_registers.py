@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -52,9 +53,16 @@ def test_read_cells_equal_the_cells_of_the_pipeline(name: str) -> None:
             stop = size if count is None else first + count
             expected = pipeline.cells.read_register(register, first, stop)
             assert await controller.read_register(register, first, count) == list(expected)
-        # By the end of its name, which no other register has.
-        alias = schema_of(design(name)).registers[register].alias
-        assert len(await controller.read_register(alias, 0, 5)) == 5
+        alias = (
+            schema_of(design(name)).registers[register].alias
+        )  # the shortest end that no other register has
+        parts = register.split(".")
+        for end in (".".join(parts[first:]) for first in range(len(parts))):
+            if len(end) >= len(alias):
+                assert len(await controller.read_register(end, 0, 5)) == 5
+            else:
+                with pytest.raises(RegisterError, match=re.escape(repr(end))):
+                    await controller.read_register(end, 0, 5)
 
     with_controller(name, act)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from softswitch.errors import SwitchError
+from softswitch.ir.names import find_by_end
 from softswitch.load.document import malformed_refused, read_document
 from softswitch.load.legacy import ACTION_CALL, DECLARED_MATCH_TYPE
 from softswitch.load.scope import VALIDITY_FIELD
@@ -93,14 +93,9 @@ class NameIndex(Generic[T]):
     def __init__(self, kind: str, objects: Mapping[str, T]) -> None:
         self._kind = kind
         self.by_name = dict(objects)
-        suffixes = [(suffix, name) for name in self.by_name for suffix in _suffixes(name)]
-        counts = Counter(suffix for suffix, _ in suffixes)
-        self._by_suffix = {suffix: self.by_name[name] for suffix, name in suffixes if counts[suffix] == 1}
-        # A full name is never ambiguous, even if it is a suffix of another.
-        self._by_suffix.update(self.by_name)
 
     def find(self, name: str) -> T | None:
-        return self._by_suffix.get(name)
+        return find_by_end(name, self.by_name)
 
     def __getitem__(self, name: str) -> T:
         item = self.find(name)
@@ -169,11 +164,6 @@ class ProgramNames:
         if action is None:
             raise CommandError(f"Error: {owner} has no action {name}", name)
         return action
-
-
-def _suffixes(name: str) -> Iterable[str]:
-    parts = name.split(".")
-    return (".".join(parts[i:]) for i in range(len(parts)))
 
 
 def _load_action(item: Json) -> NamedAction:

@@ -6,6 +6,11 @@ apart parts that the source gives one name. What has no name in the source begin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
 SCALARS = "$scalars"
 """The metadata instance whose fields are the scalar variables of the source."""
 
@@ -18,6 +23,14 @@ def unique_name(name: str, taken: set[str]) -> str:
         candidate = f"{name}${number}"
     taken.add(candidate)
     return candidate
+
+
+def find_by_end(name: str, objects: Mapping[str, T]) -> T | None:
+    """Return the object of a name, or else the only one whose name ends with it, as `t` of `ingress.t`."""
+    if name in objects:
+        return objects[name]
+    found = [each for full_name, each in objects.items() if full_name.endswith(f".{name}")]
+    return found[0] if len(found) == 1 else None
 
 
 def source_name(name: str) -> str:

@@ -14,6 +14,7 @@ from softswitch.commands.console import Console
 from softswitch.errors import SwitchError
 from softswitch.explain.tree import draw, make_tree
 from softswitch.interpreter import InterpretedPipeline
+from softswitch.ir.names import find_by_end
 from softswitch.p4runtime.loaded_config import read_p4info
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.pipelines import Pipelines
@@ -100,15 +101,14 @@ class Switch(AbstractContextManager["Switch"]):
         `name` is that of the P4Info, such as `MyIngress.sums`, or its end if that is unique, `sums`.
         """
         names = {register.name: register for register in self.pipeline.program.registers}
-        found = [register for each, register in names.items() if each == name or each.endswith(f".{name}")]
-        if len(found) != 1:
+        if (found := find_by_end(name, names)) is None:
             raise SwitchError(f"expected a register ({', '.join(names) or 'none'}), got {name!r}")
-        size = found[0].size
+        size = found.size
         stop = size if count is None else first + count
         if not 0 <= first <= stop <= size:
-            expected = f"register {found[0].name}: expected cells from 0 to {size - 1}"
+            expected = f"register {found.name}: expected cells from 0 to {size - 1}"
             raise SwitchError(f"{expected}, got {first} to {stop - 1}")
-        return self.pipeline.cells.read_register(found[0].name, first, stop)
+        return self.pipeline.cells.read_register(found.name, first, stop)
 
     def digests(self) -> list[dict[str, int]]:
         """Return the digests since the last call, as values by field; the same call loses log messages."""
