@@ -4,14 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table as TerminalTable
 from rich.text import Text
 
 from analysis.claims import metric_rows
+from analysis.fitted_table import FittedTable
 from analysis.forest import Effect, ForestRow
 from analysis.metrics import RPCS, Metric, Tone, metrics_of_table
 from analysis.page.build import ResultColumns
@@ -27,7 +26,6 @@ from foundation.logs.columns import CLASSES
 
 RESULT_WIDTH = 80
 WIDTH = 100
-_ARMS_PER_TABLE = 4
 # Blanks at top, right, bottom, left; wider gaps between the columns of arms do not fit.
 _BULLET_PADDING = _CELL_PADDING = (0, 0, 0, 1)
 _FOREST_CELL_PADDING = (0, 0, 0, 2)
@@ -51,10 +49,7 @@ def render(summary: Summary) -> RenderableType:
     for name, load in summary.loads.items():
         for baseline, arms in arms_by_baseline(summary, load).items():
             title = terminal_title(summary, name, baseline)
-            parts.append(f"[i]{escape(title)}[/i]")
-            # There is at least one table: without other arms, it has only the baseline.
-            for begin in range(0, max(1, len(arms)), _ARMS_PER_TABLE):
-                parts.append(_terminal_table(summary, name, baseline, arms[begin : begin + _ARMS_PER_TABLE]))
+            parts += [f"[i]{escape(title)}[/i]", _terminal_table(summary, name, baseline, arms)]
             parts += [*table_notes(summary, name, arms), ""]
     parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
     return Group(*parts, *fact_sentences(summary))
@@ -71,8 +66,8 @@ def styled(sentence: Sentence) -> Text:
     return Text.assemble(*((span.text, _STYLES[span.tone]) for span in sentence))
 
 
-def _terminal_table(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> TerminalTable:
-    table = new_table("", [baseline, *(arm.name for arm in arms)], _CELL_PADDING)
+def _terminal_table(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> FittedTable:
+    table = FittedTable(["", baseline], [arm.name for arm in arms], _CELL_PADDING)
     for metric, value, cells in metric_rows(summary, name, arms):
         table.add_row(metric.title, _format_baseline(value, metric), *(_format_cell(*cell) for cell in cells))
     return table
@@ -80,14 +75,6 @@ def _terminal_table(summary: Summary, name: str, baseline: str, arms: Sequence[A
 
 def _format_baseline(value: float, metric: Metric) -> str:
     return metric.format_value(value) if value < 1e6 else f"{value / 1e6:,.2f} M"
-
-
-def new_table(first: str, others: Sequence[str], padding: tuple[int, int, int, int]) -> TerminalTable:
-    table = TerminalTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=padding)
-    table.add_column(first, no_wrap=True)
-    for title in others:
-        table.add_column(title, justify="right", no_wrap=True)
-    return table
 
 
 def _format_cell(arm: Arm, comparison: Comparison | None, tone: Tone) -> str:
@@ -101,8 +88,8 @@ def _format_cell(arm: Arm, comparison: Comparison | None, tone: Tone) -> str:
     return f"[{style}]{text}[/{style}]" if style else text
 
 
-def _breakdown(summary: Summary) -> TerminalTable:
-    table = new_table("", [arm.name for arm in summary.run_arms], _CELL_PADDING)
+def _breakdown(summary: Summary) -> FittedTable:
+    table = FittedTable([""], [arm.name for arm in summary.run_arms], _CELL_PADDING)
     arms = [summary.arms[arm.name] for arm in summary.run_arms]
     table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))
     table.add_row(in_sentences(RPCS.label), *(RPCS.format_value(arm.value_of(RPCS)) for arm in arms))
@@ -148,9 +135,9 @@ def print_result(record: RunRecord, summary: Summary, report: Path, file: IO[str
         console.print(Text(figures))
 
 
-def _forest_table(rows: Sequence[ForestRow], columns: ResultColumns) -> TerminalTable:
+def _forest_table(rows: Sequence[ForestRow], columns: ResultColumns) -> FittedTable:
     has_dedicated = bool(columns.dedicated)
-    table = new_table("change in %", [*filter(None, columns)], _FOREST_CELL_PADDING)
+    table = FittedTable(["change in %"], [*filter(None, columns)], _FOREST_CELL_PADDING)
     for row in rows:
         effects = (row.dedicated, row.measured) if has_dedicated else (row.measured,)
         table.add_row(row.title, *map(_format_effect, effects))

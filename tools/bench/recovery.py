@@ -17,10 +17,9 @@ from typing import NamedTuple
 import click
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
+from analysis.fitted_table import FittedTable
 from analysis.record import read_record
-from analysis.terminal import new_table
 from foundation.designs.hotset import BASELINE, OFFLOAD_PROXY
 from tools.bench.intervals import Rounds, student_of_logs
 from tools.bench.repeat import SHORT, make_runs, read
@@ -140,8 +139,8 @@ def _as_json(medians: Figures, changes_by_setting: Changes) -> list[dict[str, ob
     ]  # fmt: skip
 
 
-def _table(medians: Figures, changes_by_setting: Changes) -> Table:
-    table = new_table("", [WITHOUT, *changes_by_setting], padding=(0, 1, 0, 1))
+def _table(medians: Figures, changes_by_setting: Changes) -> FittedTable:
+    table = FittedTable(["", WITHOUT], [*changes_by_setting], padding=(0, 1, 0, 1))
     for title, arm in medians:
         cells = [_cell(change[title, arm]) for change in changes_by_setting.values()]
         table.add_row(f"{title}, {arm}" if arm else title, f"{medians[title, arm]:,.0f}", *cells)
