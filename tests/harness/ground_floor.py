@@ -9,22 +9,16 @@ from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
-PACKAGES = (
-    "click", "finsy", "grpcio", "mininet", "numpy", "polars", "protobuf", "pydantic", "rich", "scapy",
-)  # fmt: skip
-"""What the run needs. Mininet imports distutils, which setuptools has from Python 3.12 on."""
-if sys.version_info >= (3, 12):
-    PACKAGES = (*PACKAGES, "setuptools")
 _TESTBED = "hotline-testbed"  # its metadata alone: it is imported from the checkout
 
 
 def make_ground_floor(folder: Path, more: Iterable[str] = ()) -> Path:
-    """Make an environment of `PACKAGES`, `more` packages and their requirements; return its Python."""
+    """Make an environment of what the run requires, and of `more` packages; return its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     [packages] = folder.glob("lib/python3*/site-packages")
-    for each in _with_requirements([*PACKAGES, *more]):
+    for each in _with_requirements([*_required_by(distribution(_TESTBED)), "mininet", *more]):
         for path in _top_level(each):
             link = packages / path.name
             if not link.exists():
@@ -41,9 +35,16 @@ def _with_requirements(names: Iterable[str]) -> Iterator[Distribution]:
             continue
         seen.add(name)
         yield (found := distribution(name))
-        for requirement in map(Requirement, found.requires or ()):
-            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                remaining.append(canonicalize_name(requirement.name))
+        remaining += _required_by(found)
+
+
+def _required_by(found: Distribution) -> list[NormalizedName]:
+    """Return what a distribution requires on this Python, without its extras."""
+    return [
+        canonicalize_name(requirement.name)
+        for requirement in map(Requirement, found.requires or ())
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+    ]
 
 
 def _top_level(found: Distribution) -> set[Path]:
