@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nativekit.files import replace_file
 from softswitch.commands.base import CommandGroup, exact_words, min_words
 from softswitch.commands.names import CommandError, wrong_name
 from softswitch.commands.values import parse_int
@@ -11,6 +12,7 @@ from softswitch.load.json_text import decode_text
 from softswitch.runtime.interface import RuntimeCrc
 
 _TRUE, _FALSE = ("true", "True"), ("false", "False")
+_FILE_MODE = 0o644
 
 
 class DeviceCommands(CommandGroup):
@@ -168,7 +170,11 @@ def _parse_bool(word: str) -> bool:
 
 
 def _write_file(name: str, text: str) -> None:
+    path = Path(name)
     try:
-        Path(name).write_text(text)
+        if path.exists() and not path.is_file():  # a device or a pipe
+            path.write_text(text)
+        else:
+            replace_file(path, text.encode(), _FILE_MODE)
     except OSError as error:
         raise CommandError(f"Error: {name}: {error.strerror}", name) from None

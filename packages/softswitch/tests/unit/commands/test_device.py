@@ -40,6 +40,26 @@ def test_an_invalid_swap_is_refused(switch: ShellSwitch, tmp_path: Path) -> None
     assert says(refused, "ONGOING_SWAP", "operation")
 
 
+@pytest.mark.parametrize("command", ["serialize_state", "write_config_to_file"])
+def test_an_interrupted_command_leaves_the_previous_file(
+    command: str, switch: ShellSwitch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    file = tmp_path / "file"
+    file.write_text("previous")
+    monkeypatch.setattr("os.replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        switch.does(f"{command} {file}")
+    assert [each.read_text() for each in tmp_path.iterdir()] == ["previous"]
+
+
+def test_a_file_that_is_a_device_is_written_in_place(switch: ShellSwitch) -> None:
+    switch.does("write_config_to_file /dev/null")
+    assert Path("/dev/null").is_char_device()
+
+
 @pytest.mark.parametrize(
     ("form", "loaded_by"),
     [("plain", "switch"), ("comment", "switch"), ("wrapped", "switch"), ("comment", "command")],
