@@ -36,6 +36,8 @@ def checkout() -> Iterator[Path]:
         for part in LINKED:
             (folder / part).symlink_to(ROOT / part)
         for cached in ROOT.glob("**/__pycache__/compiled-*"):
+            if ROOT / "build" in cached.parents:
+                continue  # a copy of the tree, of `make lowest`
             shutil.copytree(cached, Path(name) / ".cache" / "hotline" / cached.parents[1].name / cached.name)
         if os.geteuid() == 0:
             for path in (Path(name), *Path(name).rglob("*")):
